@@ -1,0 +1,21 @@
+//! The contract between the engine and the lab: which tasks there are, what each accepts and measures, and how a
+//! worker process talks to the engine.
+//!
+//! The engine resolves a recipe's step to a [`Task`] and sends it to a worker as a [`Job`]; the worker answers with
+//! [`Message`]s, the last of which carries an [`Outcome`]. Neither side needs the other's dependencies: this crate has
+//! only serde below it.
+
+mod backend;
+mod outcome;
+mod params;
+mod protocol;
+mod task;
+pub mod tasks;
+mod value;
+
+pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use outcome::{Curve, Metric, Outcome, Unit};
+pub use params::{Bounds, Group, Kind, Param, ParamError, ParamType, Path};
+pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report};
+pub use task::{Conflict, MetricInfo, Task, TaskInfo, Values};
+pub use value::Value;

@@ -1,0 +1,367 @@
+//! Declaring a task's parameters once: type, range, unit, default and text come from one place, and validation, keys,
+//! documentation and the typed struct from it.
+
+use std::fmt;
+
+use crate::value::Value;
+
+/// One declared parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    /// Its name in a recipe's `with`.
+    pub name: &'static str,
+    /// What it accepts.
+    pub kind: Kind,
+    /// Whether `null` is accepted and means "not given".
+    pub nullable: bool,
+    /// Bounds of a number, both included.
+    pub bounds: Option<Bounds>,
+    /// Unit of a number.
+    pub unit: Option<&'static str>,
+    /// Whether it is left out of the key, because it cannot change the result.
+    pub cosmetic: bool,
+    /// What it means.
+    pub doc: &'static str,
+    /// Its value when a step does not give one.
+    pub default: fn() -> Value,
+}
+
+/// What a parameter accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A finite number.
+    Float,
+    /// Any text.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// An input file or folder, whose content is part of the key, or one of these names of things built in.
+    Path(&'static [&'static str]),
+}
+
+/// The smallest and the largest number accepted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// Smallest, included.
+    pub min: f64,
+    /// Largest, included.
+    pub max: f64,
+}
+
+/// Why a value does not fit a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParamError {
+    /// The value has another type.
+    Type {
+        /// What is accepted.
+        expected: String,
+        /// What was given.
+        found: Value,
+    },
+    /// The number is too small or too large.
+    Range {
+        /// What is accepted.
+        bounds: Bounds,
+        /// What was given.
+        found: Value,
+    },
+    /// The word is not one of those accepted.
+    Choice {
+        /// The accepted words.
+        allowed: &'static [&'static str],
+        /// What was given.
+        found: String,
+    },
+}
+
+impl Bounds {
+    /// The bounds of an inclusive range.
+    pub const fn new(min: f64, max: f64) -> Self {
+        Self { min, max }
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.max == f64::MAX {
+            write!(f, "at least {}", Value::Float(self.min))
+        } else {
+            write!(f, "from {} to {}", Value::Float(self.min), Value::Float(self.max))
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool => f.write_str("`true` or `false`"),
+            Self::Int => f.write_str("an integer"),
+            Self::Float => f.write_str("a number"),
+            Self::Text => f.write_str("text"),
+            Self::Choice(allowed) => write!(f, "one of {}", quoted(allowed)),
+            Self::Path([]) => f.write_str("a path"),
+            Self::Path(built_in) => write!(f, "a path or {}", quoted(built_in)),
+        }
+    }
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Type { expected, found: Value::Null } => write!(f, "expected {expected}, found null"),
+            Self::Type { expected, found } => write!(f, "expected {expected}, found {} `{found}`", found.kind()),
+            Self::Range { bounds, found } => write!(f, "{found} is out of range: {bounds}"),
+            Self::Choice { allowed, found } => write!(f, "`{found}` is not one of {}", quoted(allowed)),
+        }
+    }
+}
+
+impl Param {
+    /// Brings a value into this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
+    /// spellings give the same key.
+    pub fn check(&self, value: &Value) -> Result<Value, ParamError> {
+        let mismatch = || ParamError::Type {
+            expected: if self.nullable { format!("{} or `null`", self.kind) } else { self.kind.to_string() },
+            found: value.clone(),
+        };
+        let checked = match (self.kind, value) {
+            (_, Value::Null) if self.nullable => return Ok(Value::Null),
+            (Kind::Bool, Value::Bool(_)) | (Kind::Int, Value::Int(_)) => value.clone(),
+            (Kind::Int, Value::Float(float)) => Value::Int(whole(*float).ok_or_else(mismatch)?),
+            (Kind::Float, Value::Int(int)) => Value::Float(*int as f64),
+            (Kind::Float, Value::Float(float)) if float.is_finite() => value.clone(),
+            (Kind::Text | Kind::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
+            (Kind::Choice(allowed), Value::Text(text)) => {
+                if !allowed.contains(&text.as_str()) {
+                    return Err(ParamError::Choice { allowed, found: text.clone() });
+                }
+                value.clone()
+            }
+            _ => return Err(mismatch()),
+        };
+        if let (Some(bounds), Some(number)) = (self.bounds, checked.as_f64())
+            && !(bounds.min..=bounds.max).contains(&number)
+        {
+            return Err(ParamError::Range { bounds, found: checked });
+        }
+        Ok(checked)
+    }
+}
+
+/// `2e3` is a whole number, `2.5` and `1e300` are not.
+fn whole(float: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "guarded: below 2^53 every whole f64 is exact in i64")]
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A Rust type that can be a parameter.
+pub trait ParamType: Sized {
+    /// What a recipe may write.
+    const KIND: Kind;
+    /// Whether `null` is accepted.
+    const NULLABLE: bool = false;
+    /// The value as a recipe would write it.
+    fn to_value(&self) -> Value;
+    /// The typed value, if `value` has passed [`Param::check`].
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+impl ParamType for bool {
+    const KIND: Kind = Kind::Bool;
+
+    fn to_value(&self) -> Value {
+        Value::Bool(*self)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+impl ParamType for usize {
+    const KIND: Kind = Kind::Int;
+
+    fn to_value(&self) -> Value {
+        Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(value) => Self::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl ParamType for u64 {
+    const KIND: Kind = Kind::Int;
+
+    fn to_value(&self) -> Value {
+        Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(value) => Self::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl ParamType for f64 {
+    const KIND: Kind = Kind::Float;
+
+    fn to_value(&self) -> Value {
+        Value::Float(*self)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_f64()
+    }
+}
+
+impl<T: ParamType> ParamType for Option<T> {
+    const KIND: Kind = T::KIND;
+    const NULLABLE: bool = true;
+
+    fn to_value(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::to_value)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+/// A path to an input, whose content belongs to the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path(pub std::path::PathBuf);
+
+impl ParamType for Path {
+    const KIND: Kind = Kind::Path(&[]);
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.to_string_lossy().into_owned())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_text().map(|text| Self(text.into()))
+    }
+}
+
+/// A group of parameters that a task takes together; [`params!`](crate::params::params) writes the implementation.
+pub trait Group: Sized {
+    /// The declarations.
+    const PARAMS: &'static [Param];
+    /// The typed group from checked values; `None` if one is missing or unchecked.
+    fn from_values(values: &crate::Values) -> Option<Self>;
+}
+
+/// Declares a group of parameters: the typed struct, its declarations and the way from values to it.
+macro_rules! params {
+    (
+        $(#[$meta:meta])*
+        pub struct $group:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $name:ident: $type:ty = $default:expr
+                    $(, in $min:literal..=$max:expr)? $(, unit $unit:literal)? $(, cosmetic $cosmetic:literal)?;
+            )+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $group {
+            $( $(#[doc = $doc])+ pub $name: $type, )+
+        }
+
+        impl $crate::Group for $group {
+            const PARAMS: &'static [$crate::Param] = &[$(
+                $crate::Param {
+                    name: stringify!($name),
+                    kind: <$type as $crate::ParamType>::KIND,
+                    nullable: <$type as $crate::ParamType>::NULLABLE,
+                    bounds: $crate::params::first(&[$($crate::Bounds::new($min as f64, $max as f64))?]),
+                    unit: $crate::params::first(&[$($unit)?]),
+                    cosmetic: [$($cosmetic,)? false][0],
+                    doc: concat!($($doc),+).trim_ascii(),
+                    default: || { let default: $type = $default; $crate::ParamType::to_value(&default) },
+                },
+            )+];
+
+            fn from_values(values: &$crate::Values) -> Option<Self> {
+                Some(Self { $( $name: $crate::ParamType::from_value(values.get(stringify!($name))?)?, )+ })
+            }
+        }
+
+        impl Default for $group {
+            fn default() -> Self {
+                Self { $( $name: $default, )+ }
+            }
+        }
+    };
+}
+
+/// Declares an enumeration whose variants are the words that a recipe writes.
+macro_rules! choice {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident { $( $(#[doc = $doc:literal])+ $variant:ident = $word:literal, )+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $( $(#[doc = $doc])+ $variant, )+ }
+
+        impl $name {
+            /// Every variant, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
+
+            /// The word that a recipe writes.
+            pub const fn word(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl $crate::ParamType for $name {
+            const KIND: $crate::Kind = $crate::Kind::Choice(&[$( $word, )+]);
+
+            fn to_value(&self) -> $crate::Value {
+                $crate::Value::Text(self.word().to_owned())
+            }
+
+            fn from_value(value: &$crate::Value) -> Option<Self> {
+                match value.as_text()? { $( $word => Some(Self::$variant), )+ _ => None }
+            }
+        }
+    };
+}
+
+/// The only element of a list of at most one: how [`params!`] turns "may be absent" into an `Option` in a constant.
+pub(crate) const fn first<T: Copy>(list: &[T]) -> Option<T> {
+    match list {
+        [first, ..] => Some(*first),
+        [] => None,
+    }
+}
+
+pub(crate) use {choice, params};

@@ -1,0 +1,97 @@
+//! What the engine and a worker process say to each other: one JSON value a line, the job on standard input, messages
+//! on standard output.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Backend, Outcome, Value};
+
+/// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
+/// while a sweep was running.
+pub const PROTOCOL: u32 = 1;
+
+/// A job as a worker gets it: frozen, so that the worker never plans.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The task's name.
+    pub task: String,
+    /// Every parameter that the task declares.
+    pub params: BTreeMap<String, Value>,
+    /// Where to compute; `None` for a task that needs no device.
+    pub backend: Option<Backend>,
+    /// Threads to use on the CPU.
+    pub threads: usize,
+    /// The folder for artifacts; exists and is empty.
+    pub dir: PathBuf,
+}
+
+/// What a worker says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Message {
+    /// How far it is.
+    Progress(Progress),
+    /// Something that the user should read, although it is no failure.
+    Note(String),
+    /// The end, with a result.
+    Done(Outcome),
+    /// The end, without one.
+    Failed(Failure),
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// Iterations done.
+    pub done: u64,
+    /// Iterations in all.
+    pub total: u64,
+    /// The latest loss in nats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+    /// Tokens a second, since the last message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+}
+
+/// Why a job has no result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// What happened, as a phrase: "loss is NaN at iteration 41".
+    pub message: String,
+}
+
+/// Kinds of failure that the engine treats or counts apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The backend could not be started.
+    Backend,
+    /// An input file is missing or is not what it should be.
+    Input,
+    /// A check found the network wrong, or the training diverged.
+    Experiment,
+    /// The disk.
+    Io,
+    /// The worker panicked, was killed or broke the protocol.
+    Crash,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Where a task reports while it runs.
+pub trait Report {
+    /// Says how far it is.
+    fn progress(&mut self, progress: Progress);
+    /// Says something that the user should read.
+    fn note(&mut self, text: &str);
+}

@@ -1,0 +1,200 @@
+//! The tasks: what a recipe's `uses` may name.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Param, Unit, Value,
+    tasks::{Check, Eval, Mock, Train},
+};
+
+/// Parameters by name.
+pub type Values = BTreeMap<String, Value>;
+
+/// A task with its parameters, typed and complete.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Task {
+    /// Trains a network.
+    Train(Train),
+    /// Measures a network's loss on held-out text.
+    Eval(Eval),
+    /// Checks that a network is what it claims to be.
+    Check(Check),
+    /// Does what it is told, without a network: for tests of the engine.
+    Mock(Mock),
+}
+
+/// A task's declaration.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskInfo {
+    /// What `uses` says.
+    pub name: &'static str,
+    /// Raised whenever the task computes something else from the same parameters, or a default changes.
+    pub revision: u32,
+    /// What it does.
+    pub about: &'static str,
+    /// Its parameters, in groups.
+    pub groups: &'static [&'static [Param]],
+    /// What it measures.
+    pub metrics: &'static [MetricInfo],
+    /// Whether it computes on a backend.
+    pub on_device: bool,
+    /// Whether lists of tasks leave it out.
+    pub hidden: bool,
+    build: fn(&Values) -> Option<Task>,
+    conflicts: fn(&Values) -> Vec<Conflict>,
+}
+
+/// A metric's declaration.
+#[derive(Debug, Clone, Copy)]
+pub struct MetricInfo {
+    /// Its name in records and tables.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it means and how it is measured.
+    pub doc: &'static str,
+}
+
+/// Parameters that are each in order, but not together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The parameters concerned, the one to change first.
+    pub params: Vec<&'static str>,
+    /// What is wrong, as a phrase.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Task {
+    /// Every task, the ones that users look for first.
+    pub const ALL: &'static [TaskInfo] = &[
+        TaskInfo {
+            name: "train",
+            revision: 1,
+            about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
+            groups: Train::GROUPS,
+            metrics: Train::METRICS,
+            on_device: true,
+            hidden: false,
+            build: |values| Train::from_values(values).map(Task::Train),
+            conflicts: Train::conflicts,
+        },
+        TaskInfo {
+            name: "eval",
+            revision: 1,
+            about: "measures a network's loss on held-out tokens",
+            groups: Eval::GROUPS,
+            metrics: Eval::METRICS,
+            on_device: true,
+            hidden: false,
+            build: |values| Eval::from_values(values).map(Task::Eval),
+            conflicts: Eval::conflicts,
+        },
+        TaskInfo {
+            name: "check",
+            revision: 1,
+            about: "builds a network and asserts that it computes, learns, and does not see the future",
+            groups: Check::GROUPS,
+            metrics: Check::METRICS,
+            on_device: true,
+            hidden: false,
+            build: |values| Check::from_values(values).map(Task::Check),
+            conflicts: Check::conflicts,
+        },
+        TaskInfo {
+            name: "mock",
+            revision: 1,
+            about: "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine",
+            groups: Mock::GROUPS,
+            metrics: Mock::METRICS,
+            on_device: false,
+            hidden: true,
+            build: |values| Mock::from_values(values).map(Task::Mock),
+            conflicts: |_| Vec::new(),
+        },
+    ];
+
+    /// The declaration of the task with this name.
+    pub fn info(name: &str) -> Option<&'static TaskInfo> {
+        Self::ALL.iter().find(|info| info.name == name)
+    }
+}
+
+impl TaskInfo {
+    /// Every parameter.
+    pub fn params(&self) -> impl Iterator<Item = &'static Param> + use<> {
+        self.groups.iter().flat_map(|group| group.iter())
+    }
+
+    /// The parameter with this name.
+    pub fn param(&self, name: &str) -> Option<&'static Param> {
+        self.params().find(|param| param.name == name)
+    }
+
+    /// The metric with this name.
+    pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// The typed task, if every parameter is there and has passed [`Param::check`].
+    pub fn build(&self, values: &Values) -> Option<Task> {
+        (self.build)(values)
+    }
+
+    /// What is wrong with the parameters taken together.
+    pub fn conflicts(&self, values: &Values) -> Vec<Conflict> {
+        (self.conflicts)(values)
+    }
+
+    /// `given`, completed with the defaults.
+    pub fn complete(&self, mut given: Values) -> Values {
+        for param in self.params() {
+            given.entry(param.name.to_owned()).or_insert_with(param.default);
+        }
+        given
+    }
+
+    /// The parameters that belong to the key: those that differ from their default and are not cosmetic. A parameter
+    /// added later therefore leaves earlier keys as they were.
+    pub fn identity(&self, values: &Values) -> Values {
+        self.params()
+            .filter(|param| !param.cosmetic)
+            .filter_map(|param| {
+                let value = values.get(param.name)?;
+                (*value != (param.default)()).then(|| (param.name.to_owned(), value.clone()))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn declarations_are_sound() {
+        for info in Task::ALL {
+            let mut names = BTreeSet::new();
+            for param in info.params() {
+                assert!(names.insert(param.name), "{}: `{}` is declared twice", info.name, param.name);
+                assert!(!param.doc.is_empty(), "{}: `{}` is not documented", info.name, param.name);
+                let default = (param.default)();
+                assert_eq!(param.check(&default), Ok(default), "{}: default of `{}`", info.name, param.name);
+            }
+            let defaults = info.complete(Values::new());
+            assert!(info.build(&defaults).is_some(), "{}: the defaults do not build", info.name);
+            assert_eq!(info.conflicts(&defaults), Vec::new(), "{}: the defaults conflict", info.name);
+            assert!(info.identity(&defaults).is_empty(), "{}: defaults are not in the key", info.name);
+        }
+    }
+
+    #[test]
+    fn a_value_that_differs_from_its_default_is_identity() {
+        let info = Task::info("train").unwrap();
+        let values = info.complete(Values::from([("iters".into(), Value::Int(7))]));
+        assert_eq!(info.identity(&values), Values::from([("iters".into(), Value::Int(7))]));
+    }
+}

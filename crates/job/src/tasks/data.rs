@@ -1,0 +1,58 @@
+//! The data's parameters.
+
+use std::path::PathBuf;
+
+use crate::{
+    Kind, ParamType, Value,
+    params::{choice, params},
+};
+
+choice! {
+    /// How a file becomes tokens.
+    pub enum TokenFormat {
+        /// `uint16` for files that end in `.bin` and for folders, else bytes.
+        Auto = "auto",
+        /// UTF-8 text; every byte is a token.
+        Bytes = "bytes",
+        /// nanoGPT's files: little-endian 16-bit token ids without a header.
+        Uint16 = "uint16",
+    }
+}
+
+/// What to train on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Corpus {
+    /// The first five books of the King James Bible, which ship with the program.
+    Kjv,
+    /// A file, or a folder with `train.bin` and `val.bin`.
+    Path(PathBuf),
+}
+
+impl ParamType for Corpus {
+    const KIND: Kind = Kind::Path(&["kjv"]);
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Kjv => Value::Text("kjv".into()),
+            Self::Path(path) => Value::Text(path.to_string_lossy().into_owned()),
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(match value.as_text()? {
+            "kjv" => Self::Kjv,
+            path => Self::Path(path.into()),
+        })
+    }
+}
+
+params! {
+    /// Tokens. The last tenth of a single file is held out for validation; it is never trained on.
+    pub struct Data {
+        /// `kjv` (public-domain text that ships with the program), a UTF-8 file, a file of `uint16` tokens, or a folder
+        /// with nanoGPT's `train.bin` and `val.bin`.
+        data: Corpus = Corpus::Kjv;
+        /// How the file becomes tokens.
+        tokens: TokenFormat = TokenFormat::Auto;
+    }
+}

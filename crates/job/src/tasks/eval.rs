@@ -1,0 +1,55 @@
+//! `uses: eval`.
+
+use super::{Data, Model};
+use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
+
+params! {
+    /// What is measured.
+    pub struct Evaluation {
+        /// Sequences in one forward pass.
+        batch_size: usize = 8, in 1..=1_000_000, unit "sequences";
+        /// Batches of held-out tokens, spread evenly over them.
+        eval_batches: usize = 16, in 1..=1_000_000;
+        /// Seed of the weights, where `init` does not give them.
+        seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
+    }
+}
+
+/// Measures a network's loss on held-out tokens.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Eval {
+    /// The network.
+    pub model: Model,
+    /// The tokens.
+    pub data: Data,
+    /// What is measured.
+    pub evaluation: Evaluation,
+}
+
+impl Eval {
+    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Data::PARAMS, Evaluation::PARAMS];
+
+    pub(crate) const METRICS: &'static [MetricInfo] = &[
+        MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens" },
+        MetricInfo { name: "perplexity", unit: Unit::One, doc: "exp(loss)" },
+        MetricInfo {
+            name: "throughput.tokens_per_s",
+            unit: Unit::TokensPerSecond,
+            doc: "evaluated tokens over the time of the forward passes, the first left out",
+        },
+        MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
+        MetricInfo { name: "parameters", unit: Unit::Count, doc: "numbers in the network, tied ones counted once" },
+    ];
+
+    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+        Some(Self {
+            model: Model::from_values(values)?,
+            data: Data::from_values(values)?,
+            evaluation: Evaluation::from_values(values)?,
+        })
+    }
+
+    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
+        Self::from_values(values).map_or_else(Vec::new, |eval| eval.model.conflicts())
+    }
+}

@@ -1,0 +1,59 @@
+//! `uses: mock`.
+
+use crate::{
+    Group, MetricInfo, Param, Unit, Values,
+    params::{choice, params},
+};
+
+choice! {
+    /// How a mock job ends.
+    pub enum MockEnd {
+        /// With a result.
+        Done = "done",
+        /// With a failure.
+        Fail = "fail",
+        /// With a panic.
+        Panic = "panic",
+        /// Killed by a signal that cannot be caught.
+        Kill = "kill",
+        /// Never.
+        Hang = "hang",
+        /// With noise on standard output before the result.
+        Noise = "noise",
+        /// With exit code 0, but without a result.
+        Silent = "silent",
+    }
+}
+
+params! {
+    /// Does what it is told, without a network.
+    pub struct Mock {
+        /// How long to take.
+        seconds: f64 = 0.0, in 0.0..=3600.0, unit "s";
+        /// How often to report progress.
+        steps: usize = 1, in 1..=1_000_000;
+        /// The metric `value`.
+        value: f64 = 0.0;
+        /// A parameter that only serves to tell points apart.
+        variant: Option<usize> = None;
+        /// Changes nothing.
+        seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
+        /// A file to read; its length is the metric `bytes`.
+        input: Option<crate::Path> = None;
+        /// How to end.
+        end: MockEnd = MockEnd::Done;
+    }
+}
+
+impl Mock {
+    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
+
+    pub(crate) const METRICS: &'static [MetricInfo] = &[
+        MetricInfo { name: "value", unit: Unit::One, doc: "the parameter `value`" },
+        MetricInfo { name: "bytes", unit: Unit::Bytes, doc: "length of `input`" },
+    ];
+
+    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+        <Self as Group>::from_values(values)
+    }
+}

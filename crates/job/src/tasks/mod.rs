@@ -1,0 +1,15 @@
+//! One file per task: its parameters, what it measures, and which parameters do not go together.
+
+mod check;
+mod data;
+mod eval;
+mod mock;
+mod model;
+mod train;
+
+pub use check::{Check, Checking};
+pub use data::{Corpus, Data, TokenFormat};
+pub use eval::{Eval, Evaluation};
+pub use mock::{Mock, MockEnd};
+pub use model::{Activation, Model, ModelSize, SizeDims};
+pub use train::{DecayOn, Optimizer, Prune, PruneMethod, Schedule, Train, Training};
