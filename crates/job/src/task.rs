@@ -36,6 +36,8 @@ pub struct TaskInfo {
     pub groups: &'static [&'static [Param]],
     /// What it measures.
     pub metrics: &'static [MetricInfo],
+    /// The metrics that a line of progress has room for.
+    pub headline: &'static [&'static str],
     /// Whether it computes on a backend.
     pub on_device: bool,
     /// Whether lists of tasks leave it out.
@@ -75,6 +77,7 @@ impl Task {
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
+            headline: &["loss", "sparsity", "throughput.tokens_per_s"],
             on_device: true,
             hidden: false,
             build: |values| Train::from_values(values).map(Task::Train),
@@ -86,6 +89,7 @@ impl Task {
             about: "measures a network's loss on held-out tokens",
             groups: Eval::GROUPS,
             metrics: Eval::METRICS,
+            headline: &["loss", "perplexity"],
             on_device: true,
             hidden: false,
             build: |values| Eval::from_values(values).map(Task::Eval),
@@ -97,6 +101,7 @@ impl Task {
             about: "builds a network and asserts that it computes, learns, and does not see the future",
             groups: Check::GROUPS,
             metrics: Check::METRICS,
+            headline: &["assertions", "parameters"],
             on_device: true,
             hidden: false,
             build: |values| Check::from_values(values).map(Task::Check),
@@ -108,6 +113,7 @@ impl Task {
             about: "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine",
             groups: Mock::GROUPS,
             metrics: Mock::METRICS,
+            headline: &["value"],
             on_device: false,
             hidden: true,
             build: |values| Mock::from_values(values).map(Task::Mock),
@@ -183,6 +189,9 @@ mod tests {
                 assert!(!param.doc.is_empty(), "{}: `{}` is not documented", info.name, param.name);
                 let default = (param.default)();
                 assert_eq!(param.check(&default), Ok(default), "{}: default of `{}`", info.name, param.name);
+            }
+            for name in info.headline {
+                assert!(info.metric(name).is_some(), "{}: headline `{name}` is not measured", info.name);
             }
             let defaults = info.complete(Values::new());
             assert!(info.build(&defaults).is_some(), "{}: the defaults do not build", info.name);

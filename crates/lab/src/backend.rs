@@ -1,0 +1,95 @@
+//! The concrete Burn backends, named here and nowhere else.
+//!
+//! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. The eager types
+//! are used: Burn's own `fusion` feature stays off, so that fusion can later be a choice per job.
+
+use burn::{
+    backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy},
+    tensor::backend::Backend as BurnBackend,
+};
+use sweep_job::Backend;
+
+use crate::LabError;
+
+/// What the lab needs to know about a Burn backend beyond its operations.
+pub trait Compute: BurnBackend {
+    /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
+    /// waiting for the device.
+    const SYNCHRONOUS: bool;
+    /// Whether the backward pass of `activation::gelu` is that of the exact GELU. Burn's default differentiates the
+    /// approximation with tanh instead.
+    const EXACT_GELU: bool;
+}
+
+impl Compute for Flex {
+    const SYNCHRONOUS: bool = true;
+    const EXACT_GELU: bool = true;
+}
+
+/// An NVIDIA GPU, through kernels that are compiled at run time.
+#[cfg(feature = "cuda")]
+type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
+
+#[cfg(feature = "cuda")]
+impl Compute for Cuda {
+    const SYNCHRONOUS: bool = false;
+    const EXACT_GELU: bool = false;
+}
+
+/// A GPU through Vulkan, Metal or DX12.
+#[cfg(feature = "wgpu")]
+type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
+
+#[cfg(feature = "wgpu")]
+impl Compute for Wgpu {
+    const SYNCHRONOUS: bool = false;
+    const EXACT_GELU: bool = false;
+}
+
+impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
+    const SYNCHRONOUS: bool = B::SYNCHRONOUS;
+    const EXACT_GELU: bool = B::EXACT_GELU;
+}
+
+/// Work that runs on any backend.
+pub(crate) trait Work {
+    /// What it gives.
+    type Output;
+    /// Does the work on `device`.
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Self::Output, LabError>;
+}
+
+/// Does `work` on the first device of `backend`; an error in one sentence if there is none.
+///
+/// The backend is probed first, because the libraries below panic when the driver is missing.
+pub(crate) fn dispatch<W: Work>(backend: Backend, work: W) -> Result<W::Output, LabError> {
+    match backend {
+        Backend::Cpu => work.run::<Flex>(&burn::backend::flex::FlexDevice),
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => {
+            crate::probe::cuda().map_err(LabError::from)?;
+            work.run::<Cuda>(&cubecl::cuda::CudaDevice::new(0))
+        }
+        #[cfg(feature = "wgpu")]
+        Backend::Wgpu => {
+            let adapters = crate::probe::wgpu().map_err(LabError::from)?;
+            work.run::<Wgpu>(&wgpu_device(&adapters))
+        }
+        #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
+        absent => Err(crate::probe::not_built(absent).into()),
+    }
+}
+
+/// The device that stands for the best of `adapters`, which are sorted, best first.
+#[cfg(feature = "wgpu")]
+fn wgpu_device(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
+    use cubecl::wgpu::WgpuDevice;
+    use wgpu::DeviceType;
+    match adapters.first().map(|adapter| adapter.kind) {
+        Some(DeviceType::DiscreteGpu) => WgpuDevice::DiscreteGpu(0),
+        Some(DeviceType::IntegratedGpu) => WgpuDevice::IntegratedGpu(0),
+        Some(DeviceType::VirtualGpu) => WgpuDevice::VirtualGpu(0),
+        Some(DeviceType::Cpu) => WgpuDevice::Cpu,
+        Some(DeviceType::Other) | None => WgpuDevice::DefaultDevice,
+    }
+}

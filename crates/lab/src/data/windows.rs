@@ -1,0 +1,122 @@
+//! Which windows of the tokens a job reads: random ones for training, evenly spread ones for validation.
+
+use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
+use rand::Rng;
+
+use super::{DataError, Tokens};
+use crate::rng;
+
+/// Sequences of tokens and, for every token, the one that comes after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// `[batch, length]`, row by row.
+    pub inputs: Vec<i32>,
+    /// As `inputs`, one token later.
+    pub targets: Vec<i32>,
+    /// Sequences.
+    pub batch_size: usize,
+    /// Tokens in a sequence.
+    pub length: usize,
+}
+
+impl Batch {
+    /// `inputs` and `targets` on `device`, each `[batch, length]`.
+    pub fn to_tensors<B: Backend>(&self, device: &B::Device) -> (Tensor<B, 2, Int>, Tensor<B, 2, Int>) {
+        let shape = [self.batch_size, self.length];
+        let tensor = |values: &[i32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
+        (tensor(&self.inputs), tensor(&self.targets))
+    }
+}
+
+impl Tokens {
+    /// The batch of one forward pass in training: `batch_size` windows of `length` tokens at random places.
+    ///
+    /// It depends on `seed`, `iteration` and `micro_batch` alone, not on what was read before.
+    pub fn random_batch(
+        &self,
+        seed: u64,
+        [iteration, micro_batch]: [u64; 2],
+        [batch_size, length]: [usize; 2],
+        vocab_size: usize,
+    ) -> Result<Batch, DataError> {
+        let last = self.last_start(length)?;
+        let mut rng = rng::stream(seed, "data", "", &[iteration, micro_batch]);
+        let starts: Vec<usize> = (0..batch_size).map(|_| rng.random_range(0..=last)).collect();
+        self.batch(&starts, length, vocab_size)
+    }
+
+    /// `batches` batches of `batch_size` windows of `length` tokens, evenly spread: the same in every job.
+    pub fn spread_batches(
+        &self,
+        batches: usize,
+        [batch_size, length]: [usize; 2],
+        vocab_size: usize,
+    ) -> Result<Vec<Batch>, DataError> {
+        let last = self.last_start(length)?;
+        let steps = (batches * batch_size).saturating_sub(1).max(1);
+        let starts: Vec<usize> = (0..batches * batch_size).map(|index| scaled(last, index, steps)).collect();
+        starts.chunks(batch_size).map(|starts| self.batch(starts, length, vocab_size)).collect()
+    }
+
+    /// The last place at which a window of `length` tokens, and the token after it, fits.
+    fn last_start(&self, length: usize) -> Result<usize, DataError> {
+        self.len().checked_sub(length + 1).ok_or_else(|| DataError::TooShort {
+            name: self.name.clone(),
+            part: self.part,
+            found: self.len(),
+            needed: length + 1,
+        })
+    }
+
+    fn batch(&self, starts: &[usize], length: usize, vocab_size: usize) -> Result<Batch, DataError> {
+        let mut inputs = Vec::with_capacity(starts.len() * length);
+        let mut targets = Vec::with_capacity(starts.len() * length);
+        for &start in starts {
+            let mut token = self.get(start, vocab_size)?;
+            for index in start + 1..=start + length {
+                inputs.push(token.cast_signed());
+                token = self.get(index, vocab_size)?;
+                targets.push(token.cast_signed());
+            }
+        }
+        Ok(Batch { inputs, targets, batch_size: starts.len(), length })
+    }
+}
+
+/// `total * part / whole` without overflow.
+fn scaled(total: usize, part: usize, whole: usize) -> usize {
+    let exact = total as u128 * part as u128 / whole as u128;
+    usize::try_from(exact).unwrap_or(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::tasks::Data;
+
+    use super::super::Dataset;
+
+    #[test]
+    fn a_batch_depends_on_its_name_only() {
+        let tokens = Dataset::open(&Data::default()).unwrap().train;
+        let batch = |seed, at| tokens.random_batch(seed, at, [4, 16], 256).unwrap();
+        let first = batch(0, [3, 1]);
+        for other in [batch(1, [3, 1]), batch(0, [3, 0]), batch(0, [4, 1])] {
+            assert_ne!(first, other);
+        }
+        assert_eq!(first, batch(0, [3, 1]), "reading other batches in between changes nothing");
+        assert_eq!(first.inputs[1..16], first.targets[..15], "targets are the inputs, one later");
+    }
+
+    #[test]
+    fn validation_windows_span_the_held_out_part() {
+        let tokens = Dataset::open(&Data::default()).unwrap().validation;
+        let batches = tokens.spread_batches(4, [2, 16], 256).unwrap();
+        assert_eq!(batches.len(), 4);
+        let first: Vec<u32> = (0..16).map(|index| tokens.get(index, 256).unwrap()).collect();
+        let last: Vec<u32> = (0..16).map(|index| tokens.get(tokens.len() - 16 + index, 256).unwrap()).collect();
+        let window = |values: &[i32]| -> Vec<u32> { values.iter().map(|value| value.cast_unsigned()).collect() };
+        assert_eq!(window(&batches[0].inputs[..16]), first);
+        assert_eq!(window(&batches[3].targets[16..]), last);
+        assert_eq!(tokens.spread_batches(1, [1, 16], 256).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! Everything that can go wrong in the lab, and which kind of failure it is for the engine.
+
+use std::{io, path::PathBuf};
+
+use sweep_job::{Backend, Failure, FailureKind};
+
+use crate::{data::DataError, hub::HubError};
+
+/// Why a job has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The backend asked for is not there.
+    #[error("the backend `{backend}` cannot be used: {reason}; {advice}")]
+    Backend {
+        /// The backend.
+        backend: Backend,
+        /// Why not.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// The device failed while it computed.
+    #[error("the device failed: {0}")]
+    Device(String),
+    /// The tokens are not what they should be.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A network's folder is not what it should be.
+    #[error(transparent)]
+    Hub(#[from] HubError),
+    /// An output cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Dimensions that no network can have.
+    #[error("{0}")]
+    Dimensions(String),
+    /// Training has left the finite numbers.
+    #[error("{what} is {value} {when}")]
+    Diverged {
+        /// What was read.
+        what: &'static str,
+        /// `NaN` or `infinite`.
+        value: &'static str,
+        /// At or by which iteration.
+        when: String,
+    },
+    /// A check's assertions do not hold.
+    #[error("{} of {total} assertions do not hold: {}", failed.len(), spelled_out(failed))]
+    Check {
+        /// Those that failed: name and finding.
+        failed: Vec<String>,
+        /// Assertions made.
+        total: usize,
+    },
+    /// A task that the engine must run itself.
+    #[error("the lab does not run the task `{0}`")]
+    NotALabTask(&'static str),
+}
+
+/// The first few of `failed`.
+fn spelled_out(failed: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let more = if failed.len() > SHOWN { "; …" } else { "" };
+    failed[..failed.len().min(SHOWN)].join("; ") + more
+}
+
+impl LabError {
+    /// The kind of failure, as the engine counts it.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Backend { .. } | Self::Device(_) => FailureKind::Backend,
+            Self::Data(_) | Self::Hub(_) | Self::Dimensions(_) => FailureKind::Input,
+            Self::Write { .. } => FailureKind::Io,
+            Self::Diverged { .. } | Self::Check { .. } => FailureKind::Experiment,
+            Self::NotALabTask(_) => FailureKind::Crash,
+        }
+    }
+
+    /// `value` is no loss; says when it was read.
+    pub(crate) fn diverged(what: &'static str, value: f64, when: String) -> Self {
+        Self::Diverged { what, value: if value.is_nan() { "NaN" } else { "infinite" }, when }
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        Self { kind: error.kind(), message: error.to_string() }
+    }
+}
+
+impl From<burn::tensor::backend::ExecutionError> for LabError {
+    fn from(error: burn::tensor::backend::ExecutionError) -> Self {
+        Self::Device(error.to_string())
+    }
+}

@@ -1,0 +1,257 @@
+//! Networks in the Hub's layout for GPT-2: a folder with `config.json` and `model.safetensors`.
+//!
+//! Linear weights are `[in, out]` there as here, so nothing is transposed. Names may carry the prefix `transformer.`,
+//! numbers may be F32, F16 or BF16. What is written, `GPT2LMHeadModel.from_pretrained` reads.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
+};
+
+use burn::tensor::{
+    backend::{AutodiffBackend, Backend},
+    bf16, f16,
+};
+use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
+use serde::{Deserialize, Serialize};
+use sweep_job::tasks::Activation;
+
+use crate::{
+    LabError, files,
+    model::{self, Gpt, GptDims, ParamInfo},
+    prune::host,
+};
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const PREFIX: &str = "transformer.";
+const HEAD: &str = "lm_head.weight";
+
+/// Why a folder is no network that this program can use.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// A file cannot be read.
+    #[error("cannot read the network: {0}")]
+    Read(#[source] io::Error),
+    /// `config.json` is not what it should be.
+    #[error("{}: {message}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// `model.safetensors` is not what it should be.
+    #[error("{}: {message}", path.display())]
+    Weights {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// The part of `config.json` that decides what is computed.
+#[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the file has these switches")]
+struct Config {
+    model_type: String,
+    #[serde(default, skip_deserializing)]
+    architectures: Vec<&'static str>,
+    activation_function: String,
+    n_embd: usize,
+    n_head: usize,
+    n_layer: usize,
+    n_positions: usize,
+    vocab_size: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    n_inner: Option<usize>,
+    #[serde(default = "epsilon")]
+    layer_norm_epsilon: f64,
+    #[serde(default = "yes")]
+    scale_attn_weights: bool,
+    #[serde(default)]
+    scale_attn_by_inverse_layer_idx: bool,
+    #[serde(default)]
+    add_cross_attention: bool,
+    #[serde(default = "yes")]
+    tie_word_embeddings: bool,
+}
+
+fn epsilon() -> f64 {
+    model::LAYER_NORM_EPSILON
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Config {
+    fn new(dims: &GptDims) -> Self {
+        Self {
+            model_type: "gpt2".into(),
+            architectures: vec!["GPT2LMHeadModel"],
+            activation_function: dims.activation.word().into(),
+            n_embd: dims.d_model,
+            n_head: dims.n_head,
+            n_layer: dims.n_layer,
+            n_positions: dims.block_size,
+            vocab_size: dims.vocab_size,
+            n_inner: None,
+            layer_norm_epsilon: epsilon(),
+            scale_attn_weights: true,
+            scale_attn_by_inverse_layer_idx: false,
+            add_cross_attention: false,
+            tie_word_embeddings: true,
+        }
+    }
+
+    /// The dimensions, or what this program cannot compute.
+    fn dims(&self) -> Result<GptDims, String> {
+        if self.model_type != "gpt2" {
+            return Err(format!("model_type `{}` is not supported, only `gpt2`", self.model_type));
+        }
+        let activation = match self.activation_function.as_str() {
+            "gelu" => Activation::Gelu,
+            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluNew,
+            other => {
+                return Err(format!("activation_function `{other}` is not supported, only `gelu` and `gelu_new`"));
+            }
+        };
+        let standard_width = self.n_inner.is_none_or(|inner| inner == 4 * self.n_embd);
+        let requirements = [
+            (standard_width, "n_inner must be 4 n_embd"),
+            (self.layer_norm_epsilon == epsilon(), "layer_norm_epsilon must be 1e-5"),
+            (self.scale_attn_weights, "scale_attn_weights must be true"),
+            (!self.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx must be false"),
+            (!self.add_cross_attention, "add_cross_attention must be false"),
+            (self.tie_word_embeddings, "tie_word_embeddings must be true"),
+        ];
+        if let Some((_, requirement)) = requirements.into_iter().find(|(holds, _)| !holds) {
+            return Err(requirement.into());
+        }
+        let dims = GptDims {
+            n_layer: self.n_layer,
+            n_head: self.n_head,
+            d_model: self.n_embd,
+            block_size: self.n_positions,
+            vocab_size: self.vocab_size,
+            activation,
+        };
+        dims.checked().map_err(|error| error.to_string())
+    }
+}
+
+/// The dimensions of the network in `folder`.
+pub fn read_dims(folder: &Path) -> Result<GptDims, HubError> {
+    let path = folder.join(CONFIG);
+    let text = fs_err::read_to_string(&path).map_err(HubError::Read)?;
+    let config: Result<Config, _> = serde_json::from_str(&text);
+    let dims = config.map_err(|error| error.to_string()).and_then(|config| config.dims());
+    dims.map_err(|message| HubError::Config { path, message })
+}
+
+/// The network in `folder`.
+pub fn load<B: Backend>(folder: &Path, device: &B::Device) -> Result<Gpt<B>, LabError> {
+    let dims = read_dims(folder)?;
+    let path = folder.join(WEIGHTS);
+    let wrong = |message: String| HubError::Weights { path: path.clone(), message };
+    let map = files::map(&path).map_err(HubError::Read)?;
+    let bytes: &[u8] = map.as_deref().unwrap_or_default();
+    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
+    let mut tensors = by_name(&file, &dims).map_err(wrong)?;
+    let network = Gpt::with_values(dims, device, |info| {
+        let tensor = tensors.remove(&info.name).ok_or_else(|| wrong(format!("tensor `{}` is missing", info.name)))?;
+        Ok(numbers(info, &tensor).map_err(wrong)?)
+    })?;
+    match tensors.into_keys().next() {
+        Some(name) => Err(wrong(format!("tensor `{name}` is not part of a GPT-2 with these dimensions")).into()),
+        None => Ok(network),
+    }
+}
+
+/// The file's tensors by their names without prefix, without those that say nothing new: masks that old files carry,
+/// and the output layer where it repeats the token table.
+fn by_name<'file>(file: &SafeTensors<'file>, dims: &GptDims) -> Result<BTreeMap<String, TensorView<'file>>, String> {
+    let mut tensors = BTreeMap::new();
+    for (full_name, tensor) in file.iter() {
+        let name = full_name.strip_prefix(PREFIX).unwrap_or(full_name);
+        if tensors.insert(name.to_owned(), tensor).is_some() {
+            return Err(format!("tensor `{name}` is there twice, with and without the prefix `{PREFIX}`"));
+        }
+    }
+    for block in 0..dims.n_layer {
+        for buffer in ["attn.bias", "attn.masked_bias"] {
+            tensors.remove(&format!("h.{block}.{buffer}"));
+        }
+    }
+    if let (Some(head), Some(table)) = (tensors.remove(HEAD), tensors.get("wte.weight"))
+        && (head.dtype() != table.dtype() || head.shape() != table.shape() || head.data() != table.data())
+    {
+        return Err(format!("tensor `{HEAD}` differs from `wte.weight`, but the two must be tied"));
+    }
+    Ok(tensors)
+}
+
+/// A tensor's numbers as 32-bit floats, if its shape is right.
+fn numbers(info: &ParamInfo, tensor: &TensorView<'_>) -> Result<Vec<f32>, String> {
+    if tensor.shape() != info.shape {
+        return Err(format!("tensor `{}` has shape {:?}, expected {:?}", info.name, tensor.shape(), info.shape));
+    }
+    let data = tensor.data();
+    let half = |convert: fn([u8; 2]) -> f32| data.as_chunks::<2>().0.iter().map(|bytes| convert(*bytes)).collect();
+    match tensor.dtype() {
+        Dtype::F32 => Ok(data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()),
+        Dtype::F16 => Ok(half(|bytes| f16::from_le_bytes(bytes).to_f32())),
+        Dtype::BF16 => Ok(half(|bytes| bf16::from_le_bytes(bytes).to_f32())),
+        other => Err(format!("tensor `{}` has numbers of type {other:?}; only F32, F16 and BF16 are read", info.name)),
+    }
+}
+
+/// A tensor to write.
+struct Stored {
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl View for Stored {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Writes `network` to `folder`, which is created.
+pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), LabError> {
+    let failed = |path: &Path, source: io::Error| LabError::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+
+    let path = folder.join(CONFIG);
+    let config = serde_json::to_string_pretty(&Config::new(network.dims()));
+    let config = config.map_err(|error| failed(&path, error.into()))?;
+    std::fs::write(&path, config + "\n").map_err(|error| failed(&path, error))?;
+
+    let path = folder.join(WEIGHTS);
+    let mut tensors = Vec::new();
+    for (info, values) in model::infos(network).into_iter().zip(model::values::<B, _>(network)) {
+        let bytes = host(values)?.into_iter().flat_map(f32::to_le_bytes).collect();
+        tensors.push((format!("{PREFIX}{}", info.name), Stored { shape: info.shape, bytes }));
+    }
+    // The Hub's own reader refuses files that do not name their format.
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    safetensors::serialize_to_file(tensors, Some(metadata), &path)
+        .map_err(|error| failed(&path, io::Error::other(error)))
+}

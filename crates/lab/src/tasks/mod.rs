@@ -1,0 +1,102 @@
+//! The tasks, one file each, and what they share.
+
+mod check;
+mod eval;
+mod train;
+
+use std::path::Path;
+
+use burn::tensor::{Tensor, backend::Backend as BurnBackend};
+use sweep_job::{Backend, Outcome, Report, Task, tasks::Model};
+
+pub use check::{Assertion, Expected, assertions};
+
+use crate::{
+    LabError,
+    backend::{Compute, dispatch},
+    data::Batch,
+    hub,
+    model::{Gpt, GptDims, Network, cross_entropy},
+};
+
+/// Runs `task` on `backend`.
+pub(crate) fn run(task: &Task, backend: Backend, dir: &Path, report: &mut dyn Report) -> Result<Outcome, LabError> {
+    match task {
+        Task::Train(train) => dispatch(backend, train::Job { train, dir, report }),
+        Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
+        Task::Check(check) => dispatch(backend, check::Job { check, report }),
+        Task::Mock(_) => Err(LabError::NotALabTask("mock")),
+    }
+}
+
+/// The network that a recipe asks for: from a folder, or with random weights.
+///
+/// `vocab_size` is what the data needs; the recipe may give its own.
+fn network<B: BurnBackend>(
+    model: &Model,
+    vocab_size: usize,
+    seed: u64,
+    device: &B::Device,
+) -> Result<Gpt<B>, LabError> {
+    match &model.init {
+        Some(folder) => hub::load(&folder.0, device),
+        None => Gpt::random(GptDims::new(model, vocab_size)?, seed, device),
+    }
+}
+
+/// The mean loss of `network` on `batches`, without dropout, in nats.
+fn mean_loss<B: Compute, N: Network<B>>(network: &N, batches: &[Batch], device: &B::Device) -> Result<f64, LabError> {
+    let mut sum = Mean::default();
+    for batch in batches {
+        sum.add(batch_loss(network, batch, device));
+    }
+    sum.read()
+}
+
+/// The loss of `network` on one batch, without dropout, `[1]`.
+fn batch_loss<B: Compute, N: Network<B>>(network: &N, batch: &Batch, device: &B::Device) -> Tensor<B, 1> {
+    let (inputs, targets) = batch.to_tensors(device);
+    cross_entropy(network.logits(inputs, 0.0), targets)
+}
+
+/// A mean that grows on the device and is read when asked for.
+struct Mean<B: BurnBackend> {
+    sum: Option<Tensor<B, 1>>,
+    count: usize,
+}
+
+impl<B: BurnBackend> Default for Mean<B> {
+    fn default() -> Self {
+        Self { sum: None, count: 0 }
+    }
+}
+
+impl<B: BurnBackend> Mean<B> {
+    fn add(&mut self, value: Tensor<B, 1>) {
+        self.sum = Some(match self.sum.take() {
+            Some(sum) => sum + value,
+            None => value,
+        });
+        self.count += 1;
+    }
+
+    /// The mean since the last reading; waits for the device. NaN if nothing was added.
+    fn read(&mut self) -> Result<f64, LabError> {
+        let count = std::mem::take(&mut self.count) as f64;
+        match self.sum.take() {
+            Some(sum) => Ok(number(sum)? / count),
+            None => Ok(f64::NAN),
+        }
+    }
+}
+
+/// The number in a tensor `[1]`; waits for the device.
+fn number<B: BurnBackend>(tensor: Tensor<B, 1>) -> Result<f64, LabError> {
+    let data = tensor.try_into_data()?;
+    Ok(data.iter::<f64>().next().unwrap_or(f64::NAN))
+}
+
+/// Waits until the device has done everything that it was told.
+fn sync<B: BurnBackend>(device: &B::Device) -> Result<(), LabError> {
+    Ok(B::sync(device)?)
+}

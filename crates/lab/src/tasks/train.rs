@@ -1,0 +1,319 @@
+//! `uses: train`: the training loop, with pruning, evaluation and measurement.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use burn::{backend::Autodiff, module::AutodiffModule};
+use sweep_job::{Curve, Outcome, Progress, Report, Unit, tasks::Train};
+
+use super::{Mean, mean_loss, network, sync};
+use crate::{
+    LabError,
+    backend::{Compute, Work},
+    data::{Batch, Dataset},
+    hub, measure,
+    model::{self, Gpt, Network, ParamInfo, cross_entropy},
+    optim::{self, AdamW, Gradients},
+    prune::{self, Pruner},
+    rng,
+};
+
+/// Where the trained network is kept, relative to the job's folder.
+const CHECKPOINT: &str = "checkpoint";
+
+/// A training to do.
+pub(super) struct Job<'a> {
+    pub(super) train: &'a Train,
+    pub(super) dir: &'a Path,
+    pub(super) report: &'a mut dyn Report,
+}
+
+impl Work for Job<'_> {
+    type Output = Outcome;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
+        let Self { train, dir, report } = self;
+        let data = Dataset::open(&train.data)?;
+        let seed = train.training.seed;
+        let network = network::<Autodiff<B>>(&train.model, data.vocab_size, seed, device)?;
+        let dims = *network.dims();
+        let shape = [train.training.batch_size, dims.block_size];
+        let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
+        let parameters = model::infos(&network);
+        let trainer = Trainer::<B> {
+            train,
+            device,
+            data,
+            held_out,
+            optimizer: AdamW::new(&train.optimizer, &parameters),
+            pruner: Pruner::new(&train.prune, &parameters),
+            loss: Mean::default(),
+            clock: Clock::start(B::SYNCHRONOUS),
+            prune_time: Duration::ZERO,
+            curves: Curves::default(),
+        };
+        let (network, mut outcome) = trainer.run(network, report)?;
+        describe(&mut outcome, train, &parameters);
+        if train.training.save {
+            hub::save(&network, &dir.join(CHECKPOINT))?;
+            outcome.artifacts.insert(CHECKPOINT.into(), CHECKPOINT.into());
+        }
+        Ok(outcome)
+    }
+}
+
+/// Adds what follows from the parameters alone.
+fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
+    let count = |of: &dyn Fn(&ParamInfo) -> bool| -> usize {
+        parameters.iter().filter(|info| of(info)).map(ParamInfo::len).sum()
+    };
+    outcome.metric("parameters", count(&|_| true) as f64, Unit::Count);
+    let decayed = count(&|info| info.decays(train.optimizer.decay_on));
+    outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
+    let prunable = count(&|info| info.prunable(train.prune.prune_tied_head));
+    outcome.facts.insert("parameters.prunable".into(), prunable.to_string());
+}
+
+/// A training in progress.
+struct Trainer<'a, B: Compute> {
+    train: &'a Train,
+    device: &'a B::Device,
+    data: Dataset,
+    held_out: Vec<Batch>,
+    optimizer: AdamW<B>,
+    pruner: Pruner<B>,
+    /// Training loss since the last reading.
+    loss: Mean<B>,
+    clock: Clock,
+    /// Spent on choosing masks.
+    prune_time: Duration,
+    curves: Curves,
+}
+
+impl<B: Compute> Trainer<'_, B> {
+    /// Trains `network` to the end and measures it.
+    fn run(
+        mut self,
+        mut network: Gpt<Autodiff<B>>,
+        report: &mut dyn Report,
+    ) -> Result<(Gpt<Autodiff<B>>, Outcome), LabError> {
+        let settings = &self.train.training;
+        let iters = settings.iters;
+        let tokens_per_step = (settings.batch_size * settings.grad_accumulation * network.dims().block_size) as f64;
+        let begun = Instant::now();
+        let mut held_out_loss = f64::NAN;
+        for iter in 0..iters {
+            let started = Instant::now();
+            network = self.step(network, iter)?;
+            let done = iter + 1;
+            if iter == 0 {
+                // The first step compiles kernels and fills caches.
+                sync::<B>(self.device)?;
+                self.clock.restart();
+            } else {
+                self.clock.step(started.elapsed());
+            }
+            if done.is_multiple_of(settings.log_every) || done == iters {
+                let loss = self.read_loss(done)?;
+                let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * tokens_per_step);
+                let progress = Progress { done: done as u64, total: iters as u64, loss: Some(loss), tokens_per_s };
+                report.progress(progress);
+            }
+            let in_between = settings.eval_every > 0 && done.is_multiple_of(settings.eval_every);
+            if in_between || done == iters {
+                sync::<B>(self.device)?;
+                self.clock.pause();
+                held_out_loss = self.evaluate(&network, done)?;
+                self.clock.restart();
+            }
+        }
+        let train_time = begun.elapsed().as_secs_f64();
+
+        let mut outcome = Outcome::default();
+        outcome.metric("loss", held_out_loss, Unit::Nats);
+        outcome.metric("perplexity", held_out_loss.exp(), Unit::One);
+        outcome.metric("train_loss", self.curves.last("loss").unwrap_or(f64::NAN), Unit::Nats);
+        outcome.metric("sparsity", prune::sparsity(&self.train.prune, &network)?, Unit::Fraction);
+        if let Some(steps_per_s) = self.clock.steps_per_s() {
+            outcome.metric("throughput.tokens_per_s", steps_per_s * tokens_per_step, Unit::TokensPerSecond);
+        } else {
+            report.note("one iteration is no measure of speed: raise `iters` to get one");
+        }
+        outcome.metric("time.step", self.clock.median().unwrap_or(f64::NAN), Unit::Seconds);
+        outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
+        outcome.metric("time.train", train_time, Unit::Seconds);
+        if let Some(bytes) = measure::peak_memory() {
+            outcome.metric("memory.peak", bytes, Unit::Bytes);
+        }
+        outcome.curves = self.curves.0;
+        Ok((network, outcome))
+    }
+
+    /// One optimizer step, and what pruning adds to it.
+    fn step(&mut self, network: Gpt<Autodiff<B>>, iter: usize) -> Result<Gpt<Autodiff<B>>, LabError> {
+        let Train { training, optimizer, prune, .. } = self.train;
+        let gradients = self.accumulate(&network, iter)?;
+        let gradients = self.pruner.mask_gradients(gradients);
+        let gradients = optim::clip_global_norm(gradients, optimizer.grad_clip);
+        let rate = optim::learning_rate(optimizer, iter, training.iters);
+        let network = self.optimizer.step::<Autodiff<B>, _>(network, gradients, rate);
+        let network = self.pruner.apply::<Autodiff<B>, _>(network, &mut self.optimizer);
+
+        let done = iter as u64 + 1;
+        if done.is_multiple_of(training.log_every as u64) || done == training.iters as u64 {
+            self.curves.push("lr", Unit::One, done, rate);
+        }
+        if !prune.updates_at(iter, training.iters) {
+            return Ok(network);
+        }
+        sync::<B>(self.device)?;
+        let started = Instant::now();
+        let target = prune.target_at(iter, training.iters);
+        let reached = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
+        self.prune_time += started.elapsed();
+        self.curves.push("sparsity", Unit::Fraction, done, reached);
+        Ok(self.pruner.apply::<Autodiff<B>, _>(network, &mut self.optimizer))
+    }
+
+    /// The gradients of iteration `iter`, averaged over its micro-batches.
+    fn accumulate(&mut self, network: &Gpt<Autodiff<B>>, iter: usize) -> Result<Gradients<B>, LabError> {
+        let Train { model, training, .. } = self.train;
+        let dims = network.dims();
+        let dropout = model.dropout;
+        if dropout > 0.0 {
+            B::seed(self.device, rng::derived_seed(training.seed, "dropout", &[iter as u64]));
+        }
+        let shape = [training.batch_size, dims.block_size];
+        let mut sum: Option<Gradients<B>> = None;
+        for micro_batch in 0..training.grad_accumulation {
+            let at = [iter as u64, micro_batch as u64];
+            let batch = self.data.train.random_batch(training.seed, at, shape, dims.vocab_size)?;
+            let (inputs, targets) = batch.to_tensors(self.device);
+            let loss = cross_entropy(network.logits(inputs, dropout), targets);
+            self.loss.add(loss.clone().inner());
+            let mut gradients = (loss / training.grad_accumulation as f64).backward();
+            let gradients = model::gradients(network, &mut gradients);
+            sum = Some(match sum {
+                Some(sum) => optim::add_gradients(sum, gradients),
+                None => gradients,
+            });
+        }
+        Ok(sum.unwrap_or_default())
+    }
+
+    /// The mean training loss since the last reading, which must be finite.
+    fn read_loss(&mut self, done: usize) -> Result<f64, LabError> {
+        let readings = self.loss.count;
+        let loss = self.loss.read()?;
+        if !loss.is_finite() {
+            let word = if readings > 1 { "by" } else { "at" };
+            return Err(LabError::diverged("loss", loss, format!("{word} iteration {done}")));
+        }
+        self.curves.push("loss", Unit::Nats, done as u64, loss);
+        Ok(loss)
+    }
+
+    fn evaluate(&mut self, network: &Gpt<Autodiff<B>>, done: usize) -> Result<f64, LabError> {
+        let loss = mean_loss::<B, _>(&network.valid(), &self.held_out, self.device)?;
+        if !loss.is_finite() {
+            return Err(LabError::diverged("held-out loss", loss, format!("at iteration {done}")));
+        }
+        if self.train.training.eval_every > 0 {
+            self.curves.push("val_loss", Unit::Nats, done as u64, loss);
+        }
+        Ok(loss)
+    }
+}
+
+/// Curves that grow.
+#[derive(Default)]
+struct Curves(BTreeMap<String, Curve>);
+
+impl Curves {
+    fn push(&mut self, name: &str, unit: Unit, at: u64, value: f64) {
+        let empty = || Curve { unit, at: Vec::new(), values: Vec::new() };
+        let curve = self.0.entry(name.to_owned()).or_insert_with(empty);
+        curve.at.push(at);
+        curve.values.push(value);
+    }
+
+    fn last(&self, name: &str) -> Option<f64> {
+        self.0.get(name)?.values.last().copied()
+    }
+}
+
+/// Measures training steps and nothing else: not the first, not evaluation.
+///
+/// Where operations are asynchronous the time between two points at which the device is idle is divided by the steps
+/// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
+struct Clock {
+    per_step: bool,
+    since: Instant,
+    /// Steps since `since`.
+    open: usize,
+    time: Duration,
+    steps: usize,
+    /// Seconds of a step.
+    samples: Vec<f64>,
+    /// Time and steps at the last report.
+    reported: (Duration, usize),
+}
+
+impl Clock {
+    fn start(per_step: bool) -> Self {
+        Self {
+            per_step,
+            since: Instant::now(),
+            open: 0,
+            time: Duration::ZERO,
+            steps: 0,
+            samples: Vec::new(),
+            reported: (Duration::ZERO, 0),
+        }
+    }
+
+    /// Counts a step of which the host has seen `seen`.
+    fn step(&mut self, seen: Duration) {
+        self.open += 1;
+        if self.per_step {
+            self.samples.push(seen.as_secs_f64());
+        }
+    }
+
+    /// Counts the time until now, at which the device is idle.
+    fn pause(&mut self) {
+        if self.open > 0 {
+            let passed = self.since.elapsed();
+            self.time += passed;
+            self.steps += self.open;
+            if !self.per_step {
+                self.samples.push(passed.as_secs_f64() / self.open as f64);
+            }
+        }
+        self.restart();
+    }
+
+    /// Forgets the time since the last pause.
+    fn restart(&mut self) {
+        self.open = 0;
+        self.since = Instant::now();
+    }
+
+    /// As [`pause`](Self::pause); gives the steps a second since the last call, if there were any.
+    fn close(&mut self) -> Option<f64> {
+        self.pause();
+        let (time, steps) = std::mem::replace(&mut self.reported, (self.time, self.steps));
+        (self.steps > steps).then(|| (self.steps - steps) as f64 / self.time.saturating_sub(time).as_secs_f64())
+    }
+
+    fn steps_per_s(&self) -> Option<f64> {
+        (self.steps > 0).then(|| self.steps as f64 / self.time.as_secs_f64())
+    }
+
+    fn median(&mut self) -> Option<f64> {
+        measure::median(&mut self.samples)
+    }
+}

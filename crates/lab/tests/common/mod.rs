@@ -1,0 +1,111 @@
+//! What the lab's tests share.
+
+#![expect(dead_code, reason = "every test file is a program of its own and uses a part of this")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::path::{Path, PathBuf};
+
+use burn::{
+    backend::{Autodiff, Flex, flex::FlexDevice},
+    tensor::{Int, Tensor, TensorData},
+};
+use safetensors::{Dtype, SafeTensors};
+use sweep_job::{Backend, Failure, Outcome, Progress, Report, Task, Values};
+
+pub(crate) type Inner = Flex;
+pub(crate) type Train = Autodiff<Flex>;
+
+/// Where the reference vectors are.
+pub(crate) fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// A file of tensors.
+pub(crate) struct Tensors(Vec<u8>);
+
+impl Tensors {
+    pub(crate) fn read(path: &Path) -> Self {
+        Self(std::fs::read(path).unwrap())
+    }
+
+    pub(crate) fn floats(&self, name: &str) -> Vec<f32> {
+        self.numbers(name, Dtype::F32, f32::from_le_bytes)
+    }
+
+    pub(crate) fn ints(&self, name: &str) -> Vec<i32> {
+        self.numbers(name, Dtype::I32, i32::from_le_bytes)
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        SafeTensors::deserialize(&self.0).unwrap().tensor(name).unwrap().data().to_vec()
+    }
+
+    pub(crate) fn shape(&self, name: &str) -> Vec<usize> {
+        SafeTensors::deserialize(&self.0).unwrap().tensor(name).unwrap().shape().to_vec()
+    }
+
+    fn numbers<T>(&self, name: &str, dtype: Dtype, convert: fn([u8; 4]) -> T) -> Vec<T> {
+        let file = SafeTensors::deserialize(&self.0).unwrap();
+        let tensor = file.tensor(name).unwrap();
+        assert_eq!(tensor.dtype(), dtype, "{name}");
+        tensor.data().as_chunks::<4>().0.iter().map(|bytes| convert(*bytes)).collect()
+    }
+}
+
+/// The largest difference, relative to the largest expected number.
+pub(crate) fn relative_error(found: &[f32], expected: &[f32]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let scale = expected.iter().map(|number| f64::from(number.abs())).fold(1e-12, f64::max);
+    let pairs = found.iter().zip(expected);
+    pairs.map(|(found, expected)| f64::from((found - expected).abs()) / scale).fold(0.0, f64::max)
+}
+
+pub(crate) fn host(tensor: Tensor<Inner, 1>) -> Vec<f32> {
+    tensor.into_data().to_vec().unwrap()
+}
+
+pub(crate) fn ids(values: &[i32], shape: [usize; 2]) -> Tensor<Train, 2, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), &FlexDevice)
+}
+
+/// A report that keeps what it is told.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) progress: Vec<Progress>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Report for Kept {
+    fn progress(&mut self, progress: Progress) {
+        self.progress.push(progress);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+}
+
+/// The entries of two JSON objects together.
+pub(crate) fn merged(mut base: serde_json::Value, more: &serde_json::Value) -> serde_json::Value {
+    base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    base
+}
+
+/// Runs a task on the CPU with `given` parameters, a JSON object, and the defaults for the rest.
+pub(crate) fn run(task: &str, given: serde_json::Value, dir: &Path) -> Result<Outcome, Failure> {
+    run_on(Backend::Cpu, task, given, dir)
+}
+
+/// As [`run`], on another backend.
+pub(crate) fn run_on(backend: Backend, task: &str, given: serde_json::Value, dir: &Path) -> Result<Outcome, Failure> {
+    let info = Task::info(task).unwrap();
+    let given: Values = serde_json::from_value(given).unwrap();
+    let checked = given.into_iter().map(|(name, value)| {
+        let value = info.param(&name).unwrap().check(&value).unwrap();
+        (name, value)
+    });
+    let values = info.complete(checked.collect());
+    assert_eq!(info.conflicts(&values), Vec::new());
+    let task = info.build(&values).unwrap();
+    sweep_lab::run(&task, backend, dir, &mut Kept::default())
+}

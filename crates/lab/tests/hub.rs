@@ -1,0 +1,182 @@
+//! Folders in the Hub's layout: what is written is read, and what is wrong is refused by name.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::{collections::BTreeMap, path::Path};
+
+use burn::{
+    backend::flex::FlexDevice,
+    tensor::{bf16, f16},
+};
+use common::{Inner, Tensors, Train, golden, host, ids, relative_error, run};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde_json::{Value, json};
+use sweep_job::{FailureKind, tasks::Activation};
+use sweep_lab::{
+    hub,
+    model::{Gpt, GptDims, Network},
+};
+
+type Stored = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
+/// A copy of the reference network after `change`, which gets its configuration and its tensors.
+fn changed(change: impl FnOnce(&mut Value, &mut Stored)) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let config = std::fs::read_to_string(golden("gpt2/config.json")).unwrap();
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    let bytes = std::fs::read(golden("gpt2/model.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let mut tensors: Stored = file
+        .iter()
+        .map(|(name, tensor)| (name.to_owned(), (tensor.dtype(), tensor.shape().to_vec(), tensor.data().to_vec())))
+        .collect();
+    change(&mut config, &mut tensors);
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    let views = tensors
+        .iter()
+        .map(|(name, (dtype, shape, data))| (name.as_str(), TensorView::new(*dtype, shape.clone(), data).unwrap()));
+    safetensors::serialize_to_file(views, None, &dir.path().join("model.safetensors")).unwrap();
+    dir
+}
+
+fn logits(network: &Gpt<Train>) -> Vec<f32> {
+    let logits = network.logits(ids(&[1, 5, 9, 200, 31, 7], [2, 3]), 0.0).inner();
+    let numbers = logits.shape().num_elements();
+    host(logits.reshape([numbers]))
+}
+
+fn load(folder: &Path) -> Gpt<Train> {
+    hub::load(folder, &FlexDevice).unwrap()
+}
+
+/// Why the network in `folder` is refused, without the folder's name.
+fn refusal(folder: &Path) -> String {
+    let error = hub::load::<Inner>(folder, &FlexDevice).unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Input);
+    error.to_string().replace(&folder.display().to_string(), "DIR")
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    for activation in [Activation::Gelu, Activation::GeluNew] {
+        let dims = GptDims { n_layer: 2, n_head: 2, d_model: 8, block_size: 6, vocab_size: 256, activation };
+        let network = Gpt::<Train>::random(dims, 3, &FlexDevice).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("a/b");
+        hub::save(&network, &folder).unwrap();
+        let loaded = load(&folder);
+        assert_eq!(loaded.dims(), &dims);
+        assert_eq!(logits(&loaded), logits(&network));
+        let written = Tensors::read(&folder.join("model.safetensors"));
+        assert_eq!(written.shape("transformer.h.1.attn.c_attn.weight"), [8, 24]);
+    }
+}
+
+#[test]
+fn names_without_prefix_old_buffers_and_a_repeated_head() {
+    let wanted = logits(&load(&golden("gpt2")));
+    let dir = changed(|_, tensors| {
+        *tensors = std::mem::take(tensors)
+            .into_iter()
+            .map(|(name, tensor)| (name.trim_start_matches("transformer.").to_owned(), tensor))
+            .collect();
+        tensors.insert("h.0.attn.bias".into(), (Dtype::U8, vec![1, 1, 2, 2], vec![1, 0, 1, 1]));
+        let table = tensors["wte.weight"].clone();
+        tensors.insert("lm_head.weight".into(), table);
+    });
+    assert_eq!(logits(&load(dir.path())), wanted);
+}
+
+#[test]
+fn half_precision_is_converted() {
+    type Narrow = fn(f32) -> [u8; 2];
+    let wanted = logits(&load(&golden("gpt2")));
+    let kinds: [(Dtype, Narrow, f64); 2] = [
+        (Dtype::F16, |number| f16::from_f32(number).to_le_bytes(), 2e-3),
+        (Dtype::BF16, |number| bf16::from_f32(number).to_le_bytes(), 2e-2),
+    ];
+    for (kind, narrow, tolerance) in kinds {
+        let dir = changed(|_, tensors| {
+            for (dtype, _, data) in tensors.values_mut() {
+                *data = data.as_chunks::<4>().0.iter().flat_map(|bytes| narrow(f32::from_le_bytes(*bytes))).collect();
+                *dtype = kind;
+            }
+        });
+        let error = relative_error(&logits(&load(dir.path())), &wanted);
+        assert!(error > 0.0 && error < tolerance, "{kind:?}: {error:.2e}");
+    }
+}
+
+#[test]
+fn tensors_that_are_wrong() {
+    let name = "transformer.h.1.ln_1.bias";
+    let missing = changed(|_, tensors| {
+        tensors.remove(name);
+    });
+    assert_eq!(refusal(missing.path()), "DIR/model.safetensors: tensor `h.1.ln_1.bias` is missing");
+
+    let extra = changed(|_, tensors| {
+        let tensor = tensors[name].clone();
+        tensors.insert("transformer.h.2.ln_1.bias".into(), tensor);
+    });
+    let wanted = "DIR/model.safetensors: tensor `h.2.ln_1.bias` is not part of a GPT-2 with these dimensions";
+    assert_eq!(refusal(extra.path()), wanted);
+
+    let ill_shaped = changed(|_, tensors| {
+        if let Some((_, shape, _)) = tensors.get_mut(name) {
+            *shape = vec![32, 2];
+        }
+    });
+    let wanted = "DIR/model.safetensors: tensor `h.1.ln_1.bias` has shape [32, 2], expected [64]";
+    assert_eq!(refusal(ill_shaped.path()), wanted);
+
+    let integers = changed(|_, tensors| {
+        if let Some((dtype, _, _)) = tensors.get_mut(name) {
+            *dtype = Dtype::I32;
+        }
+    });
+    assert!(refusal(integers.path()).contains("has numbers of type I32; only F32, F16 and BF16 are read"));
+
+    let untied = changed(|_, tensors| {
+        let (dtype, shape, mut data) = tensors["transformer.wte.weight"].clone();
+        data[0] ^= 1;
+        tensors.insert("lm_head.weight".into(), (dtype, shape, data));
+    });
+    assert!(refusal(untied.path()).contains("`lm_head.weight` differs from `wte.weight`"));
+
+    let cut = changed(|_, _| {});
+    std::fs::write(cut.path().join("model.safetensors"), [1, 2, 3]).unwrap();
+    assert!(refusal(cut.path()).starts_with("DIR/model.safetensors: "));
+}
+
+#[test]
+fn configurations_that_are_not_supported() {
+    let cases = [
+        (
+            "activation_function",
+            json!("relu"),
+            "activation_function `relu` is not supported, only `gelu` and `gelu_new`",
+        ),
+        ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2`"),
+        ("n_inner", json!(100), "n_inner must be 4 n_embd"),
+        ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true"),
+        ("n_head", json!(7), "d_model 64 is not a multiple of n_head 7"),
+    ];
+    for (key, value, wanted) in cases {
+        let dir = changed(|config, _| config[key] = value);
+        assert_eq!(refusal(dir.path()), format!("DIR/config.json: {wanted}"));
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let missing = refusal(empty.path());
+    assert!(missing.starts_with("cannot read the network: ") && missing.contains("DIR/config.json"), "{missing}");
+}
+
+#[test]
+fn an_evaluation_starts_from_a_folder() {
+    let given = json!({"init": golden("gpt2"), "batch_size": 2, "eval_batches": 2});
+    let outcome = run("eval", given, Path::new(".")).unwrap();
+    assert_eq!(outcome.metrics["parameters"].value, 120_576.0);
+    assert!((outcome.metrics["loss"].value.exp() - outcome.metrics["perplexity"].value).abs() < 1e-6);
+}

@@ -1,0 +1,196 @@
+//! Training end to end on the text that ships with the program.
+//!
+//! The backend's generator is one per process, so the tests that use dropout take turns.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::{path::Path, sync::Mutex};
+
+use burn::backend::flex::FlexDevice;
+use common::{Train, host, ids, merged, relative_error, run};
+use serde_json::{Value, json};
+use sweep_job::{FailureKind, Outcome, Task, tasks::Data};
+use sweep_lab::{
+    data::{Dataset, KJV},
+    hub,
+    model::{self, Gpt, GptDims, Network, VOCAB_BYTES, cross_entropy},
+    optim,
+};
+
+/// Held while the backend's generator must not be disturbed.
+static GENERATOR: Mutex<()> = Mutex::new(());
+
+/// Trains a small network with `more` parameters.
+fn small(more: &Value, dir: &Path) -> Outcome {
+    let base = json!({"n_layer": 2, "n_head": 2, "d_model": 16, "block_size": 16, "batch_size": 4, "eval_batches": 2});
+    run("train", merged(base, more), dir).unwrap()
+}
+
+/// Entropy of single bytes of the text, in nats: what a model without context could reach.
+fn unigram_entropy() -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in KJV {
+        counts[usize::from(*byte)] += 1;
+    }
+    let total = KJV.len() as f64;
+    let parts = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / total);
+    parts.map(|part| -part * part.ln()).sum()
+}
+
+#[test]
+fn nano_learns_more_than_frequencies() {
+    let dir = tempfile::tempdir().unwrap();
+    let given = json!({"iters": 150, "dropout": 0, "lr": 2e-3, "eval_every": 75, "log_every": 25});
+    let outcome = run("train", given, dir.path()).unwrap();
+    let (loss, entropy) = (outcome.metrics["loss"].value, unigram_entropy());
+    assert!(loss < entropy - 0.3, "held-out loss {loss} is not well below the entropy of bytes {entropy}");
+
+    let info = Task::info("train").unwrap();
+    let declared: Vec<_> = info.metrics.iter().map(|metric| (metric.name, metric.unit)).collect();
+    for (name, unit) in &declared {
+        assert_eq!(outcome.metrics.get(*name).map(|metric| metric.unit), Some(*unit), "{name}");
+    }
+    assert_eq!(outcome.metrics.len(), declared.len());
+    assert_eq!(outcome.metrics["sparsity"].value, 0.0);
+    assert_eq!(outcome.curves.keys().collect::<Vec<_>>(), ["loss", "lr", "val_loss"]);
+    assert_eq!(outcome.curves["loss"].at, [25, 50, 75, 100, 125, 150]);
+    assert_eq!(outcome.curves["val_loss"].at, [75, 150]);
+    assert_eq!(outcome.curves["val_loss"].values[1], loss);
+    assert_eq!(outcome.curves["loss"].values[5], outcome.metrics["train_loss"].value);
+}
+
+#[test]
+fn the_same_job_gives_the_same_bits() {
+    let _alone = GENERATOR.lock().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let job = |more: Value| small(&merged(json!({"iters": 12, "log_every": 1}), &more), dir.path());
+    let first = job(json!({}));
+    let bits = |outcome: &Outcome| -> Vec<u64> {
+        outcome.curves["loss"]
+            .values
+            .iter()
+            .chain([&outcome.metrics["loss"].value])
+            .map(|loss| loss.to_bits())
+            .collect()
+    };
+    assert_eq!(bits(&first), bits(&job(json!({}))));
+    let other = job(json!({"seed": 1}));
+    assert!(bits(&first).iter().zip(bits(&other)).all(|(first, other)| *first != other));
+    let evaluated = job(json!({"eval_every": 3}));
+    assert_eq!(bits(&first), bits(&evaluated), "looking at the held-out loss does not change the training");
+}
+
+#[test]
+fn pruning_reaches_its_target() {
+    let dir = tempfile::tempdir().unwrap();
+    for method in ["magnitude", "bitter7"] {
+        for (sparsity, tied_head) in [(0.5, false), (0.9, true)] {
+            let more = json!({
+                "iters": 40, "prune": method, "sparsity": sparsity, "prune_tied_head": tied_head, "prune_every": 4,
+                "dropout": 0, "save": true,
+            });
+            let outcome = small(&more, dir.path());
+            let reached = outcome.metrics["sparsity"].value;
+            assert!((reached - sparsity).abs() < 0.005, "{method}: sparsity {reached} instead of {sparsity}");
+            let curve = &outcome.curves["sparsity"];
+            assert_eq!(curve.at, [5, 9, 13, 17, 21, 25, 29, 33, 37]);
+            assert!(curve.values.is_sorted() && curve.values[0] == 0.0, "{:?}", curve.values);
+            assert!(outcome.metrics["time.prune"].value > 0.0);
+
+            let network = hub::load::<Train>(&dir.path().join("checkpoint"), &FlexDevice).unwrap();
+            let (mut zeros, mut total) = (0_usize, 0_usize);
+            for (info, values) in model::infos(&network).iter().zip(model::values(&network)) {
+                let found = host(values).into_iter().filter(|value| *value == 0.0).count();
+                if info.prunable(tied_head) {
+                    zeros += found;
+                    total += info.len();
+                } else {
+                    assert_eq!(found, 0, "{method}: {} is not prunable", info.name);
+                }
+            }
+            assert_eq!(zeros as f64 / total as f64, reached);
+        }
+    }
+}
+
+#[test]
+fn two_halves_of_a_batch_average_to_the_whole() {
+    let dims = GptDims {
+        n_layer: 2,
+        n_head: 2,
+        d_model: 16,
+        block_size: 16,
+        vocab_size: VOCAB_BYTES,
+        activation: sweep_job::tasks::Activation::Gelu,
+    };
+    let network = Gpt::<Train>::random(dims, 0, &FlexDevice).unwrap();
+    let tokens = Dataset::open(&Data::default()).unwrap().train;
+    let batch = tokens.random_batch(0, [0, 0], [8, 16], VOCAB_BYTES).unwrap();
+    let gradients = |from: usize, to: usize, part: f64| {
+        let of = |values: &[i32]| ids(&values[from * 16..to * 16], [to - from, 16]);
+        let loss = cross_entropy(network.logits(of(&batch.inputs), 0.0), of(&batch.targets)) * part;
+        model::gradients(&network, &mut loss.backward())
+    };
+    let whole = gradients(0, 8, 1.0);
+    let halves = optim::add_gradients(gradients(0, 4, 0.5), gradients(4, 8, 0.5));
+    for (whole, halves) in whole.into_iter().flatten().zip(halves.into_iter().flatten()) {
+        let error = relative_error(&host(halves), &host(whole));
+        assert!(error < 1e-5, "{error:.2e}");
+    }
+}
+
+#[test]
+fn accumulation_counts_every_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let accumulated = small(&json!({"iters": 10, "grad_accumulation": 3, "dropout": 0, "log_every": 3}), dir.path());
+    assert_eq!(accumulated.curves["loss"].at, [3, 6, 9, 10]);
+    let single = small(&json!({"iters": 10, "dropout": 0, "log_every": 3}), dir.path());
+    assert_ne!(accumulated.metrics["loss"], single.metrics["loss"]);
+}
+
+#[test]
+fn a_checkpoint_evaluates_to_the_loss_of_its_training() {
+    let dir = tempfile::tempdir().unwrap();
+    let trained = small(&json!({"iters": 10, "dropout": 0, "save": true}), dir.path());
+    assert_eq!(trained.artifacts["checkpoint"], "checkpoint");
+    let given = json!({"init": dir.path().join("checkpoint"), "batch_size": 4, "eval_batches": 2});
+    let evaluated = run("eval", given, dir.path()).unwrap();
+    assert_eq!(evaluated.metrics["loss"], trained.metrics["loss"]);
+    assert_eq!(evaluated.metrics["parameters"], trained.metrics["parameters"]);
+}
+
+#[test]
+fn a_loss_that_is_no_number_ends_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let dims = GptDims {
+        n_layer: 1,
+        n_head: 1,
+        d_model: 8,
+        block_size: 8,
+        vocab_size: VOCAB_BYTES,
+        activation: sweep_job::tasks::Activation::Gelu,
+    };
+    let poisoned = Gpt::<Train>::with_values(dims, &FlexDevice, |info| {
+        Ok(vec![if info.name == "ln_f.bias" { f32::NAN } else { 0.5 }; info.len()])
+    });
+    hub::save(&poisoned.unwrap(), dir.path()).unwrap();
+    for (log_every, when) in [(1, "at iteration 1"), (3, "by iteration 3")] {
+        let given = json!({"init": dir.path(), "iters": 5, "log_every": log_every, "eval_batches": 1, "dropout": 0});
+        let failure = run("train", given, dir.path()).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Experiment);
+        assert_eq!(failure.message, format!("loss is NaN {when}"));
+    }
+}
+
+#[test]
+fn a_check_tells_what_it_found() {
+    let _alone = GENERATOR.lock().unwrap();
+    let given = json!({"n_layer": 2, "d_model": 32, "vocab_size": 64});
+    let outcome = run("check", given, Path::new(".")).unwrap();
+    assert_eq!(outcome.metrics["assertions"].value, 12.0);
+    assert_eq!(outcome.facts.len(), 12);
+    assert!(outcome.facts.values().all(|fact| fact.starts_with("held: ")), "{:?}", outcome.facts);
+    assert_eq!(outcome.facts["logits-shape"], "held: [2, 32, 64]");
+}
