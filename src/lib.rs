@@ -1,1 +1,15 @@
-//! Placeholder.
+//! `sweep`: a declarative ablation and sweep engine for neural-network training.
+//!
+//! A recipe's way through the modules: [`recipe`] reads it, [`plan`] expands it to a graph of jobs with keys, [`run`]
+//! brings the jobs that [`store`] does not know yet to worker processes, [`report`] turns records into tables.
+
+pub mod cli;
+pub mod device;
+pub mod error;
+pub mod plan;
+pub mod recipe;
+pub mod report;
+pub mod run;
+pub mod store;
+pub mod ui;
+pub mod worker;

@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! The command `sweep`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sweep::cli::main()
+}

@@ -1,0 +1,186 @@
+//! The command line: what was typed. What it does is one file per command.
+
+mod devices;
+mod plan;
+mod report;
+mod run;
+
+use std::{
+    io::{self, IsTerminal, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use sweep_job::{Backend, BackendChoice, Device, Probe};
+
+use crate::{
+    device,
+    error::{Error, Exit},
+    plan::Plan,
+    recipe::Draft,
+    worker,
+};
+
+/// Declarative ablations and sweeps for neural-network training.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// The folder for records, journals and reports.
+    #[arg(long, global = true, value_name = "DIR", default_value = "results", env = "SWEEP_RESULTS")]
+    results: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the jobs of a recipe that are not done yet, then print its tables.
+    Run(run::RunArgs),
+    /// Show what would run and what is cached.
+    Plan(plan::PlanArgs),
+    /// Print a recipe's tables from the records that there are, without running anything.
+    Report(report::ReportArgs),
+    /// List what this machine has to compute on, and which of it `--backend auto` takes.
+    Devices,
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Run one job, as told by the engine on standard input.
+    #[command(hide = true)]
+    Worker {
+        /// The engine's process.
+        #[arg(long)]
+        engine: u32,
+        /// Only say what there is to compute on.
+        #[arg(long)]
+        probe: bool,
+    },
+}
+
+/// Which recipe, and with which values.
+#[derive(Debug, Args)]
+struct RecipeArgs {
+    /// The recipe's file.
+    #[arg(value_name = "RECIPE")]
+    path: PathBuf,
+    /// Give a param of the recipe another value; can be repeated.
+    #[arg(long, value_name = "PARAM=VALUE")]
+    set: Vec<String>,
+    /// Where to compute. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: BackendArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BackendArg {
+    Auto,
+    Cuda,
+    Wgpu,
+    Cpu,
+}
+
+/// A planned recipe and what it computes on.
+struct Prepared {
+    plan: Plan,
+    /// `None` where no job needs a device, or where the device does not matter because nothing will run.
+    device: Option<(Probe, Device)>,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let results = cli.results;
+    let exit = match cli.command {
+        Command::Worker { engine, probe: true } => return worker::probe(engine),
+        Command::Worker { engine, probe: false } => return worker::main(engine),
+        Command::Run(args) => run::run(&results, &args),
+        Command::Plan(args) => plan::plan(&results, &args),
+        Command::Report(args) => report::report(&results, &args),
+        Command::Devices => devices::devices(),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "sweep", &mut script);
+            print(&String::from_utf8_lossy(&script)).map(|()| Exit::Done)
+        }
+    };
+    exit.unwrap_or_else(|error| {
+        show(&error);
+        error.exit()
+    })
+    .into()
+}
+
+/// Prints a failure: mistakes in a recipe with their places, everything else in one sentence.
+fn show(error: &Error) {
+    let color = use_color(&io::stderr());
+    if let Error::Recipe { problems, .. } = error {
+        eprint!("{}", problems.render(color, 100));
+        let count = problems.iter().count();
+        eprintln!("{error}: {}; nothing was run", crate::ui::count(count, "mistake"));
+    } else {
+        eprintln!("error: {error}");
+    }
+}
+
+/// Writes the result of a command to standard output. A reader that has gone away has seen enough.
+fn print(text: &str) -> Result<(), Error> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("cannot write the result")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Colour on a terminal, unless the user does not want any (`NO_COLOR`).
+fn use_color(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Cores that this process may use.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+impl RecipeArgs {
+    fn choice(&self) -> BackendChoice {
+        match self.backend {
+            BackendArg::Auto => BackendChoice::Auto,
+            BackendArg::Cuda => BackendChoice::Only(Backend::Cuda),
+            BackendArg::Wgpu => BackendChoice::Only(Backend::Wgpu),
+            BackendArg::Cpu => BackendChoice::Only(Backend::Cpu),
+        }
+    }
+
+    /// Reads and plans the recipe. The drivers are asked only if a job needs a device and the answer matters: always
+    /// for `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
+    fn prepare(&self, must_exist: bool) -> Result<Prepared, Error> {
+        let draft = Draft::load(&self.path, &self.set).map_err(Error::recipe(self.path.clone()))?;
+        let choice = self.choice();
+        let needed = draft.needs_device();
+        let device = match choice {
+            BackendChoice::Only(_) if !must_exist => None,
+            _ if !needed || cfg!(not(feature = "cpu")) => None,
+            choice => {
+                let probe = device::probe()?;
+                let device = device::choose(&probe, choice)?;
+                Some((probe, device))
+            }
+        };
+        let backend = match (&device, choice) {
+            (Some((_, device)), _) => device.backend,
+            (None, BackendChoice::Only(backend)) => backend,
+            (None, BackendChoice::Auto) => Backend::Cpu,
+        };
+        let plan = Plan::new(draft, backend).map_err(Error::plan(self.path.clone()))?;
+        Ok(Prepared { plan, device })
+    }
+}
+
+/// The store below a results folder, and for every job of a plan, in the plan's order, whether it is done.
+fn look_up(results: &Path, plan: &Plan) -> (crate::store::Store, Vec<bool>) {
+    let store = crate::store::Store::new(results);
+    let cached = plan.jobs().map(|(_, job)| store.contains(job.key)).collect();
+    (store, cached)
+}

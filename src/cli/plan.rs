@@ -1,0 +1,51 @@
+//! `sweep plan`.
+
+use std::path::Path;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+
+use super::{Prepared, RecipeArgs, look_up, print};
+use crate::{
+    error::{Error, Exit},
+    ui::count,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    recipe: RecipeArgs,
+    /// List every job with its key, not only the steps.
+    #[arg(long)]
+    jobs: bool,
+}
+
+pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
+    let Prepared { plan, .. } = args.recipe.prepare(false)?;
+    let (_, cached) = look_up(results, &plan);
+    let done = cached.iter().filter(|cached| **cached).count();
+    let open = plan.len() - done;
+    let mut text = format!("{} · {}: {done} cached, {open} to run\n", plan.recipe.name, count(plan.len(), "job"));
+    let mut grid = Table::new();
+    grid.load_style(NOTHING);
+    if args.jobs {
+        grid.set_header(["  job", "key", "state"]);
+        for (id, job) in plan.jobs() {
+            let state = if cached[id.index()] { "cached" } else { "to run" };
+            grid.add_row([format!("  {}", job.label), job.key.short(), state.to_owned()]);
+        }
+    } else {
+        grid.set_header(["  step", "jobs", "cached", "to run"]);
+        for (step, jobs) in plan.recipe.steps.iter().zip(&plan.steps) {
+            let hits = jobs.iter().filter(|(_, id)| cached[id.index()]).count();
+            let row = [jobs.len(), hits, jobs.len() - hits].map(|number| number.to_string());
+            grid.add_row(std::iter::once(format!("  {}", step.name.value)).chain(row));
+        }
+        for column in grid.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
+    print(&text)?;
+    Ok(Exit::Done)
+}

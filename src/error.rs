@@ -1,0 +1,112 @@
+//! Every failure that ends the program, and its exit code.
+
+use std::{io, path::PathBuf, process::ExitCode};
+
+use crate::{
+    device::DeviceError,
+    plan::PlanError,
+    recipe::{Problems, RecipeError},
+    store::StoreError,
+};
+
+/// How the program ends. The numbers are part of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything is done.
+    Done,
+    /// A bug, or the disk or a driver failed.
+    Failure,
+    /// The command line makes no sense. (clap ends the program with the same code.)
+    Usage,
+    /// A recipe is invalid.
+    Recipe,
+    /// A job failed.
+    JobFailed,
+    /// A signal ended it.
+    Interrupted(i32),
+}
+
+/// Why the program cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The recipe cannot be read.
+    #[error("cannot read the recipe: {0}")]
+    Read(#[source] io::Error),
+    /// The recipe is invalid.
+    #[error("{} is not a valid recipe", .path.display())]
+    Recipe {
+        /// The recipe.
+        path: PathBuf,
+        /// What is wrong with it.
+        problems: Problems,
+    },
+    /// There is no device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A key could not be computed.
+    #[error("cannot compute a job's key: {0}")]
+    Key(#[source] serde_json::Error),
+    /// The disk says no.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was to be done.
+        what: &'static str,
+        /// Why it could not.
+        source: io::Error,
+    },
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Recipe => 3,
+            Self::JobFailed => 5,
+            Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+impl Error {
+    /// The exit code that this failure means.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Read(_) | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
+            Self::Recipe { .. } => Exit::Recipe,
+            Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,
+        }
+    }
+
+    /// A failure of the disk while something was done.
+    pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    /// A failure to read a recipe.
+    pub fn recipe(path: PathBuf) -> impl FnOnce(RecipeError) -> Self {
+        move |error| match error {
+            RecipeError::Read(source) => Self::Read(source),
+            RecipeError::Invalid(problems) => Self::Recipe { path, problems },
+        }
+    }
+
+    /// A failure to plan a recipe.
+    pub fn plan(path: PathBuf) -> impl FnOnce(PlanError) -> Self {
+        move |error| match error {
+            PlanError::Invalid(problems) => Self::Recipe { path, problems },
+            PlanError::Key(source) => Self::Key(source),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A job's identity: what goes into its key, and nothing else.
+
+use std::{collections::BTreeMap, fmt, io, path::Path, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sweep_job::{Backend, Kind, TaskInfo, Value, Values};
+
+/// A job's name in the store: the BLAKE3 digest of its [`Identity`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key([u8; 32]);
+
+/// What decides a job's result. Its JSON is canonical: fields in this order, maps sorted, defaults left out.
+///
+/// Not in it: the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's
+/// version. A task that computes something else from the same parameters raises its revision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Version of this form; raised when the same job would give another JSON.
+    pub format: u32,
+    /// The task's name.
+    pub task: String,
+    /// The task's revision.
+    pub revision: u32,
+    /// Where it computes, for tasks that compute on a device.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub backend: Option<Backend>,
+    /// The parameters that differ from their defaults.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub params: BTreeMap<String, Value>,
+    /// The digests of the input files, by parameter.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub inputs: BTreeMap<String, String>,
+    /// The keys of the jobs that it needs, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub needs: Vec<Key>,
+}
+
+/// [`Identity::format`].
+const FORMAT: u32 = 1;
+
+impl Identity {
+    /// The identity of a job whose parameters are complete and checked. `inputs` holds the digests of its input files.
+    pub fn new(
+        task: &TaskInfo,
+        values: &Values,
+        backend: Option<Backend>,
+        inputs: BTreeMap<String, String>,
+        mut needs: Vec<Key>,
+    ) -> Self {
+        needs.sort_unstable();
+        needs.dedup();
+        let mut params = task.identity(values);
+        params.retain(|name, _| !inputs.contains_key(name));
+        Self { format: FORMAT, task: task.name.to_owned(), revision: task.revision, backend, params, inputs, needs }
+    }
+
+    /// Its digest.
+    pub fn key(&self) -> Result<Key, serde_json::Error> {
+        let mut hasher = blake3::Hasher::new();
+        serde_json::to_writer(&mut hasher, self)?;
+        Ok(Key(*hasher.finalize().as_bytes()))
+    }
+}
+
+impl Key {
+    /// As many hexadecimal digits as people read: enough to tell a million jobs apart.
+    pub fn short(&self) -> String {
+        self.to_string()[..10].to_owned()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no key.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a key of 64 hexadecimal digits")]
+pub struct BadKey(String);
+
+impl FromStr for Key {
+    type Err = BadKey;
+
+    fn from_str(text: &str) -> Result<Self, BadKey> {
+        let bad = || BadKey(text.chars().take(80).collect());
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(bad());
+        }
+        let mut bytes = [0; 32];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(|_| bad())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Whether a parameter's value names a file or folder, and not something built in.
+pub(super) fn input_path(kind: Kind, value: &Value) -> Option<&Path> {
+    match (kind, value) {
+        (Kind::Path(built_in), Value::Text(text)) if !built_in.contains(&text.as_str()) => Some(Path::new(text)),
+        _ => None,
+    }
+}
+
+/// The digest of a file's content, or of a folder's: the names and digests of its files, sorted.
+pub(super) fn digest(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    if fs_err::metadata(path)?.is_dir() {
+        let mut names: Vec<_> =
+            fs_err::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        names.sort_unstable();
+        for name in names {
+            hasher.update(name.as_encoded_bytes());
+            hasher.update(&[0]);
+            hasher.update(digest(&path.join(name))?.as_bytes());
+        }
+        return Ok(format!("folder:{}", hasher.finalize().to_hex()));
+    }
+    io::copy(&mut fs_err::File::open(path)?, &mut hasher)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Task;
+
+    use super::*;
+
+    fn identity(params: &[(&str, Value)], needs: Vec<Key>) -> Identity {
+        let task = Task::info("train").unwrap();
+        let given = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Identity::new(task, &task.complete(given), Some(Backend::Cpu), BTreeMap::new(), needs)
+    }
+
+    #[test]
+    fn the_json_of_an_identity_is_pinned() {
+        let json = serde_json::to_string(&identity(&[("iters", Value::Int(7)), ("lr", Value::Float(1e-3))], vec![]));
+        let pinned = r#"{"format":1,"task":"train","revision":1,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
+        assert_eq!(json.unwrap(), pinned);
+    }
+
+    #[test]
+    fn a_default_written_out_is_the_same_job() {
+        let spelled = identity(&[("iters", Value::Int(200)), ("model", Value::Text("gpt2-nano".into()))], vec![]);
+        assert_eq!(spelled.key().unwrap(), identity(&[], vec![]).key().unwrap());
+    }
+
+    #[test]
+    fn every_field_changes_the_key() {
+        let base = identity(&[], vec![]);
+        let key = base.key().unwrap();
+        let changed = [
+            Identity { revision: 2, ..base.clone() },
+            Identity { backend: Some(Backend::Cuda), ..base.clone() },
+            Identity { inputs: BTreeMap::from([("data".into(), "00".into())]), ..base.clone() },
+            identity(&[("seed", Value::Int(1))], vec![]),
+            identity(&[], vec![key]),
+        ];
+        for other in changed {
+            assert_ne!(other.key().unwrap(), key, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_read_back() {
+        let key = identity(&[], vec![]).key().unwrap();
+        assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
+        assert!("xyz".parse::<Key>().is_err());
+        assert!("é".repeat(32).parse::<Key>().is_err());
+    }
+
+    #[test]
+    fn a_folder_is_its_files_names_and_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("a"), "1").unwrap();
+        let first = digest(folder.path()).unwrap();
+        fs_err::write(folder.path().join("a"), "2").unwrap();
+        let second = digest(folder.path()).unwrap();
+        fs_err::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
+        let third = digest(folder.path()).unwrap();
+        assert!(first != second && second != third && first != third);
+    }
+}

@@ -1,0 +1,372 @@
+//! [`Recipe`] to [`Plan`]: every job that a recipe means, typed, keyed, and connected to the jobs that it needs.
+//!
+//! A `Plan` can only come from [`Plan::new`]; that it exists proves that the graph has no cycle, that every value fits
+//! its task, and that every key is computed.
+
+mod expand;
+mod key;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io,
+    path::{Path, PathBuf},
+};
+
+use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
+use sweep_job::{Backend, Kind, ParamError, TaskInfo, Value, Values};
+
+pub use self::{
+    expand::Point,
+    key::{BadKey, Identity, Key},
+};
+use crate::recipe::{Collector, Draft, Names, Problem, Problems, Recipe, Resources, Span, Spanned, Step, suggest};
+
+/// A job's index in a [`Plan`].
+pub type JobId = petgraph::graph::NodeIndex<u32>;
+
+/// The jobs of a recipe and what each needs.
+#[derive(Debug)]
+pub struct Plan {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// The jobs of each step, in the order of its points; as many as the recipe has steps.
+    pub steps: Vec<Vec<(Point, JobId)>>,
+    graph: DiGraph<Job, ()>,
+}
+
+/// A step at a point, or several that are the same job.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its name in the store.
+    pub key: Key,
+    /// What the key is made of.
+    pub identity: Identity,
+    /// The task.
+    pub task: &'static TaskInfo,
+    /// Every parameter, inputs as paths that can be opened from here.
+    pub values: Values,
+    /// What it takes of the machine.
+    pub resources: Resources,
+    /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
+    pub label: Label,
+}
+
+/// How people name a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Label {
+    /// The step's name.
+    pub step: String,
+    /// The point, as `axis=value,axis=value`; empty for a step without a matrix.
+    pub point: String,
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let separator = if self.point.is_empty() { "" } else { "/" };
+        write!(f, "{}{separator}{}", self.step, self.point)
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The recipe means something impossible.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+    /// A key could not be written.
+    #[error("cannot compute a job's key: {0}")]
+    Key(#[from] serde_json::Error),
+}
+
+impl Plan {
+    /// Expands a recipe. `backend` is where the jobs that need a device will compute.
+    pub fn new(draft: Draft, backend: Backend) -> Result<Self, PlanError> {
+        let Draft { recipe, mut problems } = draft;
+        let order = step_order(&recipe, &mut problems);
+        let points: Vec<Vec<Point>> = recipe
+            .steps
+            .iter()
+            .map(|step| expand::expand(step, &recipe.params, &recipe.sources, &mut problems))
+            .collect();
+        let mut builder = Builder {
+            recipe: &recipe,
+            backend,
+            graph: DiGraph::new(),
+            by_key: HashMap::new(),
+            digests: HashMap::new(),
+            steps: vec![Vec::new(); recipe.steps.len()],
+            problems,
+        };
+        for step in order {
+            builder.add_step(step, &points[step])?;
+        }
+        let Builder { graph, steps, problems, .. } = builder;
+        problems.finish(())?;
+        Ok(Self { recipe, steps, graph })
+    }
+
+    /// How many jobs there are; points that are the same job count once.
+    pub fn len(&self) -> usize {
+        self.graph.node_count()
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.graph.node_count() == 0
+    }
+
+    /// A job.
+    pub fn job(&self, id: JobId) -> &Job {
+        &self.graph[id]
+    }
+
+    /// Every job, each after the jobs that it needs.
+    pub fn jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        self.graph.node_indices().map(|id| (id, &self.graph[id]))
+    }
+
+    /// The jobs that a job needs.
+    pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
+        self.graph.neighbors_directed(id, Direction::Incoming)
+    }
+}
+
+/// The steps, each after those that it needs, otherwise in the order of the text; without those that are in a cycle or
+/// need one that is. Cycles are reported.
+fn step_order(recipe: &Recipe, problems: &mut Collector) -> Vec<usize> {
+    let mut graph = DiGraph::<usize, Span>::new();
+    let nodes: Vec<_> = (0..recipe.steps.len()).map(|index| graph.add_node(index)).collect();
+    for (index, step) in recipe.steps.iter().enumerate() {
+        for need in &step.needs {
+            graph.add_edge(nodes[need.value], nodes[index], need.span);
+        }
+    }
+    for mut component in tarjan_scc(&graph) {
+        if component.len() > 1 || graph.contains_edge(component[0], component[0]) {
+            component.sort_unstable();
+            report_cycle(recipe, &graph, &component, problems);
+        }
+    }
+    let mut waiting_for: Vec<usize> = recipe.steps.iter().map(|step| step.needs.len()).collect();
+    let mut ready: BTreeSet<usize> = (0..waiting_for.len()).filter(|index| waiting_for[*index] == 0).collect();
+    let mut order = Vec::with_capacity(recipe.steps.len());
+    while let Some(index) = ready.pop_first() {
+        order.push(index);
+        for dependent in graph.neighbors(nodes[index]) {
+            let step = graph[dependent];
+            waiting_for[step] -= 1;
+            if waiting_for[step] == 0 {
+                ready.insert(step);
+            }
+        }
+    }
+    order
+}
+
+fn report_cycle(
+    recipe: &Recipe,
+    graph: &DiGraph<usize, Span>,
+    component: &[petgraph::graph::NodeIndex],
+    problems: &mut Collector,
+) {
+    let name = |node: petgraph::graph::NodeIndex| recipe.steps[graph[node]].name.value.as_str();
+    // From a step to one that it needs, inside the component, until a step comes back.
+    let mut path = vec![component[0]];
+    let closing = loop {
+        let last = path[path.len() - 1];
+        let mut needed = graph.neighbors_directed(last, Direction::Incoming).filter(|node| component.contains(node));
+        let Some(next) = needed.next() else { return };
+        if let Some(start) = path.iter().position(|node| *node == next) {
+            path.drain(..start);
+            break next;
+        }
+        path.push(next);
+    };
+    let chain: Vec<_> = path.iter().chain([&closing]).map(|node| format!("`{}`", name(*node))).collect();
+    let last = path[path.len() - 1];
+    let span = graph.find_edge(closing, last).map_or_else(Span::default, |edge| graph[edge]);
+    let message = format!("the steps need each other: {}", chain.join(" needs "));
+    let problem =
+        Problem::new(&recipe.sources, span, message, "this closes the circle").help("remove one of these `needs`");
+    problems.push(span, problem);
+}
+
+struct Builder<'a> {
+    recipe: &'a Recipe,
+    backend: Backend,
+    graph: DiGraph<Job, ()>,
+    by_key: HashMap<Key, JobId>,
+    digests: HashMap<PathBuf, String>,
+    steps: Vec<Vec<(Point, JobId)>>,
+    problems: Collector,
+}
+
+impl Builder<'_> {
+    fn add_step(&mut self, index: usize, points: &[Point]) -> Result<(), PlanError> {
+        let step = &self.recipe.steps[index];
+        for point in points {
+            let values = self.values(step, point);
+            let needs = self.needed_jobs(step, point);
+            let Some((values, inputs)) = values else { continue };
+            let backend = step.task.on_device.then_some(self.backend);
+            let keys = needs.iter().map(|id| self.graph[*id].key).collect();
+            let identity = Identity::new(step.task, &values, backend, inputs, keys);
+            let key = identity.key()?;
+            let id = match self.by_key.get(&key) {
+                Some(id) => *id,
+                None => {
+                    let label = Label { step: step.name.value.clone(), point: point.to_string() };
+                    let resources = step.resources;
+                    let id = self.graph.add_node(Job { key, identity, task: step.task, values, resources, label });
+                    for need in needs {
+                        self.graph.update_edge(need, id, ());
+                    }
+                    self.by_key.insert(key, id);
+                    id
+                }
+            };
+            self.steps[index].push((point.clone(), id));
+        }
+        Ok(())
+    }
+
+    /// The jobs of the needed steps whose points agree with this one.
+    fn needed_jobs(&mut self, step: &Step, point: &Point) -> Vec<JobId> {
+        let mut jobs = Vec::new();
+        for need in &step.needs {
+            let candidates = &self.steps[need.value];
+            let before = jobs.len();
+            jobs.extend(candidates.iter().filter(|(other, _)| point.agrees(other)).map(|(_, id)| *id));
+            if jobs.len() == before && !candidates.is_empty() {
+                let needed = &self.recipe.steps[need.value].name.value;
+                let message = format!("`{}/{point}` needs `{needed}`, which has no point that agrees", step.name.value);
+                let help = "steps join on the axes that both have; give the needed step these values too";
+                let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
+                self.problems.push(need.span, problem);
+            }
+        }
+        jobs
+    }
+
+    /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
+    fn values(&mut self, step: &Step, point: &Point) -> Option<(Values, BTreeMap<String, String>)> {
+        let matrix = point.names();
+        let mut given = Values::new();
+        let mut places: HashMap<&'static str, Span> = HashMap::new();
+        let mut ok = true;
+        for param in step.task.params() {
+            let written = step.with.iter().find(|(name, _)| name.value == param.name);
+            let Some(value) = (match written {
+                Some((_, template)) => template.resolve(&self.recipe.params, &matrix),
+                None => matrix.get(param.name).cloned(),
+            }) else {
+                continue;
+            };
+            places.insert(param.name, value.span);
+            match param.check(&value.value) {
+                Ok(checked) => {
+                    given.insert(param.name.to_owned(), checked);
+                }
+                Err(error) => {
+                    let used_at = written.map_or(value.span, |(_, template)| template.span);
+                    self.bad_value(step, param.name, &value, used_at, &error);
+                    ok = false;
+                }
+            }
+        }
+        let mut values = step.task.complete(given);
+        let inputs = self.inputs(step, &mut values, &places)?;
+        if !ok {
+            return None;
+        }
+        for conflict in step.task.conflicts(&values) {
+            let place = conflict.params.iter().find_map(|name| places.get(name));
+            let span = place.copied().unwrap_or(step.name.span);
+            let message = format!("{}: {}", label_of(step, point), conflict.message);
+            let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
+            self.problems.push(span, problem.help(conflict.advice));
+        }
+        Some((values, inputs))
+    }
+
+    fn bad_value(&mut self, step: &Step, param: &str, value: &Spanned<Value>, used_at: Span, error: &ParamError) {
+        let sources = &self.recipe.sources;
+        let help = match error {
+            ParamError::Choice { allowed, found } => suggest(found, "allowed", allowed.iter().copied()),
+            ParamError::Type { .. } | ParamError::Range { .. } => {
+                let doc = step.task.param(param).map(|param| param.doc);
+                doc.map(|doc| format!("`{param}`: {doc}"))
+            }
+        };
+        let message = format!("`{param}` of step `{}`: {error}", step.name.value);
+        let problem = Problem::new(sources, value.span, message, "does not fit").maybe_help(help);
+        let problem = if used_at == value.span {
+            problem
+        } else {
+            problem.note(format!("used at {}", sources.location(used_at)))
+        };
+        self.problems.push(value.span, problem);
+    }
+
+    /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
+    fn inputs(
+        &mut self,
+        step: &Step,
+        values: &mut Values,
+        places: &HashMap<&'static str, Span>,
+    ) -> Option<BTreeMap<String, String>> {
+        let mut inputs = BTreeMap::new();
+        for param in step.task.params() {
+            let Some(path) = values.get(param.name).and_then(|value| key::input_path(param.kind, value)) else {
+                continue;
+            };
+            let path = self.recipe.folder.join(path);
+            match self.digest(&path) {
+                Ok(digest) => {
+                    inputs.insert(param.name.to_owned(), digest);
+                    let absolute = std::path::absolute(&path).unwrap_or(path);
+                    values.insert(param.name.to_owned(), Value::Text(absolute.to_string_lossy().into_owned()));
+                }
+                Err(error) => {
+                    let span = places.get(param.name).copied().unwrap_or(step.name.span);
+                    let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
+                    let what = format!("`{}` of step `{}`", param.name, step.name.value);
+                    let message = match error.kind() {
+                        io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
+                        _ => format!("{what} cannot be read: {error}"),
+                    };
+                    let help = match built_in {
+                        [] => "paths start from the recipe's folder".to_owned(),
+                        built_in => format!("paths start from the recipe's folder; built in: {}", built_in.join(", ")),
+                    };
+                    let problem = Problem::new(&self.recipe.sources, span, message, "no such input").help(help);
+                    self.problems.push(span, problem);
+                    return None;
+                }
+            }
+        }
+        Some(inputs)
+    }
+
+    fn digest(&mut self, path: &Path) -> io::Result<String> {
+        if let Some(digest) = self.digests.get(path) {
+            return Ok(digest.clone());
+        }
+        let digest = key::digest(path)?;
+        self.digests.insert(path.to_owned(), digest.clone());
+        Ok(digest)
+    }
+}
+
+fn label_of(step: &Step, point: &Point) -> Label {
+    Label { step: step.name.value.clone(), point: point.to_string() }
+}
+
+/// The values of a step's axes, resolved: what a table's rows and columns run over, in the order of the recipe.
+pub fn axis_values(recipe: &Recipe, templates: &[crate::recipe::Template]) -> Vec<Value> {
+    templates
+        .iter()
+        .filter_map(|template| template.resolve(&recipe.params, &Names::new()))
+        .map(|value| value.value)
+        .collect()
+}

@@ -1,0 +1,248 @@
+//! YAML with the place of every value: the only file that knows the YAML parser.
+
+use std::{
+    collections::{HashMap, hash_map},
+    fmt,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::{DuplicateKeyPolicy, NonFiniteFloatPolicy, Options};
+use sweep_job::Value;
+
+use super::{
+    problem::{Collector, Problem},
+    source::{Sources, Span, Spanned},
+};
+
+/// A YAML value with its place.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The value.
+    pub kind: NodeKind,
+    /// Its place.
+    pub span: Span,
+}
+
+/// A YAML value.
+#[derive(Debug, Clone)]
+pub enum NodeKind {
+    /// Anything without children.
+    Scalar(Value),
+    /// `[…]` or a list of `-`.
+    List(Vec<Node>),
+    /// `{…}` or lines of `key:`; in the order of the text.
+    Map(Vec<Entry>),
+}
+
+/// One `key: value`.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The key.
+    pub key: Spanned<String>,
+    /// The value.
+    pub value: Node,
+}
+
+impl Node {
+    /// What kind of value this is, as an error message names it.
+    pub fn describe(&self) -> &'static str {
+        match &self.kind {
+            NodeKind::Scalar(value) => value.kind(),
+            NodeKind::List(_) => "a list",
+            NodeKind::Map(_) => "a map",
+        }
+    }
+
+    /// Parses a text; `None` after a mistake that leaves nothing to look at.
+    pub fn parse(sources: &Sources, source: u16, problems: &mut Collector) -> Option<Self> {
+        let options = serde_saphyr::options! {
+            strict_booleans: true,
+            // Both are let through and reported in `lower`, with their places and together with everything else.
+            duplicate_keys: DuplicateKeyPolicy::LastWins,
+            non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+            with_snippet: false,
+        };
+        match parse(sources.text(source), options) {
+            Ok(raw) => Some(lower(raw, sources, source, problems)),
+            Err(error) => {
+                syntax_problem(sources, source, &error, problems);
+                None
+            }
+        }
+    }
+}
+
+fn parse(text: &str, options: Options) -> Result<serde_saphyr::Spanned<Raw>, serde_saphyr::Error> {
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+/// What the parser gives; its places are turned into ours in [`lower`].
+#[derive(Debug)]
+enum Raw {
+    Scalar(Value),
+    List(Vec<serde_saphyr::Spanned<Raw>>),
+    Map(Vec<(serde_saphyr::Spanned<String>, serde_saphyr::Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RawVisitor;
+
+        impl<'de> Visitor<'de> for RawVisitor {
+            type Value = Raw;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a YAML value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Raw, E> {
+                Ok(Raw::Scalar(Value::Null))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+                Ok(Raw::Scalar(Value::Bool(value)))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+                Ok(Raw::Scalar(Value::Int(value)))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Raw, E> {
+                let value = i64::try_from(value).map_err(|_| E::custom(format!("the number {value} is too large")))?;
+                Ok(Raw::Scalar(Value::Int(value)))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+                Ok(Raw::Scalar(Value::Float(value)))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+                Ok(Raw::Scalar(Value::Text(value.to_owned())))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = access.next_element()? {
+                    items.push(item);
+                }
+                Ok(Raw::List(items))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(key) = access.next_key()? {
+                    entries.push((key, access.next_value()?));
+                }
+                Ok(Raw::Map(entries))
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+                Raw::deserialize(deserializer)
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, _: D) -> Result<Raw, D::Error> {
+                Err(D::Error::custom("unexpected wrapper"))
+            }
+        }
+
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+fn lower(raw: serde_saphyr::Spanned<Raw>, sources: &Sources, source: u16, problems: &mut Collector) -> Node {
+    let span = place(sources, source, raw.referenced);
+    let kind = match raw.value {
+        Raw::Scalar(value) => {
+            check_number(&value, sources, span, problems);
+            NodeKind::Scalar(value)
+        }
+        Raw::List(items) => {
+            NodeKind::List(items.into_iter().map(|item| lower(item, sources, source, problems)).collect())
+        }
+        Raw::Map(entries) => {
+            let mut lowered: Vec<Entry> = Vec::with_capacity(entries.len());
+            let mut seen = HashMap::with_capacity(entries.len());
+            for (key, value) in entries {
+                let key = Spanned::new(key.value, place(sources, source, key.referenced));
+                let value = lower(value, sources, source, problems);
+                match seen.entry(key.value.clone()) {
+                    hash_map::Entry::Occupied(first) => duplicate(&key, *first.get(), sources, problems),
+                    hash_map::Entry::Vacant(vacant) => {
+                        vacant.insert(key.span);
+                        lowered.push(Entry { key, value });
+                    }
+                }
+            }
+            NodeKind::Map(lowered)
+        }
+    };
+    Node { kind, span }
+}
+
+fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &mut Collector) {
+    let problem = Problem::new(sources, key.span, format!("the key `{}` is there twice", key.value), "again")
+        .label(first, "first here")
+        .help("remove one of them, or give it another name");
+    problems.push(key.span, problem);
+}
+
+/// `017` is 15 in YAML 1.1 and 17 in YAML 1.2: whoever wrote it should say which; and infinities are no parameters.
+fn check_number(value: &Value, sources: &Sources, span: Span, problems: &mut Collector) {
+    if !matches!(value, Value::Int(_) | Value::Float(_)) {
+        return;
+    }
+    let text = sources.slice(span);
+    let digits = text.trim_start_matches(['-', '+']);
+    if digits.starts_with('0') && digits.chars().nth(1).is_some_and(|char| char.is_ascii_digit()) {
+        let problem = Problem::new(sources, span, format!("`{text}` has a leading zero"), "octal or decimal?")
+            .help("write the number without the zero, or put quotes around it if it is text");
+        problems.push(span, problem);
+    } else if value.as_f64().is_some_and(|number| !number.is_finite()) {
+        let problem = Problem::new(sources, span, format!("`{text}` is not a finite number"), "not finite")
+            .help("put quotes around it if it is text");
+        problems.push(span, problem);
+    }
+}
+
+/// The parser's place as ours; a map's or a list's place is its first line, which is what a caret can show.
+fn place(sources: &Sources, source: u16, location: serde_saphyr::Location) -> Span {
+    let span = location.span();
+    let (start, len) = match (span.byte_offset(), span.byte_len()) {
+        (Some(start), Some(len)) => (to_usize(start), to_usize(len)),
+        _ => (sources.offset(source, location.line(), location.column()), 1),
+    };
+    let text = sources.text(source);
+    let start = start.min(text.len());
+    let rest = text.get(start..(start + len).min(text.len())).unwrap_or("");
+    let shown = rest.lines().next().unwrap_or("").trim_end().len();
+    Span { source, start: u32::try_from(start).unwrap_or(u32::MAX), len: u32::try_from(shown).unwrap_or(u32::MAX) }
+}
+
+fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, problems: &mut Collector) {
+    let span = error.location().map_or_else(Span::default, |location| place(sources, source, location));
+    let span = Span { source, len: span.len.max(1), ..span };
+    let message = error.without_snippet().to_string();
+    // The parser appends its own place; ours is shown with the source line.
+    let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+    let text = sources.text(source);
+    let line_start = text.get(..span.start as usize).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or("");
+    let quotes = "inside `{ … }` and `[ … ]`, YAML wants quotes around an expression: \"${{ … }}\"";
+    let help = flow_expression(line).then(|| quotes.to_owned());
+    problems.push(span, Problem::new(sources, span, message, "here").maybe_help(help));
+}
+
+/// Whether a line has an unquoted `${{` inside a flow mapping or list.
+fn flow_expression(line: &str) -> bool {
+    line.match_indices("${{").any(|(at, _)| {
+        let before = &line[..at];
+        before.contains(['{', '[']) && !before.ends_with(['"', '\''])
+    })
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

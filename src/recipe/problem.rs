@@ -1,0 +1,183 @@
+//! What is wrong with a recipe: always with a place, what is allowed, and what to do.
+
+use std::{fmt, sync::Arc};
+
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity, SourceCode, ThemeStyles,
+};
+
+use super::source::{Sources, Span};
+
+/// One mistake.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub struct Problem(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    message: String,
+    source_text: NamedSource<Arc<str>>,
+    location: String,
+    labels: Vec<LabeledSpan>,
+    help: Option<String>,
+}
+
+/// Every mistake found, in the order of the text.
+#[derive(Debug, thiserror::Error)]
+pub struct Problems(Vec<Problem>);
+
+/// Gathers mistakes, so that all of them are shown at once.
+#[derive(Debug, Default)]
+pub struct Collector {
+    found: Vec<(Span, Problem)>,
+}
+
+impl Problem {
+    /// A mistake at a place; `label` stands under the caret.
+    pub fn new(sources: &Sources, span: Span, message: impl Into<String>, label: impl Into<String>) -> Self {
+        Self(Box::new(Details {
+            message: message.into(),
+            source_text: sources.named(span.source),
+            location: sources.location(span),
+            labels: vec![LabeledSpan::new_primary_with_span(Some(label.into()), span)],
+            help: None,
+        }))
+    }
+
+    /// Marks a further place of the same text.
+    #[must_use]
+    pub fn label(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.0.labels.push(LabeledSpan::new_with_span(Some(label.into()), span));
+        self
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// Adds what to do, if there is something to say.
+    #[must_use]
+    pub fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.0.help = help.or(self.0.help);
+        self
+    }
+
+    /// Adds a further remark to what to do.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        let note = note.into();
+        self.0.help = Some(match self.0.help.take() {
+            Some(help) => format!("{help}\n{note}"),
+            None => note,
+        });
+        self
+    }
+
+    /// Where the mistake is, as `file:line:column`.
+    pub fn location(&self) -> &str {
+        &self.0.location
+    }
+}
+
+impl Diagnostic for Problem {
+    fn severity(&self) -> Option<Severity> {
+        Some(Severity::Error)
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.0.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&self.0.source_text)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        Some(Box::new(self.0.labels.iter().cloned()))
+    }
+}
+
+impl Collector {
+    /// Adds a mistake. Of several at the same place only the first counts: a bad value is met at every point that uses
+    /// it, and what follows from a mistake is not another one.
+    pub fn push(&mut self, span: Span, problem: Problem) {
+        if !self.found.iter().any(|(known, _)| *known == span) {
+            self.found.push((span, problem));
+        }
+    }
+
+    /// Whether nothing is wrong so far.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// `value` if nothing is wrong.
+    pub fn finish<T>(self, value: T) -> Result<T, Problems> {
+        if self.found.is_empty() { Ok(value) } else { self.fail() }
+    }
+
+    /// What is wrong.
+    pub fn fail<T>(mut self) -> Result<T, Problems> {
+        self.found.sort_by_key(|(span, _)| (span.source, span.start));
+        Err(Problems(self.found.into_iter().map(|(_, problem)| problem).collect()))
+    }
+}
+
+impl Problems {
+    /// The mistakes.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.0.iter()
+    }
+
+    /// The text for a terminal of `width` columns.
+    pub fn render(&self, color: bool, width: usize) -> String {
+        let styles = if color { ThemeStyles::ansi() } else { ThemeStyles::none() };
+        let theme = GraphicalTheme { styles, ..GraphicalTheme::unicode_nocolor() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_context_lines(1);
+        let mut text = String::new();
+        for problem in &self.0 {
+            if handler.render_report(&mut text, problem).is_err() {
+                text.extend([problem.location(), ": ", &problem.0.message, "\n"]);
+            }
+        }
+        text
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{}: {problem}", problem.location())?;
+        }
+        Ok(())
+    }
+}
+
+/// A suggestion for a word that is none of those allowed: the nearest one, and the list.
+pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let allowed: Vec<&str> = allowed.into_iter().collect();
+    if allowed.is_empty() {
+        return None;
+    }
+    let list = || allowed.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    let nearest = allowed
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().min(word.chars().count()) / 3).max(1))
+        .min_by_key(|(distance, _)| *distance);
+    Some(match nearest {
+        Some((_, candidate)) if allowed.len() > 12 => format!("did you mean `{candidate}`?"),
+        Some((_, candidate)) => format!("did you mean `{candidate}`? {what}: {}", list()),
+        None => format!("{what}: {}", list()),
+    })
+}

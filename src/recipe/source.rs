@@ -1,0 +1,115 @@
+//! Texts that a recipe comes from, and places in them.
+
+use std::{path::Path, sync::Arc};
+
+use miette::{NamedSource, SourceSpan};
+
+/// A place in one of the [`Sources`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Index of the text.
+    pub source: u16,
+    /// First byte.
+    pub start: u32,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub struct Spanned<T> {
+    /// The value.
+    pub value: T,
+    /// Its place.
+    pub span: Span,
+}
+
+/// The texts that a recipe was made from: its file, and one for every `--set`.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    texts: Vec<Text>,
+}
+
+/// One text.
+#[derive(Debug, Clone)]
+struct Text {
+    name: String,
+    text: Arc<str>,
+}
+
+impl<T> Spanned<T> {
+    /// Puts a value at a place.
+    pub const fn new(value: T, span: Span) -> Self {
+        Self { value, span }
+    }
+}
+
+impl Span {
+    /// The part of this place that begins `offset` bytes later and is `len` bytes long.
+    pub fn part(self, offset: usize, len: usize) -> Self {
+        Self { source: self.source, start: self.start + to_u32(offset), len: to_u32(len) }
+    }
+}
+
+impl From<Span> for SourceSpan {
+    fn from(span: Span) -> Self {
+        (span.start as usize, span.len as usize).into()
+    }
+}
+
+impl Sources {
+    /// Adds a text under the name that messages show, and returns its index.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> u16 {
+        self.texts.push(Text { name: name.into(), text: text.into() });
+        u16::try_from(self.texts.len() - 1).unwrap_or(u16::MAX)
+    }
+
+    /// A text.
+    pub fn text(&self, source: u16) -> &str {
+        self.texts.get(usize::from(source)).map_or("", |text| &text.text)
+    }
+
+    /// The name of a text.
+    pub fn name(&self, source: u16) -> &str {
+        self.texts.get(usize::from(source)).map_or("", |text| &text.name)
+    }
+
+    /// The characters at a place.
+    pub fn slice(&self, span: Span) -> &str {
+        let start = span.start as usize;
+        self.text(span.source).get(start..start + span.len as usize).unwrap_or("")
+    }
+
+    /// A text with its name, as diagnostics want it.
+    pub(super) fn named(&self, source: u16) -> NamedSource<Arc<str>> {
+        let text = self.texts.get(usize::from(source)).map_or_else(|| Arc::from(""), |text| Arc::clone(&text.text));
+        NamedSource::new(self.name(source), text)
+    }
+
+    /// `file:line:column` of a place, both counted from 1.
+    pub fn location(&self, span: Span) -> String {
+        let before = self.text(span.source).get(..span.start as usize).unwrap_or("");
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|char| *char != '\n').count() + 1;
+        format!("{}:{line}:{column}", self.name(span.source))
+    }
+
+    /// The byte offset of a line and a column, both counted from 1.
+    pub(super) fn offset(&self, source: u16, line: u64, column: u64) -> usize {
+        let text = self.text(source);
+        let line = usize::try_from(line.saturating_sub(1)).unwrap_or(0);
+        let column = usize::try_from(column.saturating_sub(1)).unwrap_or(0);
+        let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+        let rest = text.get(start..).unwrap_or("");
+        start + rest.chars().take_while(|char| *char != '\n').take(column).map(char::len_utf8).sum::<usize>()
+    }
+}
+
+/// How messages name a file: as the user gave it.
+pub(super) fn display_name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn to_u32(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

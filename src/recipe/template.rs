@@ -1,0 +1,219 @@
+//! `${{ params.x }}` and `${{ matrix.x }}` in values.
+
+use std::collections::BTreeMap;
+
+use sweep_job::Value;
+
+use super::{
+    node::{Node, NodeKind},
+    problem::{Collector, Problem, suggest},
+    source::{Sources, Span, Spanned},
+};
+
+/// A value that may have expressions in it.
+#[derive(Debug, Clone)]
+pub struct Template {
+    /// Where it stands.
+    pub span: Span,
+    kind: TemplateKind,
+}
+
+#[derive(Debug, Clone)]
+enum TemplateKind {
+    /// No expression.
+    Literal(Value),
+    /// Nothing but one expression: the value keeps its type.
+    Whole(Reference),
+    /// Text with expressions in it.
+    Mixed(Vec<Piece>),
+    /// A list with expressions in its items.
+    List(Vec<Template>),
+}
+
+#[derive(Debug, Clone)]
+enum Piece {
+    Text(String),
+    Reference(Reference),
+}
+
+/// What an expression names.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// `params` or `matrix`.
+    pub scope: Scope,
+    /// The name behind the dot.
+    pub name: String,
+    /// The whole expression.
+    pub span: Span,
+}
+
+/// Where a name is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The recipe's `params`.
+    Params,
+    /// The step's axes.
+    Matrix,
+}
+
+/// Names and their values, each with the place that a message about the value should point at.
+pub type Names = BTreeMap<String, Spanned<Value>>;
+
+impl Template {
+    /// Reads a value; expressions are parsed, not looked up.
+    pub fn parse(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
+        let kind = match &node.kind {
+            NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => {
+                parse_text(text, node.span, sources, problems)?
+            }
+            NodeKind::Scalar(value) => TemplateKind::Literal(value.clone()),
+            NodeKind::List(items) => {
+                let items: Vec<_> = items.iter().filter_map(|item| Self::parse(item, sources, problems)).collect();
+                TemplateKind::List(items)
+            }
+            NodeKind::Map(_) => {
+                problems.push(
+                    node.span,
+                    Problem::new(sources, node.span, "a map is no value here", "expected a scalar or a list"),
+                );
+                return None;
+            }
+        };
+        Some(Self { span: node.span, kind })
+    }
+
+    /// A value without expressions.
+    pub fn literal(value: Value, span: Span) -> Self {
+        Self { span, kind: TemplateKind::Literal(value) }
+    }
+
+    /// Every expression in it.
+    pub fn references(&self) -> Vec<&Reference> {
+        match &self.kind {
+            TemplateKind::Literal(_) => Vec::new(),
+            TemplateKind::Whole(reference) => vec![reference],
+            TemplateKind::Mixed(pieces) => pieces
+                .iter()
+                .filter_map(|piece| match piece {
+                    Piece::Reference(reference) => Some(reference),
+                    Piece::Text(_) => None,
+                })
+                .collect(),
+            TemplateKind::List(items) => items.iter().flat_map(Self::references).collect(),
+        }
+    }
+
+    /// The value, with the place that decided it: for `${{ params.iters }}` that is where `iters` got its value.
+    /// `None` if a name is unknown, which [`check_references`] has reported before.
+    pub fn resolve(&self, params: &Names, matrix: &Names) -> Option<Spanned<Value>> {
+        let look_up = |reference: &Reference| match reference.scope {
+            Scope::Params => params.get(&reference.name),
+            Scope::Matrix => matrix.get(&reference.name),
+        };
+        match &self.kind {
+            TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
+            TemplateKind::Whole(reference) => look_up(reference).cloned(),
+            TemplateKind::Mixed(pieces) => {
+                let mut text = String::new();
+                for piece in pieces {
+                    match piece {
+                        Piece::Text(piece) => text.push_str(piece),
+                        Piece::Reference(reference) => text.push_str(&look_up(reference)?.value.to_string()),
+                    }
+                }
+                Some(Spanned::new(Value::Text(text), self.span))
+            }
+            TemplateKind::List(items) => {
+                let items = items.iter().map(|item| Some(item.resolve(params, matrix)?.value));
+                Some(Spanned::new(Value::List(items.collect::<Option<_>>()?), self.span))
+            }
+        }
+    }
+}
+
+/// Reports every expression that names something unknown. `matrix` is `None` where no axis can be meant.
+pub fn check_references(
+    template: &Template,
+    params: &Names,
+    matrix: Option<&[&str]>,
+    sources: &Sources,
+    problems: &mut Collector,
+) {
+    for reference in template.references() {
+        let span = reference.span;
+        match (reference.scope, matrix) {
+            (Scope::Params, _) if !params.contains_key(&reference.name) => problems.push(
+                span,
+                Problem::new(sources, span, format!("unknown param `{}`", reference.name), "no param has this name")
+                    .maybe_help(suggest(&reference.name, "params", params.keys().map(String::as_str)))
+                    .maybe_help(params.is_empty().then(|| "this recipe has no `params`".into())),
+            ),
+            (Scope::Matrix, None) => problems
+                .push(span, Problem::new(sources, span, "an axis cannot be used here", "only `params` are known here")),
+            (Scope::Matrix, Some(axes)) if !axes.contains(&reference.name.as_str()) => problems.push(
+                span,
+                Problem::new(sources, span, format!("unknown axis `{}`", reference.name), "no axis has this name")
+                    .maybe_help(suggest(&reference.name, "axes of this step", axes.iter().copied()))
+                    .maybe_help(axes.is_empty().then(|| "this step has no `matrix`".into())),
+            ),
+            _ => {}
+        }
+    }
+}
+
+fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collector) -> Option<TemplateKind> {
+    // Quotes and escapes shift the text against the source; then the whole value is marked instead of the expression.
+    let shift = sources.slice(span).find(text);
+    let mark = |start: usize, len: usize| shift.map_or(span, |shift| span.part(shift + start, len));
+    let mut pieces = Vec::new();
+    let mut rest = 0;
+    while let Some(found) = text[rest..].find("${{") {
+        let start = rest + found;
+        if start > rest {
+            pieces.push(Piece::Text(text[rest..start].to_owned()));
+        }
+        let Some(length) = text[start..].find("}}") else {
+            let span = mark(start, text.len() - start);
+            problems.push(span, Problem::new(sources, span, "expression without an end", "`}}` is missing"));
+            return None;
+        };
+        let span = mark(start, length + 2);
+        pieces.push(Piece::Reference(parse_reference(&text[start + 3..start + length], span, sources, problems)?));
+        rest = start + length + 2;
+    }
+    if rest < text.len() {
+        pieces.push(Piece::Text(text[rest..].to_owned()));
+    }
+    Some(match <[Piece; 1]>::try_from(pieces) {
+        Ok([Piece::Reference(reference)]) => TemplateKind::Whole(reference),
+        Ok(pieces) => TemplateKind::Mixed(pieces.into()),
+        Err(pieces) => TemplateKind::Mixed(pieces),
+    })
+}
+
+fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Collector) -> Option<Reference> {
+    let body = body.trim();
+    let (scope, name) = body.split_once('.').unwrap_or((body, ""));
+    let known = match scope {
+        "params" => Some(Scope::Params),
+        "matrix" => Some(Scope::Matrix),
+        _ => None,
+    };
+    let Some(scope) = known else {
+        problems.push(
+            span,
+            Problem::new(sources, span, format!("unknown expression `{body}`"), "not a name that is known here")
+                .help("an expression is `${{ params.NAME }}` or `${{ matrix.AXIS }}`"),
+        );
+        return None;
+    };
+    if !super::is_name(name) {
+        problems.push(
+            span,
+            Problem::new(sources, span, format!("`{body}` names nothing"), "expected one name behind the dot")
+                .help("an expression is `${{ params.NAME }}` or `${{ matrix.AXIS }}`"),
+        );
+        return None;
+    }
+    Some(Reference { scope, name: name.to_owned(), span })
+}

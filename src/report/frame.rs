@@ -1,0 +1,43 @@
+//! The records that a table is about, as rows of axes and metrics.
+
+use std::collections::BTreeMap;
+
+use sweep_job::Metric;
+
+use crate::{
+    plan::{JobId, Plan, Point, axis_values},
+    recipe,
+    store::Record,
+};
+
+/// The points of a step that a table selects.
+#[derive(Debug)]
+pub struct Frame {
+    /// In the order of the step's points.
+    pub rows: Vec<Row>,
+}
+
+/// One point, with its metrics if its job is done.
+#[derive(Debug)]
+pub struct Row {
+    /// The point.
+    pub point: Point,
+    /// The job's metrics; `None` if it is not done.
+    pub metrics: Option<BTreeMap<String, Metric>>,
+}
+
+impl Frame {
+    /// What `table` selects with `from` and `where`.
+    pub fn new(plan: &Plan, table: &recipe::Table, records: &BTreeMap<JobId, Record>) -> Self {
+        let only: Vec<_> =
+            table.only.iter().map(|(axis, values)| (axis.value.as_str(), axis_values(&plan.recipe, values))).collect();
+        let selected = plan.steps[table.from.value].iter().filter(|(point, _)| {
+            only.iter().all(|(axis, values)| point.get(axis).is_some_and(|value| values.contains(value)))
+        });
+        let rows = selected.map(|(point, job)| Row {
+            point: point.clone(),
+            metrics: records.get(job).map(|record| record.outcome.metrics.clone()),
+        });
+        Self { rows: rows.collect() }
+    }
+}

@@ -1,0 +1,105 @@
+//! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
+
+mod csv;
+mod frame;
+mod markdown;
+mod stats;
+mod table;
+mod terminal;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+pub use self::{
+    frame::{Frame, Row},
+    stats::Sample,
+    table::{Cell, Column, Table, TableRow},
+};
+use crate::{
+    plan::{JobId, Plan},
+    store::{Record, Store, StoreError},
+};
+
+/// The tables of a recipe, made from what the store has.
+#[derive(Debug)]
+pub struct Report {
+    /// The recipe's name.
+    pub recipe: String,
+    /// The tables, in the order of the recipe.
+    pub tables: Vec<Table>,
+}
+
+/// How to print tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Term,
+    /// GitHub's Markdown.
+    Md,
+    /// Comma-separated values in base units, one line a cell.
+    Csv,
+}
+
+impl Report {
+    /// Makes the tables of a plan's recipe.
+    pub fn new(plan: &Plan, records: &BTreeMap<JobId, Record>) -> Self {
+        let tables = plan.recipe.tables.iter().map(|table| Table::new(table, plan, &Frame::new(plan, table, records)));
+        Self { recipe: plan.recipe.name.clone(), tables: tables.collect() }
+    }
+
+    /// All tables as a text.
+    pub fn render(&self, format: Format) -> String {
+        let texts: Vec<String> = self.tables.iter().map(|table| render(table, format)).collect();
+        texts.join("\n")
+    }
+
+    /// Writes every table below `results/reports/<recipe>/tables`, as Markdown and as CSV; answers the folder.
+    pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
+        let folder = results.join("reports").join(&self.recipe);
+        let tables = folder.join("tables");
+        if !self.tables.is_empty() {
+            fs::create_dir_all(&tables)?;
+        }
+        for table in &self.tables {
+            replace(&tables.join(format!("{}.md", table.name)), &render(table, Format::Md))?;
+            replace(&tables.join(format!("{}.csv", table.name)), &render(table, Format::Csv))?;
+        }
+        Ok(folder)
+    }
+}
+
+/// The records of a plan's jobs, as far as they are done.
+pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
+    let mut records = BTreeMap::new();
+    for (id, job) in plan.jobs() {
+        if let Some(record) = store.get(job.key)? {
+            records.insert(id, record);
+        }
+    }
+    Ok(records)
+}
+
+fn render(table: &Table, format: Format) -> String {
+    match format {
+        Format::Term => terminal::render(table),
+        Format::Md => markdown::render(table),
+        Format::Csv => csv::render(table),
+    }
+}
+
+/// Replaces a file, so that a reader sees the old text or the new one.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    // A temporary file is the owner's only; a report is for whoever may read the folder.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(mode)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

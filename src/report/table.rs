@@ -1,0 +1,205 @@
+//! A table's content, before it becomes text.
+
+use sweep_job::Unit;
+
+use super::{Frame, Row, Sample};
+use crate::{
+    plan::Plan,
+    recipe,
+    ui::{Scale, decimals, number},
+};
+
+/// A table: rows and columns of samples.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name, which names its files.
+    pub name: String,
+    /// Its heading.
+    pub title: String,
+    /// The axes that tell the rows apart.
+    pub axes: Vec<String>,
+    /// The columns behind them.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<TableRow>,
+    /// What a reader must know to read it.
+    pub notes: Vec<String>,
+}
+
+/// A column: one metric, at some values of the column axes.
+#[derive(Debug)]
+pub struct Column {
+    /// Axis and value, in the order of the table's `columns`.
+    pub point: Vec<(String, String)>,
+    /// The metric.
+    pub metric: String,
+    /// Its base unit.
+    pub unit: Unit,
+    /// How its numbers are shown.
+    pub scale: Scale,
+}
+
+/// A row.
+#[derive(Debug)]
+pub struct TableRow {
+    /// The values on [`Table::axes`].
+    pub labels: Vec<String>,
+    /// As many as there are columns.
+    pub cells: Vec<Cell>,
+}
+
+/// What a row and a column have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cell {
+    /// The metric's sample over the points that are not told apart; `None` if no job of the cell has it.
+    pub sample: Option<Sample>,
+    /// Points of the cell without a result.
+    pub missing: usize,
+    /// Points of the cell.
+    pub points: usize,
+}
+
+impl Table {
+    /// Sorts a frame's rows into cells.
+    pub fn new(table: &recipe::Table, plan: &Plan, frame: &Frame) -> Self {
+        let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
+        let (row_axes, column_axes) = (names(&table.rows), names(&table.columns));
+        let task = plan.recipe.steps[table.from.value].task;
+        let row_keys = keys(frame, &row_axes);
+        let column_keys = keys(frame, &column_axes);
+        let mut columns = Vec::new();
+        for key in &column_keys {
+            for cell in &table.cells {
+                let unit = task.metric(&cell.value).map_or(Unit::One, |metric| metric.unit);
+                columns.push(Column {
+                    point: column_axes.iter().cloned().zip(key.iter().cloned()).collect(),
+                    metric: cell.value.clone(),
+                    unit,
+                    scale: Scale::of(0.0, unit),
+                });
+            }
+        }
+        let mut rows = Vec::new();
+        for labels in row_keys {
+            let cells = columns.iter().map(|column| {
+                let column_key: Vec<String> = column.point.iter().map(|(_, value)| value.clone()).collect();
+                let members = frame
+                    .rows
+                    .iter()
+                    .filter(|row| key(row, &row_axes) == labels && key(row, &column_axes) == column_key);
+                cell(members, &column.metric)
+            });
+            let cells = cells.collect();
+            rows.push(TableRow { labels, cells });
+        }
+        for (index, column) in columns.iter_mut().enumerate() {
+            let samples = rows.iter().filter_map(|row: &TableRow| row.cells[index].sample);
+            let largest = samples.map(|sample| sample.mean.abs()).fold(0.0, f64::max);
+            column.scale = Scale::of(largest, column.unit);
+        }
+        let averaged: Vec<String> = plan.recipe.steps[table.from.value]
+            .axes()
+            .into_iter()
+            .filter(|axis| !row_axes.iter().chain(&column_axes).any(|shown| shown == axis))
+            .filter(|axis| keys(frame, &[(*axis).to_owned()]).len() > 1)
+            .map(str::to_owned)
+            .collect();
+        let notes = notes(&averaged, &rows);
+        Self {
+            name: table.name.value.clone(),
+            title: table.title.clone().unwrap_or_else(|| table.name.value.clone()),
+            axes: row_axes,
+            columns,
+            rows,
+            notes,
+        }
+    }
+
+    /// The headings, row axes first: `fusion=off · memory.peak (MiB)`.
+    pub(super) fn headings(&self) -> Vec<String> {
+        let columns = self.columns.iter().map(|column| {
+            let point: Vec<String> = column.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+            let unit = if column.scale.suffix.is_empty() { column.unit.symbol() } else { column.scale.suffix };
+            let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+            let separator = if point.is_empty() { "" } else { " · " };
+            format!("{}{separator}{}{unit}", point.join(", "), column.metric)
+        });
+        self.axes.iter().cloned().chain(columns).collect()
+    }
+
+    /// A row's texts, labels first.
+    pub(super) fn texts<'a>(&'a self, row: &'a TableRow) -> impl Iterator<Item = String> + 'a {
+        let cells = row.cells.iter().zip(&self.columns).map(|(cell, column)| cell.show(column.scale));
+        row.labels.iter().cloned().chain(cells)
+    }
+}
+
+impl Cell {
+    /// The mean, rounded to its spread's second digit, and the spread.
+    fn show(&self, scale: Scale) -> String {
+        let Some(sample) = self.sample else { return "–".into() };
+        let mean = sample.mean / scale.factor;
+        let text = match sample.sd.map(|sd| sd / scale.factor) {
+            Some(sd) if sd > 0.0 => {
+                let digits = digits_of(sd);
+                format!("{} ± {}", number(mean, digits), number(sd, digits))
+            }
+            Some(_) => format!("{} ± 0", number(mean, decimals(mean))),
+            None => number(mean, decimals(mean)),
+        };
+        if self.missing > 0 { format!("{text} *") } else { text }
+    }
+}
+
+/// Decimals that leave two significant digits of a spread.
+fn digits_of(sd: f64) -> usize {
+    let exponent = sd.log10().floor();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=9")]
+    let digits = (1.0 - exponent).clamp(0.0, 9.0) as usize;
+    digits
+}
+
+/// The different values of some axes, in the order of their first appearance.
+fn keys(frame: &Frame, axes: &[String]) -> Vec<Vec<String>> {
+    let mut keys = Vec::new();
+    for row in &frame.rows {
+        let key = key(row, axes);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+fn key(row: &Row, axes: &[String]) -> Vec<String> {
+    axes.iter().map(|axis| row.point.get(axis).map_or_else(|| "–".to_owned(), ToString::to_string)).collect()
+}
+
+fn cell<'a>(rows: impl Iterator<Item = &'a Row>, metric: &str) -> Cell {
+    let (mut values, mut missing, mut points) = (Vec::new(), 0, 0);
+    for row in rows {
+        points += 1;
+        match &row.metrics {
+            Some(metrics) => values.extend(metrics.get(metric).map(|metric| metric.value)),
+            None => missing += 1,
+        }
+    }
+    Cell { sample: Sample::new(&values), missing, points }
+}
+
+fn notes(averaged: &[String], rows: &[TableRow]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let cells = || rows.iter().flat_map(|row| &row.cells);
+    let counts: Vec<usize> = cells().filter_map(|cell| cell.sample).map(|sample| sample.n).collect();
+    if let (Some(least), Some(most), false) = (counts.iter().min(), counts.iter().max(), averaged.is_empty()) {
+        let n = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        notes.push(format!("mean ± standard deviation over {} (n = {n})", averaged.join(", ")));
+    }
+    if cells().any(|cell| cell.missing > 0 && cell.sample.is_some()) {
+        notes.push("* some jobs have no result".to_owned());
+    }
+    if cells().any(|cell| cell.points > 0 && cell.sample.is_none()) {
+        notes.push("– no result".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,26 @@
+//! Tables for a terminal.
+
+use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
+
+use super::Table;
+
+/// A line above, one below the heading, one below, as in print.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::new('─', '─', '─', '─'))
+    .header_separator(LineStyle::new('─', '─', '─', '─'))
+    .bottom_border(LineStyle::new('─', '─', '─', '─'));
+
+pub(super) fn render(table: &Table) -> String {
+    let mut grid = Grid::new();
+    grid.load_style(STYLE);
+    grid.set_header(table.headings());
+    for row in &table.rows {
+        grid.add_row(table.texts(row).collect::<Vec<_>>());
+    }
+    for column in grid.column_iter_mut().skip(table.axes.len()) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let grid = grid.to_string();
+    let lines = [table.title.as_str(), &grid].into_iter().chain(table.notes.iter().map(String::as_str));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}

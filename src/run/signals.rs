@@ -1,0 +1,32 @@
+//! Ctrl-C and its relatives, as inputs of the loop.
+
+use std::{io, sync::mpsc::Sender, thread};
+
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals as Iterator,
+};
+
+use super::local::Input;
+
+/// Signals, caught from now on.
+#[derive(Debug)]
+pub struct Signals(Iterator);
+
+impl Signals {
+    /// Catches the signals that ask for the end.
+    pub fn catch() -> io::Result<Self> {
+        Ok(Self(Iterator::new([SIGINT, SIGTERM, SIGHUP])?))
+    }
+
+    /// Sends every signal on, until the process ends.
+    pub(super) fn forward(mut self, inputs: Sender<Input>) {
+        thread::spawn(move || {
+            for signal in self.0.forever() {
+                if inputs.send(Input::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}

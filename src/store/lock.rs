@@ -1,0 +1,45 @@
+//! One lock a job: an operating-system lock on a file, which ends with its process, however that ends.
+
+use std::{
+    fs::TryLockError,
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+/// A held lock.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    _file: std::fs::File,
+}
+
+impl Lock {
+    /// Takes the lock of this name, or answers `None` while another process holds it.
+    pub(super) fn try_take(folder: &Path, name: &str) -> io::Result<Option<Self>> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(name);
+        loop {
+            let file = fs::OpenOptions::new().create(true).append(true).open(&path)?.into_file();
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            // The last holder removes the file; then the lock just taken is on a file that nobody else will open.
+            if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino())) {
+                return Ok(Some(Self { path, _file: file }));
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Removed while it is still held, so that nobody can hold a lock on a removed file and believe in it. If it
+        // cannot be removed, an unlocked file stays behind, which the next claim takes.
+        let _ = fs::remove_file(&self.path);
+    }
+}

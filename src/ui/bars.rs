@@ -1,0 +1,225 @@
+//! Progress on a terminal: a bar for every running job, a line for every job that has ended, and one for the whole.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use owo_colors::{OwoColorize as _, Style};
+use sweep_job::Progress;
+
+use super::{clean, count, duration, headline, name, quantity, stopping};
+use crate::{
+    plan::{JobId, Plan},
+    run::{Observer, RunEvent},
+};
+
+/// Shows bars on standard error.
+#[derive(Debug)]
+pub struct Bars {
+    multi: MultiProgress,
+    whole: ProgressBar,
+    jobs: BTreeMap<usize, JobBar>,
+    width: usize,
+    cached: u64,
+    failed: usize,
+    skipped: usize,
+    color: bool,
+}
+
+#[derive(Debug)]
+struct JobBar {
+    bar: ProgressBar,
+    losses: Vec<f64>,
+}
+
+/// Readings that the little curve of the loss shows.
+const CURVE: usize = 8;
+/// Names are cut to this many columns.
+const WIDEST_NAME: usize = 48;
+
+impl Bars {
+    /// Bars, in colour or not.
+    pub fn new(color: bool) -> Self {
+        let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        Self {
+            multi,
+            whole: ProgressBar::hidden(),
+            jobs: BTreeMap::new(),
+            width: 0,
+            cached: 0,
+            failed: 0,
+            skipped: 0,
+            color,
+        }
+    }
+
+    fn styled(&self, text: &str, style: Style) -> String {
+        if self.color { text.style(style).to_string() } else { text.to_owned() }
+    }
+
+    fn padded(&self, plan: &Plan, job: usize) -> String {
+        let name = name(plan.job(JobId::new(job)));
+        let shown: String = if name.chars().count() > WIDEST_NAME {
+            name.chars().take(WIDEST_NAME - 1).chain(['…']).collect()
+        } else {
+            name
+        };
+        format!("{shown:width$}", width = self.width)
+    }
+
+    fn print(&self, line: &str) {
+        // Without a terminal there is nobody to tell.
+        let _ = self.multi.println(line.trim_end());
+    }
+
+    fn ended(&mut self, mark: &str, style: Style, plan: &Plan, job: usize, rest: &str) {
+        self.forget(job);
+        self.print(&format!("  {} {}  {rest}", self.styled(mark, style), self.padded(plan, job)));
+        self.whole.inc(1);
+        self.count();
+    }
+
+    /// Takes a job's bar away.
+    fn forget(&mut self, job: usize) {
+        if let Some(JobBar { bar, .. }) = self.jobs.remove(&job) {
+            bar.finish_and_clear();
+            self.multi.remove(&bar);
+        }
+    }
+
+    /// Brings the last line up to date: what went wrong so far, and how long the rest takes at the pace so far.
+    fn count(&self) {
+        let mut parts = Vec::new();
+        if self.failed > 0 {
+            parts.push(self.styled(&format!("{} failed", self.failed), Style::new().red()));
+        }
+        if self.skipped > 0 {
+            parts.push(format!("{} skipped", self.skipped));
+        }
+        let (ended, total) = (self.whole.position(), self.whole.length().unwrap_or(0));
+        let here = ended.saturating_sub(self.cached + self.skipped as u64);
+        if here > 0 && total > ended {
+            let pace = self.whole.elapsed().as_secs_f64() / here as f64;
+            parts.push(format!("eta {}", duration(pace * (total - ended) as f64)));
+        }
+        let separator = if parts.is_empty() { "" } else { " · " };
+        self.whole.set_message(format!("{separator}{}", parts.join(" · ")));
+    }
+
+    fn start(&mut self, plan: &Plan, job: usize) {
+        let template = "  {spinner} {prefix}  {bar:14}  {pos}/{len}  {msg}";
+        let bar = self.multi.insert_before(&self.whole, ProgressBar::new(0));
+        bar.set_style(style(template).progress_chars("━╸─"));
+        bar.set_prefix(self.padded(plan, job));
+        bar.set_message("starting");
+        bar.enable_steady_tick(Duration::from_millis(120));
+        self.jobs.insert(job, JobBar { bar, losses: Vec::new() });
+    }
+}
+
+impl JobBar {
+    fn advance(&mut self, progress: &Progress) {
+        let mut parts = Vec::new();
+        if let Some(loss) = progress.loss {
+            self.losses.push(loss);
+            let from = self.losses.len().saturating_sub(CURVE);
+            parts.push(format!("loss {loss:.2} {}", curve(&self.losses[from..])));
+        }
+        if let Some(rate) = progress.tokens_per_s {
+            parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
+        }
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+        let elapsed = self.bar.elapsed().as_secs_f64();
+        if progress.done > 0 && progress.done < progress.total {
+            let left = (progress.total - progress.done) as f64;
+            parts.push(format!("eta {}", duration(elapsed / progress.done as f64 * left)));
+        }
+        self.bar.set_message(parts.join("  "));
+    }
+}
+
+/// The last readings as a row of blocks, the highest as high as possible.
+fn curve(values: &[f64]) -> String {
+    let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let span = if high > low { high - low } else { 1.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
+    let block = |value: f64| blocks[((value - low) / span * 7.0).round().clamp(0.0, 7.0) as usize];
+    values.iter().filter(|value| value.is_finite()).map(|value| block(*value)).collect()
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Observer for Bars {
+    fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
+        match event {
+            RunEvent::Begun { jobs, cached } => {
+                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(WIDEST_NAME);
+                if *cached > 0 {
+                    self.print(&format!("  {} {} cached", self.styled("=", dim), count(*cached, "job")));
+                }
+                self.cached = *cached as u64;
+                if cached < jobs {
+                    self.whole = self.multi.add(ProgressBar::new(*jobs as u64));
+                    self.whole.set_style(style("  {pos}/{len} jobs{msg} · {elapsed}"));
+                    self.whole.set_position(self.cached);
+                    self.whole.enable_steady_tick(Duration::from_millis(500));
+                }
+            }
+            RunEvent::Started { job, .. } => self.start(plan, *job),
+            RunEvent::Waiting { job } => {
+                self.start(plan, *job);
+                if let Some(job) = self.jobs.get(job) {
+                    job.bar.set_message("another sweep runs it");
+                }
+            }
+            RunEvent::Progress { job, progress } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.advance(progress);
+                }
+            }
+            RunEvent::Note { job, text } => {
+                self.print(&format!("  {} {}  {}", self.styled("!", dim), self.padded(plan, *job), clean(text)));
+            }
+            RunEvent::Done { job, seconds, outcome } => {
+                let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
+                let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
+                self.ended("✓", green, plan, *job, &rest);
+            }
+            RunEvent::Failed { job, seconds, failure, log } => {
+                self.failed += 1;
+                let took = duration(*seconds);
+                let rest = format!("{took:>8}  {}  log: {}", clean(&failure.message), log.display());
+                self.ended("✗", red, plan, *job, &rest);
+            }
+            RunEvent::Skipped { job, because: Some(because) } => {
+                self.skipped += 1;
+                let needed = name(plan.job(JobId::new(*because)));
+                self.ended("-", dim, plan, *job, &format!("skipped: needs {needed}"));
+            }
+            // After a stop that would be all the rest of the plan; the summary counts it.
+            RunEvent::Skipped { job, because: None } => self.forget(*job),
+            RunEvent::Stopping { ending, running } => self.print(&stopping(*ending, *running)),
+            RunEvent::Ended(summary) => {
+                self.whole.finish_and_clear();
+                self.print(&super::summary(summary));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_shows_the_fall() {
+        assert_eq!(curve(&[4.0, 3.0, 2.0, 0.5]), "█▆▄▁");
+        assert_eq!(curve(&[1.0, 1.0]), "▁▁");
+        assert_eq!(curve(&[f64::NAN]), "");
+    }
+}

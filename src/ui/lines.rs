@@ -1,0 +1,95 @@
+//! Progress where there is no terminal: one line for what has ended, none that is overwritten, no control character.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use super::{clean, count, duration, headline, name, stopping};
+use crate::{
+    plan::{JobId, Plan},
+    run::{Observer, RunEvent},
+};
+
+/// How often a running job's progress is worth a line.
+const PAUSE: Duration = Duration::from_secs(15);
+
+/// Writes lines to `W`.
+#[derive(Debug)]
+pub struct Lines<W> {
+    out: W,
+    ended: usize,
+    total: usize,
+    said: BTreeMap<usize, Instant>,
+}
+
+impl<W: Write> Lines<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out, ended: 0, total: 0, said: BTreeMap::new() }
+    }
+
+    fn line(&mut self, text: &str) {
+        // Whoever has closed standard error does not want to know.
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    fn ended(&mut self, mark: &str, plan: &Plan, job: usize, rest: &str) {
+        self.ended += 1;
+        self.said.remove(&job);
+        let name = name(plan.job(JobId::new(job)));
+        let text = format!("[{}/{}] {mark} {name}  {rest}", self.ended, self.total);
+        self.line(text.trim_end());
+    }
+}
+
+impl<W: Write> Observer for Lines<W> {
+    fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        match event {
+            RunEvent::Begun { jobs, cached } => {
+                self.total = *jobs;
+                self.ended = *cached;
+                if *cached > 0 {
+                    self.line(&format!("{} of {} cached", cached, count(*jobs, "job")));
+                }
+            }
+            RunEvent::Started { job, .. } => {
+                self.said.insert(*job, Instant::now());
+            }
+            RunEvent::Waiting { job } => {
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("waiting for another sweep, which runs {name}"));
+            }
+            RunEvent::Progress { job, progress } => {
+                if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
+                    self.said.insert(*job, Instant::now());
+                    let loss = progress.loss.map_or_else(String::new, |loss| format!("  loss {loss:.2}"));
+                    let name = name(plan.job(JobId::new(*job)));
+                    self.line(&format!("      {name}  {}/{}{loss}", progress.done, progress.total));
+                }
+            }
+            RunEvent::Note { job, text } => {
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("note: {name}: {}", clean(text)));
+            }
+            RunEvent::Done { job, seconds, outcome } => {
+                let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
+                let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
+                self.ended("done", plan, *job, &rest);
+            }
+            RunEvent::Failed { job, seconds, failure, log } => {
+                let rest = format!("{}  {}  log: {}", duration(*seconds), clean(&failure.message), log.display());
+                self.ended("FAILED", plan, *job, &rest);
+            }
+            RunEvent::Skipped { job, because: Some(because) } => {
+                let needed = name(plan.job(JobId::new(*because)));
+                self.ended("skipped", plan, *job, &format!("needs {needed}"));
+            }
+            // After a stop that would be all the rest of the plan; the summary counts it.
+            RunEvent::Skipped { because: None, .. } => {}
+            RunEvent::Stopping { ending, running } => self.line(&stopping(*ending, *running)),
+            RunEvent::Ended(summary) => self.line(&super::summary(summary)),
+        }
+    }
+}

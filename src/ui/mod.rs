@@ -1,0 +1,84 @@
+//! What people read: progress on standard error, and the words and units in it.
+
+mod bars;
+mod lines;
+mod quantity;
+
+use std::borrow::Cow;
+
+use sweep_job::{Outcome, TaskInfo};
+
+pub(crate) use self::quantity::{decimals, number};
+pub use self::{
+    bars::Bars,
+    lines::Lines,
+    quantity::{Scale, duration, quantity},
+};
+use crate::{plan::Job, run::Summary};
+
+/// `1 job`, `2 jobs`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A text from a worker or a file with its control characters made visible, so that it cannot drive the terminal.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        let escape = |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
+        Cow::Owned(text.chars().map(escape).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// A job's name in a line of its own: `train prune=bitter7 seed=0`.
+pub fn name(job: &Job) -> String {
+    let point = job.label.point.replace(',', " ");
+    clean(&format!("{} {point}", job.label.step)).trim_end().to_owned()
+}
+
+/// The metrics that a line has room for: `loss 2.31  sparsity 50.0 %`.
+fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
+    let shown = task.headline.iter().filter_map(|name| {
+        let metric = outcome.metrics.get(*name)?;
+        // A dense network's sparsity says nothing.
+        let boring = *name == "sparsity" && metric.value == 0.0;
+        let word = name.rsplit('.').next().unwrap_or(name);
+        let value = quantity(metric.value, metric.unit);
+        (!boring).then(|| if word == "tokens_per_s" { value } else { format!("{word} {value}") })
+    });
+    shown.collect::<Vec<_>>().join("  ")
+}
+
+/// What is said when a stop was asked for.
+fn stopping(ending: bool, running: usize) -> String {
+    match (ending, running) {
+        (_, 0) => "stopping".into(),
+        (false, running) => {
+            format!("stopping: {} still running; again Ctrl-C ends them", count(running, "job"))
+        }
+        (true, running) => format!("ending {}", count(running, "job")),
+    }
+}
+
+/// The last line of a run.
+pub fn summary(summary: &Summary) -> String {
+    let parts =
+        [(summary.cached, "cached"), (summary.done, "done"), (summary.failed, "failed"), (summary.skipped, "skipped")];
+    let parts: Vec<_> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let jobs = summary.cached + summary.done + summary.failed + summary.skipped;
+    let end = if summary.interrupted.is_some() { ", interrupted; run it again to go on" } else { "" };
+    format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_cannot_reach_the_terminal() {
+        assert_eq!(clean("plain é"), "plain é");
+        assert_eq!(clean("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\r\\n");
+    }
+}

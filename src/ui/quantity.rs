@@ -1,0 +1,110 @@
+//! Numbers with units, as people write them.
+
+use sweep_job::Unit;
+
+/// How a unit is shown at a certain size: divide by `factor`, print `suffix`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// What one shown unit is in base units.
+    pub factor: f64,
+    /// Its symbol; empty for pure numbers.
+    pub suffix: &'static str,
+}
+
+impl Scale {
+    /// The scale that shows a number of this size best.
+    pub fn of(value: f64, unit: Unit) -> Self {
+        let size = value.abs();
+        let steps: &[(f64, &str)] = match unit {
+            Unit::Bytes => &[(1.0, "B"), (1024.0, "KiB"), (1_048_576.0, "MiB"), (1_073_741_824.0, "GiB")],
+            Unit::Seconds => &[(1e-6, "µs"), (1e-3, "ms"), (1.0, "s")],
+            Unit::TokensPerSecond => &[(1.0, "tok/s"), (1e3, "ktok/s"), (1e6, "Mtok/s")],
+            Unit::Fraction => &[(0.01, "%")],
+            Unit::Count if size >= 1e6 => &[(1e6, "M")],
+            Unit::Count | Unit::One | Unit::Nats => &[(1.0, "")],
+        };
+        let fitting = steps.iter().rev().find(|(factor, _)| size >= *factor);
+        let (factor, suffix) = *fitting.unwrap_or(&steps[0]);
+        Self { factor, suffix }
+    }
+
+    /// A number in this scale, to three significant digits or more.
+    pub fn show(self, value: f64) -> String {
+        let scaled = value / self.factor;
+        number(scaled, decimals(scaled))
+    }
+}
+
+/// A number with its unit: `18.4 s`, `512 MiB`, `50.0 %`.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    let scale = Scale::of(value, unit);
+    if unit == Unit::Count && scale.factor == 1.0 {
+        return number(value, 0);
+    }
+    let separator = if scale.suffix.is_empty() { "" } else { " " };
+    format!("{}{separator}{}", scale.show(value), scale.suffix)
+}
+
+/// A number with so many decimals.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    // `-0.00` is a rounded nothing.
+    if text.trim_start_matches('-').chars().all(|char| matches!(char, '0' | '.')) {
+        return text.trim_start_matches('-').to_owned();
+    }
+    text
+}
+
+/// Decimals that leave three significant digits.
+pub(crate) fn decimals(value: f64) -> usize {
+    match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.995 || size == 0.0 => 2,
+        size if size >= 0.0995 => 3,
+        _ => 4,
+    }
+}
+
+/// A time span: `0.4 s`, `18.4 s`, `4 min 10 s`, `2 h 5 min`.
+pub fn duration(seconds: f64) -> String {
+    if seconds < 59.95 {
+        return format!("{seconds:.1} s");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above 59 s, and saturating")]
+    let seconds = seconds.round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_fit_the_size() {
+        let shown = [
+            quantity(18.42, Unit::Seconds),
+            quantity(0.046_2, Unit::Seconds),
+            quantity(0.0, Unit::Seconds),
+            quantity(536_870_912.0, Unit::Bytes),
+            quantity(0.5003, Unit::Fraction),
+            quantity(11_234.0, Unit::TokensPerSecond),
+            quantity(2.306, Unit::Nats),
+            quantity(124_475_904.0, Unit::Count),
+            quantity(11.0, Unit::Count),
+            quantity(-0.000_01, Unit::One),
+        ];
+        let expected =
+            ["18.4 s", "46.2 ms", "0.00 µs", "512 MiB", "50.0 %", "11.2 ktok/s", "2.31", "124 M", "11", "0.0000"];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn spans_of_time() {
+        let shown = [duration(0.04), duration(59.96), duration(250.0), duration(7500.0)];
+        assert_eq!(shown, ["0.0 s", "1 min 0 s", "4 min 10 s", "2 h 5 min"]);
+    }
+}

@@ -1,0 +1,128 @@
+//! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab.
+
+mod mock;
+
+use std::{
+    fs::File,
+    io::{self, BufRead, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+};
+
+use rustix::{
+    process::{Pid, Signal, getppid, set_parent_process_death_signal},
+    stdio::{dup2_stdout, stderr, stdout},
+};
+use sweep_job::{Failure, FailureKind, Job, Message, Outcome, PROTOCOL, Probe, Progress, Report, Task};
+
+/// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
+pub fn main(engine: u32) -> ExitCode {
+    die_with(engine);
+    let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
+    let result = read_job().and_then(|job| {
+        catch_unwind(AssertUnwindSafe(|| run(&job, &mut channel))).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+            Err(Failure { kind: FailureKind::Crash, message: format!("the worker panicked: {text}") })
+        })
+    });
+    let code = if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    channel.say(&match result {
+        Ok(outcome) => Message::Done(outcome),
+        Err(failure) => Message::Failed(failure),
+    });
+    code
+}
+
+/// Prints what this machine has to compute on, as JSON. A process of its own, because a broken driver may take its
+/// process with it.
+pub fn probe(engine: u32) -> ExitCode {
+    die_with(engine);
+    let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
+    let found = devices();
+    match serde_json::to_vec(&found).map(|text| channel.0.write_all(&text)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(feature = "cpu")]
+fn devices() -> Probe {
+    sweep_lab::probe()
+}
+
+#[cfg(not(feature = "cpu"))]
+fn devices() -> Probe {
+    Probe::default()
+}
+
+fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
+    let broken = |message: String| Failure { kind: FailureKind::Crash, message };
+    if job.protocol != PROTOCOL {
+        let message = format!("engine and worker speak protocols {} and {PROTOCOL}", job.protocol);
+        return Err(broken(format!("{message}: the program was replaced while the sweep was running")));
+    }
+    let task = Task::info(&job.task)
+        .and_then(|info| info.build(&job.params))
+        .ok_or_else(|| broken(format!("the engine sent a `{}` that this worker does not understand", job.task)))?;
+    match &task {
+        Task::Mock(mock) => mock::run(mock, channel),
+        Task::Train(_) | Task::Eval(_) | Task::Check(_) => lab(&task, job, channel),
+    }
+}
+
+#[cfg(feature = "cpu")]
+fn lab(task: &Task, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
+    let backend = job.backend.unwrap_or(sweep_job::Backend::Cpu);
+    sweep_lab::run(task, backend, &job.dir, channel)
+}
+
+#[cfg(not(feature = "cpu"))]
+fn lab(_: &Task, job: &Job, _: &mut Channel) -> Result<Outcome, Failure> {
+    let message = format!("this build has no lab, so it cannot run `{}`: build with the feature `cpu`", job.task);
+    Err(Failure { kind: FailureKind::Backend, message })
+}
+
+fn read_job() -> Result<Job, Failure> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.and_then(|_| serde_json::from_str(&line).map_err(io::Error::from))
+        .map_err(|error| Failure { kind: FailureKind::Crash, message: format!("the engine sent no job: {error}") })
+}
+
+/// Asks the kernel to end this process when the engine ends, however it ends. If it has ended already, so does this.
+fn die_with(engine: u32) {
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get().cast_unsigned()) != Some(engine) {
+        std::process::exit(1);
+    }
+}
+
+/// The way to the engine: what was standard output. Standard output itself leads to the log from now on, so that a
+/// library that prints does not break the protocol.
+struct Channel(File);
+
+impl Channel {
+    fn open() -> io::Result<Self> {
+        let own = stdout().try_clone_to_owned()?;
+        dup2_stdout(stderr())?;
+        Ok(Self(own.into()))
+    }
+
+    fn say(&mut self, message: &Message) {
+        let Ok(mut line) = serde_json::to_vec(message) else { return };
+        line.push(b'\n');
+        // An engine that does not listen any more is gone, and this process is about to be.
+        let _ = self.0.write_all(&line);
+    }
+}
+
+impl Report for Channel {
+    fn progress(&mut self, progress: Progress) {
+        self.say(&Message::Progress(progress));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.say(&Message::Note(text.to_owned()));
+    }
+}

@@ -1,0 +1,94 @@
+//! The documentation says what the code does: its recipes plan, its tables are the declarations.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use sweep::{plan::Plan, recipe::Draft};
+use sweep_job::{Backend, Param, Task};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn plan(path: &Path, text: String) -> Plan {
+    let draft = Draft::parse(path, text, &[]).unwrap_or_else(|problems| panic!("{}", problems.render(false, 100)));
+    match Plan::new(draft, Backend::Cpu) {
+        Ok(plan) => plan,
+        Err(sweep::plan::PlanError::Invalid(problems)) => panic!("{}", problems.render(false, 100)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn every_shipped_recipe_plans() {
+    let mut count = 0;
+    for entry in std::fs::read_dir(root().join("recipes")).unwrap() {
+        let path = entry.unwrap().path();
+        assert!(!plan(&path, std::fs::read_to_string(&path).unwrap()).is_empty(), "{}", path.display());
+        count += 1;
+    }
+    assert!(count >= 2, "bitter and check, at least");
+}
+
+#[test]
+fn every_recipe_in_the_documentation_plans() {
+    for name in ["README.md", "docs/recipe.md"] {
+        let text = std::fs::read_to_string(root().join(name)).unwrap();
+        let blocks: Vec<&str> = text
+            .split("```yaml\n")
+            .skip(1)
+            .map(|rest| rest.split("```").next().unwrap())
+            .filter(|block| block.contains("steps:"))
+            .collect();
+        assert!(!blocks.is_empty(), "{name} shows a recipe");
+        for block in blocks {
+            plan(&root().join("docs/example.yaml"), block.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_tables_of_tasks_are_the_declarations() {
+    let path = root().join("docs/recipe.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (start, end) = (text.find("<!-- tasks").unwrap(), text.find("<!-- /tasks -->").unwrap());
+    let start = start + text[start..].find('\n').unwrap() + 1;
+    let tables = tables();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, format!("{}{tables}{}", &text[..start], &text[end..])).unwrap();
+    } else {
+        assert!(text[start..end] == tables, "docs/recipe.md is stale: UPDATE_DOCS=1 cargo test --test docs");
+    }
+}
+
+fn tables() -> String {
+    let mut text = String::new();
+    for task in Task::ALL.iter().filter(|task| !task.hidden) {
+        write!(text, "\n### `{}`\n\n", task.name).unwrap();
+        let mut about = task.about.chars();
+        let capital: String = about.next().into_iter().flat_map(char::to_uppercase).chain(about).collect();
+        writeln!(text, "{capital}.\n\n| parameter | default | accepts | meaning |\n| --- | --- | --- | --- |").unwrap();
+        for param in task.params() {
+            let default = match (param.default)() {
+                sweep_job::Value::Null => "–".to_owned(),
+                value => format!("`{value}`"),
+            };
+            writeln!(text, "| `{}` | {default} | {} | {} |", param.name, accepts(param), param.doc).unwrap();
+        }
+        text += "\n| metric | unit | meaning |\n| --- | --- | --- |\n";
+        for metric in task.metrics {
+            writeln!(text, "| `{}` | {} | {} |", metric.name, metric.unit, metric.doc).unwrap();
+        }
+    }
+    text
+}
+
+fn accepts(param: &Param) -> String {
+    let bounds = param.bounds.map(|bounds| format!(" {bounds}")).unwrap_or_default();
+    let unit = param.unit.map(|unit| format!(", {unit}")).unwrap_or_default();
+    format!("{}{bounds}{unit}", param.kind)
+}

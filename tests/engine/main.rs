@@ -1,0 +1,10 @@
+//! The program as a user meets it: real files, real processes, mock jobs. Nothing here needs the lab.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod concurrency;
+mod mistakes;
+mod reports;
+mod runs;
+mod sandbox;
+mod signals;

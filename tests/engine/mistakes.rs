@@ -1,0 +1,152 @@
+//! Bad recipes: every message has a place and says what is allowed; nothing is run.
+
+use crate::sandbox::Sandbox;
+
+/// The message for a bad recipe, after the checks that hold for all of them.
+fn message(recipe: &str, args: &[&str]) -> String {
+    let sandbox = Sandbox::with(recipe);
+    let args: Vec<&str> = ["run", "recipe.yaml"].into_iter().chain(args.iter().copied()).collect();
+    let ended = sandbox.sweep(&args);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+    assert!(!sandbox.path("results").exists(), "nothing was run");
+    let messages = ended.stderr.matches("  × ").count();
+    let places = ended.stderr.matches("╭─[recipe.yaml:").count() + ended.stderr.matches("╭─[--set ").count();
+    assert_eq!(messages, places, "every message has a place: {}", ended.stderr);
+    ended.stderr
+}
+
+#[test]
+fn one_of_each_in_one_go() {
+    insta::assert_snapshot!(message(
+        "
+name: wrong
+abuot: a misspelt key
+steps:
+  check: { uses: mock, needs: [trian] }
+  train:
+    uses: mock
+    matrix: { value: [1, 2], ent: [done] }
+    with:
+      seconds: fast
+      steps: 1
+      steps: 2
+  a: { uses: mock, needs: [b] }
+  b: { uses: mock, needs: [a] }
+",
+        &[],
+    ));
+}
+
+#[test]
+fn expressions() {
+    insta::assert_snapshot!(message(
+        "
+params: { seconds: fast, steps: 3 }
+steps:
+  a:
+    uses: mock
+    matrix: { value: [1, '${{ matrix.value }}'] }
+    with:
+      seconds: ${{ params.seconds }}
+      steps: ${{ params.step }}
+      seed: ${{ matrix.sed }}
+      end: ${{ parms.end }}
+      variant: ${{ params.steps
+",
+        &["--set", "steps=many", "--set", "setps=1"],
+    ));
+}
+
+#[test]
+fn an_expression_in_a_flow_mapping() {
+    insta::assert_snapshot!(message(
+        "params: { v: 1 }\nsteps:\n  a: { uses: mock, with: { value: ${{ params.v }} } }\n",
+        &[]
+    ));
+}
+
+#[test]
+fn matrices() {
+    insta::assert_snapshot!(message(
+        "
+steps:
+  a:
+    uses: mock
+    matrix:
+      value: [1, 2, 1.0]
+      seed: 3
+      end: []
+      exclude: [{ value: 7 }, { vaule: 1 }]
+      include: [{ value: 5, steps: 2 }]
+  b:
+    uses: mock
+    matrix: { value: [1], exclude: [{ value: 1 }] }
+  c:
+    uses: mock
+    matrix: { value: [2], unused: [1] }
+    with: { value: 3 }
+  d:
+    uses: mock
+    matrix: { seed: [4] }
+  e:
+    uses: mock
+    needs: d
+    matrix: { seed: [5] }
+",
+        &[],
+    ));
+}
+
+#[test]
+fn values_and_names() {
+    insta::assert_snapshot!(message(
+        "
+steps:
+  ../escape: { uses: mock }
+  a:
+    uses: mok
+  b:
+    uses: mock
+    with: { seconds: -1, steps: 2.5, value: .inf, seed: 007, input: missing.txt, end: exploed }
+    resources: { cpus: all, gpu: 1 }
+  c: [uses, mock]
+  d: { with: { value: 1 } }
+tables:
+  t: { from: b, rows: [sede], cells: [valeu], where: { end: done } }
+  u: { form: b }
+",
+        &[],
+    ));
+}
+
+#[test]
+fn network_parameters_that_do_not_go_together() {
+    insta::assert_snapshot!(message(
+        "
+steps:
+  train:
+    uses: train
+    matrix: { prune: [none, magnitud] }
+    with: { n_head: 5, model: gpt-2, lr: 1e9 }
+  ramp:
+    uses: train
+    with: { prune: bitter7, prune_every: 50, iters: 40 }
+",
+        &["--backend", "cpu"],
+    ));
+}
+
+#[test]
+fn what_is_no_recipe_at_all() {
+    for recipe in ["", "just text", "steps: [a, b]", "a: [1, 2", "\u{1}", "name: x\n--- \nname: y\n"] {
+        message(recipe, &[]);
+    }
+}
+
+#[test]
+fn a_missing_file_is_a_usage_error() {
+    let ended = Sandbox::new().sweep(&["run", "nothing.yaml"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("nothing.yaml"), "{}", ended.stderr);
+}

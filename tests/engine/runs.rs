@@ -1,0 +1,181 @@
+//! What runs, what does not, and what is left afterwards.
+
+use std::collections::BTreeMap;
+
+use rustix::process::Signal;
+
+use crate::sandbox::{Sandbox, list, until};
+
+const GRID: &str = "
+name: grid
+params: { seconds: 0 }
+steps:
+  first: { uses: mock }
+  grid:
+    needs: [first]
+    uses: mock
+    matrix:
+      value: [1.5, 2.5]
+      seed: [0, 1]
+    with: { seconds: '${{ params.seconds }}', steps: 5 }
+    resources: { cpus: 1 }
+  last: { uses: mock, needs: grid }
+";
+
+#[test]
+fn a_second_run_runs_nothing() {
+    let sandbox = Sandbox::with(GRID);
+    let first = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert!(first.stderr.contains("6 jobs: 6 done"), "{}", first.stderr);
+    let before = sandbox.records();
+    assert_eq!(before.len(), 6);
+
+    let second = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(second.code, Some(0));
+    assert!(second.stderr.contains("6 of 6 jobs cached"), "{}", second.stderr);
+    assert_eq!(sandbox.records(), before, "records are never edited");
+    assert_eq!(list(&sandbox.path("results/runs")).len(), 1, "a run without jobs writes no journal");
+    assert_eq!(sandbox.starts(), before.into_keys().map(|label| (label, 1)).collect());
+}
+
+#[test]
+fn only_what_a_change_reaches_runs_again() {
+    let sandbox = Sandbox::with(GRID);
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    sandbox.write("recipe.yaml", &GRID.replace("[1.5, 2.5]", "[1.5, 3.5]").replace("grid:\n", "grid: # renumbered\n"));
+    let second = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(second.stderr.contains("6 jobs: 3 cached, 3 done"), "{}", second.stderr);
+}
+
+#[test]
+fn the_same_recipe_elsewhere_has_the_same_keys() {
+    let keys = |sandbox: &Sandbox| -> BTreeMap<String, String> {
+        sandbox.sweep(&["run", "recipe.yaml"]);
+        sandbox.records().into_iter().map(|(label, record)| (label, record["key"].to_string())).collect()
+    };
+    let with_input = format!("{GRID}  read: {{ uses: mock, with: {{ input: data.txt }} }}\n");
+    let (here, there) = (Sandbox::with(&with_input), Sandbox::with(&with_input));
+    here.write("data.txt", "some text");
+    there.write("data.txt", "some text");
+    assert_eq!(keys(&here), keys(&there));
+}
+
+#[test]
+fn an_edited_input_runs_again() {
+    let sandbox = Sandbox::with("steps: { read: { uses: mock, with: { input: data.txt } } }");
+    sandbox.write("data.txt", "four");
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(sandbox.records()["read"]["outcome"]["metrics"]["bytes"]["value"], 4.0);
+    sandbox.write("data.txt", "seven!!");
+    let second = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(second.stderr.contains("1 job: 1 done"), "{}", second.stderr);
+}
+
+#[test]
+fn each_bad_end_fails_its_own_job_and_names_its_log() {
+    let sandbox = Sandbox::with(
+        "
+steps:
+  ends:
+    uses: mock
+    matrix: { end: [fail, panic, kill, silent, noise, done] }
+  after:
+    uses: mock
+    needs: ends
+    matrix: { end: [done] }
+  hopeless:
+    uses: mock
+    needs: ends
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    for (end, reason) in [
+        ("fail", "it was told to fail"),
+        ("panic", "the worker panicked: it was told to panic"),
+        ("kill", "the worker was killed (SIGKILL)"),
+        ("silent", "the worker ended without a result"),
+    ] {
+        let line = ended.stderr.lines().find(|line| line.contains(&format!("FAILED ends end={end} "))).unwrap();
+        assert!(line.contains(reason), "{line}");
+        let log = line.rsplit("log: ").next().unwrap();
+        assert!(sandbox.read(log).contains("mock job"), "{line}");
+    }
+    let done: Vec<String> = sandbox.records().into_keys().collect();
+    assert_eq!(done, ["after/end=done", "ends/end=done", "ends/end=noise"]);
+    assert!(ended.stderr.contains("skipped hopeless  needs ends end=fail"), "{}", ended.stderr);
+    assert!(list(&sandbox.path("results/store/staging")).is_empty(), "a failed job leaves nothing in the store");
+    assert!(list(&sandbox.path("results/store/locks")).is_empty());
+
+    let again = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(again.code, Some(5), "a failure is not cached");
+    assert!(again.stderr.contains("3 of 8 jobs cached"), "{}", again.stderr);
+}
+
+#[test]
+fn fail_fast_starts_nothing_after_a_failure() {
+    let recipe = "steps: { a: { uses: mock, with: { end: fail } }, b: { uses: mock, with: { value: 1 } } }";
+    let sandbox = Sandbox::with(recipe);
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1", "--fail-fast"]);
+    assert_eq!(ended.code, Some(5));
+    assert!(sandbox.records().is_empty(), "{}", ended.stderr);
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
+    assert_eq!((ended.code, sandbox.records().len()), (Some(5), 1));
+}
+
+#[test]
+fn after_the_engine_was_killed_the_rest_is_run_and_nobody_is_left_behind() {
+    let sandbox = Sandbox::with(GRID);
+    let engine = sandbox.start(&["run", "recipe.yaml", "--set", "seconds=0.5", "--jobs", "2"]);
+    until("two jobs are done and another is running", || sandbox.records().len() >= 2 && !sandbox.workers().is_empty());
+    engine.signal(Signal::KILL);
+    drop(engine);
+    until("the kernel has ended the workers", || sandbox.workers().is_empty());
+    let done = sandbox.records();
+
+    let second = sandbox.sweep(&["run", "recipe.yaml", "--set", "seconds=0.5"]);
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    assert_eq!(sandbox.records().len(), 6);
+    let starts = sandbox.starts();
+    for (label, record) in &done {
+        assert_eq!(starts[label], 1, "{label} was done and ran again");
+        assert_eq!(sandbox.records()[label], *record);
+    }
+    assert!(list(&sandbox.path("results/store/staging")).is_empty());
+}
+
+#[test]
+fn cores_are_shared_out() {
+    let recipe = "
+steps:
+  narrow: { uses: mock, matrix: { value: [1, 2, 3] }, resources: { cpus: 1 } }
+  wide: { uses: mock, with: { value: 9 } }
+";
+    let sandbox = Sandbox::with(recipe);
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    for (label, record) in sandbox.records() {
+        let threads = record["provenance"]["threads"].as_u64().unwrap();
+        assert_eq!(threads, if label == "wide" { cpus as u64 } else { 1 }, "{label}");
+    }
+}
+
+#[test]
+fn the_same_point_in_two_steps_is_one_job() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: mock, with: { value: 1 } }, b: { uses: mock, matrix: { value: [1.0, 2] } } }",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(ended.stderr.contains("2 jobs: 2 done"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_unwritable_results_folder_is_one_sentence() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    sandbox.write("results", "a file where the folder should be");
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: cannot write the journal"), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
