@@ -1,0 +1,39 @@
+# What people type. CI runs `.ci/run`, which calls `make test`.
+
+CARGO ?= cargo
+RESULTS ?= results
+
+# In CI the build outlives the clone.
+ifeq ($(CI),true)
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/sweep/target
+endif
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+SWEEP := $(TARGET)/release/sweep --results $(RESULTS)
+
+.PHONY: help build demo check test lint doc
+
+help:
+	@echo 'make demo    build, run recipes/bitter.yaml on what this machine has, print its tables'
+	@echo 'make check   check the architectures that recipes/check.yaml lists'
+	@echo 'make test    install what the tests need, then run them all'
+	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
+
+build:
+	$(CARGO) build --release --locked
+
+demo: build
+	$(SWEEP) run recipes/bitter.yaml
+
+check: build
+	$(SWEEP) run recipes/check.yaml
+
+test:
+	scripts/test-deps.sh
+	$(CARGO) test --locked --no-default-features
+	scripts/run-tests.sh
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --no-default-features --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps
