@@ -68,11 +68,13 @@ pub(crate) fn dispatch<W: Work>(backend: Backend, work: W) -> Result<W::Output, 
         #[cfg(feature = "cuda")]
         Backend::Cuda => {
             crate::probe::cuda().map_err(LabError::from)?;
+            keep_tuning_out_of_the_way();
             work.run::<Cuda>(&cubecl::cuda::CudaDevice::new(0))
         }
         #[cfg(feature = "wgpu")]
         Backend::Wgpu => {
             let adapters = crate::probe::wgpu().map_err(LabError::from)?;
+            keep_tuning_out_of_the_way();
             work.run::<Wgpu>(&wgpu_device(&adapters))
         }
         #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
@@ -92,4 +94,25 @@ fn wgpu_device(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
         Some(DeviceType::Cpu) => WgpuDevice::Cpu,
         Some(DeviceType::Other) | None => WgpuDevice::DefaultDevice,
     }
+}
+
+/// Lets the kernel library keep what it learns about kernels in the user's cache folder. By default that goes to
+/// `target` next to the nearest `Cargo.toml`; a `cubecl.toml` that says otherwise is respected.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+fn keep_tuning_out_of_the_way() {
+    use std::{env, path::PathBuf, sync::Once};
+
+    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, cache::CacheConfig};
+
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+        let cache = env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+        if let (CacheConfig::Target, Some(cache)) = (&config.autotune.cache, cache) {
+            config.autotune.cache = CacheConfig::File(cache.join("sweep").join("kernels"));
+        }
+        CubeClRuntimeConfig::set(config);
+    });
 }

@@ -1,0 +1,171 @@
+//! Training through the command line: recipe, worker processes, records, tables. Needs the lab.
+#![cfg(feature = "cpu")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn sweep(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sweep"))
+        .args(args)
+        .current_dir(folder)
+        .env_remove("SWEEP_RESULTS")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Every record below a folder's results.
+fn records(folder: &Path) -> Vec<Value> {
+    let mut records = Vec::new();
+    for shard in std::fs::read_dir(folder.join("results/store")).unwrap() {
+        for job in std::fs::read_dir(shard.unwrap().path()).unwrap() {
+            if let Ok(text) = std::fs::read(job.unwrap().path().join("record.json")) {
+                records.push(serde_json::from_slice(&text).unwrap());
+            }
+        }
+    }
+    records
+}
+
+fn metric(record: &Value, name: &str) -> f64 {
+    record["outcome"]["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"))
+}
+
+/// The shipped recipe, shortened: every metric is there, sparsity is reached, a second run trains nothing.
+#[test]
+fn bitter_from_recipe_to_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes/bitter.yaml");
+    let args = ["run", recipe.to_str().unwrap(), "--backend", "cpu", "--set", "iters=40"];
+    let first = sweep(folder.path(), &args);
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    let table = String::from_utf8(first.stdout).unwrap();
+    assert!(table.contains("mean ± standard deviation over seed (n = 2)"), "{table}");
+
+    let records = records(folder.path());
+    assert_eq!(records.len(), 7);
+    for record in records.iter().filter(|record| record["identity"]["task"] == "train") {
+        let task = sweep_job::Task::info("train").unwrap();
+        for declared in task.metrics {
+            assert!(metric(record, declared.name).is_finite(), "{}", declared.name);
+        }
+        let pruned = record["params"]["prune"] != "none";
+        let wanted = if pruned { 0.5 } else { 0.0 };
+        assert!((metric(record, "sparsity") - wanted).abs() < 0.005, "{record}");
+        assert_eq!(record["provenance"]["device"]["backend"], "cpu");
+    }
+    let quality = std::fs::read_to_string(folder.path().join("results/reports/bitter/tables/quality.csv")).unwrap();
+    assert_eq!(quality.lines().count(), 1 + 3 * 4, "{quality}");
+
+    let second = sweep(folder.path(), &args);
+    assert!(stderr(&second).contains("7 of 7 jobs cached"), "{}", stderr(&second));
+    assert_eq!(String::from_utf8(second.stdout).unwrap(), table);
+}
+
+/// A saved network is loaded by `init` and has the loss that it was saved with; the same training gives the same bits.
+#[test]
+fn what_was_saved_evaluates_to_the_same_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = "n_layer: 1, n_head: 2, d_model: 32, block_size: 16, eval_batches: 4, batch_size: 4";
+    let train = format!(
+        "steps: {{ train: {{ uses: train, with: {{ {small}, iters: 5, warmup_iters: 0, save: true, dropout: 0.1 }} }} }}"
+    );
+    std::fs::write(folder.path().join("train.yaml"), train).unwrap();
+    let args = ["run", "train.yaml", "--backend", "cpu"];
+    let trained = sweep(folder.path(), &args);
+    assert_eq!(trained.status.code(), Some(0), "{}", stderr(&trained));
+    let record = records(folder.path()).remove(0);
+    let key = record["key"].as_str().unwrap();
+    let saved = folder.path().join("results/store").join(&key[..2]).join(key).join("files/checkpoint");
+    std::fs::rename(&saved, folder.path().join("network")).unwrap();
+
+    std::fs::remove_dir_all(folder.path().join("results")).unwrap();
+    sweep(folder.path(), &args);
+    let again = records(folder.path()).remove(0);
+    assert_eq!(metric(&record, "loss").to_bits(), metric(&again, "loss").to_bits());
+    assert_eq!(record["key"], again["key"]);
+
+    std::fs::remove_dir_all(folder.path().join("results")).unwrap();
+    let eval = "steps: { eval: { uses: eval, with: { init: network, eval_batches: 4, batch_size: 4 } } }";
+    std::fs::write(folder.path().join("eval.yaml"), eval).unwrap();
+    let evaluated = sweep(folder.path(), &["run", "eval.yaml", "--backend", "cpu"]);
+    assert_eq!(evaluated.status.code(), Some(0), "{}", stderr(&evaluated));
+    let evaluated = records(folder.path()).remove(0);
+    assert!((metric(&record, "loss") - metric(&evaluated, "loss")).abs() < 1e-5, "{record} {evaluated}");
+}
+
+/// A training that diverges, and data that is not what it should be, fail their own job in one sentence.
+#[test]
+fn bad_data_and_divergence_are_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("short.txt"), "too short").unwrap();
+    std::fs::write(folder.path().join("latin.txt"), b"caf\xe9 ".repeat(2000)).unwrap();
+    std::fs::write(
+        folder.path().join("recipe.yaml"),
+        "
+steps:
+  train:
+    uses: train
+    matrix: { data: [short.txt, latin.txt, kjv] }
+    with: { n_layer: 1, n_head: 1, d_model: 8, block_size: 8, iters: 30, warmup_iters: 0, lr: 10, grad_clip: 0, log_every: 1, epsilon: 0, decay_on: all, weight_decay: 10 }
+",
+    )
+    .unwrap();
+    let output = sweep(folder.path(), &["run", "recipe.yaml", "--backend", "cpu"]);
+    let stderr = stderr(&output);
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    let line = |name: &str| stderr.lines().find(|line| line.contains(name) && line.contains("FAILED")).unwrap();
+    assert!(line("short.txt").contains("short.txt"), "{stderr}");
+    assert!(line("latin.txt").contains("UTF-8"), "{stderr}");
+    assert!(line("kjv").contains("at iteration"), "{stderr}");
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("recipe.yaml"), "steps: { check: { uses: check } }").unwrap();
+    let devices = String::from_utf8(sweep(folder.path(), &["devices"]).stdout).unwrap();
+    assert!(devices.contains("cpu "), "{devices}");
+    let Some(reason) = devices.lines().find(|line| line.starts_with("cuda  none: ")) else {
+        eprintln!("not tested: this machine has a CUDA device, or this build has no CUDA backend: {devices}");
+        return;
+    };
+    let output = sweep(folder.path(), &["run", "recipe.yaml", "--backend", "cuda"]);
+    let stderr = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("`--backend cuda` cannot be used: no NVIDIA driver"), "{stderr} {reason}");
+    assert!(stderr.contains("--backend cpu"), "it says what to do: {stderr}");
+    assert!(!folder.path().join("results").exists(), "nothing was run");
+}
+
+/// The check on a GPU that is a program: the same assertions through wgpu and Vulkan.
+#[test]
+#[cfg(feature = "wgpu")]
+fn check_on_vulkan() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = "n_layer: 1, n_head: 2, d_model: 16, block_size: 8, vocab_size: 64, length: 8";
+    std::fs::write(
+        folder.path().join("recipe.yaml"),
+        format!("steps: {{ check: {{ uses: check, with: {{ {tiny} }} }} }}"),
+    )
+    .unwrap();
+    let devices = String::from_utf8(sweep(folder.path(), &["devices"]).stdout).unwrap();
+    if let Some(reason) = devices.lines().find(|line| line.starts_with("wgpu  none: ")) {
+        eprintln!("not tested: {reason}; scripts/test-deps.sh installs Vulkan in software where it may");
+        return;
+    }
+    let output = sweep(folder.path(), &["run", "recipe.yaml", "--backend", "wgpu"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let record = records(folder.path()).remove(0);
+    assert_eq!((metric(&record, "assertions"), &record["identity"]["backend"]), (12.0, &Value::from("wgpu")));
+}
