@@ -189,35 +189,26 @@ impl ParamType for bool {
     }
 }
 
-impl ParamType for usize {
-    const KIND: Kind = Kind::Int;
+macro_rules! whole_number {
+    ($($type:ty),+) => {$(
+        impl ParamType for $type {
+            const KIND: Kind = Kind::Int;
 
-    fn to_value(&self) -> Value {
-        Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
-    }
+            fn to_value(&self) -> Value {
+                Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+            }
 
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Int(value) => Self::try_from(*value).ok(),
-            _ => None,
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Int(value) => Self::try_from(*value).ok(),
+                    _ => None,
+                }
+            }
         }
-    }
+    )+};
 }
 
-impl ParamType for u64 {
-    const KIND: Kind = Kind::Int;
-
-    fn to_value(&self) -> Value {
-        Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Int(value) => Self::try_from(*value).ok(),
-            _ => None,
-        }
-    }
-}
+whole_number!(u64, usize);
 
 impl ParamType for f64 {
     const KIND: Kind = Kind::Float;
@@ -263,7 +254,7 @@ impl ParamType for Path {
     }
 }
 
-/// A group of parameters that a task takes together; [`params!`](crate::params::params) writes the implementation.
+/// A group of parameters that a task takes together; the macro `params!` writes the implementation.
 pub trait Group: Sized {
     /// The declarations.
     const PARAMS: &'static [Param];
