@@ -1,8 +1,9 @@
-//! A step's matrix to its points.
+//! A step's matrix to its points: the product of its dimensions, less `exclude`, plus `include`, as far as `if` holds.
 
 use sweep_job::Value;
 
-use crate::recipe::{Assignment, Collector, Names, Problem, Sources, Spanned, Step, Template};
+use super::dimension::{self, Context};
+use crate::recipe::{Assignment, Problem, Spanned, Step, Template};
 
 /// One assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
@@ -11,15 +12,13 @@ pub struct Point {
     pub values: Vec<(String, Spanned<Value>)>,
 }
 
+/// Nobody means more points than this in one step; whoever writes it has slipped.
+const MOST_POINTS: usize = 1_000_000;
+
 impl Point {
     /// The value on an axis.
     pub fn get(&self, axis: &str) -> Option<&Value> {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| &value.value)
-    }
-
-    /// The values by axis, as expressions look them up.
-    pub(super) fn names(&self) -> Names {
-        self.values.iter().cloned().collect()
     }
 
     /// Whether the point has all these values.
@@ -43,148 +42,134 @@ impl std::fmt::Display for Point {
     }
 }
 
-/// The points of a step: the product of its axes, without `exclude`, with `include`. A step without a matrix has one
-/// point without values.
-pub(super) fn expand(step: &Step, params: &Names, sources: &Sources, problems: &mut Collector) -> Vec<Point> {
-    let mut points = if step.matrix.axes.is_empty() && !step.matrix.include.is_empty() {
-        Vec::new()
-    } else {
-        product(step, params, sources, problems)
-    };
-    let known = |name: &str| step.matrix.axes.iter().any(|axis| axis.name.value == name && !axis.values.is_empty());
-    for assignment in &step.matrix.exclude {
-        if !assignment.values.iter().all(|(name, _)| known(&name.value)) {
-            // Has been reported: an unknown axis, or one without values.
-            continue;
+/// The points of a step. A step without a matrix has one point without values.
+pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
+    let axes = step.matrix.axes();
+    let (mut points, whole) =
+        if axes.is_empty() && !step.matrix.include.is_empty() { (Vec::new(), true) } else { product(step, context) };
+    for assignment in step.matrix.exclude.iter().filter(|_| whole) {
+        if assignment.values.iter().all(|(name, _)| axes.contains(&name.value.as_str())) {
+            exclude(&mut points, assignment, context);
         }
-        exclude(&mut points, assignment, params, sources, problems);
     }
     let kept = points.len();
-    for assignment in &step.matrix.include {
-        include(&mut points, kept, step, assignment, params, sources, problems);
+    for assignment in step.matrix.include.iter().filter(|_| whole) {
+        include(&mut points, kept, &axes, assignment, context);
+    }
+    if let Some(condition) = &step.matrix.condition {
+        points.retain(|point| {
+            match condition.holds(context.params, &point.values.iter().cloned().collect(), context.sources) {
+                Ok(holds) => holds,
+                Err((span, problem)) => {
+                    context.problems.push(span, problem);
+                    true
+                }
+            }
+        });
     }
     if points.is_empty() {
-        let span = step.name.span;
         let message = format!("step `{}` has no points left", step.name.value);
-        let problem = Problem::new(sources, span, message, "nothing to run").help("exclude less, or remove the step");
-        problems.push(span, problem);
+        context.problem(step.name.span, message, "nothing to run", "exclude less, or remove the step");
     }
     points
 }
 
-fn product(step: &Step, params: &Names, sources: &Sources, problems: &mut Collector) -> Vec<Point> {
+/// The product of the dimensions, and whether it is whole: after a mistake in a dimension, which has been reported,
+/// that dimension is left out.
+fn product(step: &Step, context: &mut Context<'_>) -> (Vec<Point>, bool) {
     let mut points = vec![Point::default()];
-    for axis in &step.matrix.axes {
-        let mut values: Vec<Spanned<Value>> = Vec::new();
-        for value in axis.values.iter().filter_map(|template| value_of(template, params)) {
-            if values.iter().any(|known| known.value == value.value) {
-                let message = format!("axis `{}` has the value `{}` twice", axis.name.value, value.value);
-                problems
-                    .push(value.span, Problem::new(sources, value.span, message, "again").help("remove one of them"));
-            } else {
-                values.push(value);
-            }
-        }
-        if values.is_empty() {
-            // The author knows by now; the other axes are still worth checking.
+    let mut whole = true;
+    for part in &step.matrix.dimensions {
+        let assignments = dimension::assignments(part, context);
+        let Some(assignments) = assignments.filter(|assignments| !assignments.is_empty()) else {
+            whole = false;
             continue;
+        };
+        if points.len().saturating_mul(assignments.len()) > MOST_POINTS {
+            let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
+            context.problem(step.name.span, message, "too many", "vary less at once, or split the step");
+            return (points, false);
         }
         points = points
-            .into_iter()
+            .iter()
             .flat_map(|point| {
-                values.iter().map(move |value| {
-                    let mut point = point.clone();
-                    point.values.push((axis.name.value.clone(), value.clone()));
-                    point
+                assignments.iter().map(|assignment| {
+                    let values = point.values.iter().chain(assignment).cloned().collect();
+                    Point { values }
                 })
             })
             .collect();
     }
-    points
+    (points, whole)
 }
 
-fn exclude(
-    points: &mut Vec<Point>,
-    assignment: &Assignment,
-    params: &Names,
-    sources: &Sources,
-    problems: &mut Collector,
-) {
-    let values = values_of(assignment, params);
+fn exclude(points: &mut Vec<Point>, assignment: &Assignment, context: &mut Context<'_>) {
+    let values = values_of(assignment, context);
     let before = points.len();
     points.retain(|point| !point.matches(&values));
     if points.len() == before {
-        let span = assignment.span;
-        let problem = Problem::new(sources, span, "`exclude` leaves nothing out", "no point has these values").help(
-            "check the values, or remove the entry; `on` and `\"on\"` are the same text, `1` and `\"1\"` are not",
-        );
-        problems.push(span, problem);
+        let help =
+            "check the values, or remove the entry; `on` and `\"on\"` are the same text, `1` and `\"1\"` are not";
+        context.problem(assignment.span, "`exclude` leaves nothing out", "no point has these values", help);
     }
 }
 
 /// GitHub's rule: an entry with further keys gives them to the points that it matches; else it is a new point.
-fn include(
-    points: &mut Vec<Point>,
-    kept: usize,
-    step: &Step,
-    assignment: &Assignment,
-    params: &Names,
-    sources: &Sources,
-    problems: &mut Collector,
-) {
+fn include(points: &mut Vec<Point>, kept: usize, axes: &[&str], assignment: &Assignment, context: &mut Context<'_>) {
     let span = assignment.span;
-    let axes: Vec<&str> = step.matrix.axes.iter().map(|axis| axis.name.value.as_str()).collect();
-    let values = values_of(assignment, params);
+    let values = values_of(assignment, context);
     let (own, further): (Vec<_>, Vec<_>) = values.into_iter().partition(|(axis, _)| axes.contains(axis));
-    let spans = |axis: &str| {
+    let spanned = |axis: &str, value: &Value| {
         let entry = assignment.values.iter().find(|(name, _)| name.value == axis);
-        entry.map_or(span, |(_, template)| template.span)
+        let place = entry.map_or(span, |(_, template)| template.span);
+        (axis.to_owned(), Spanned::new(value.clone(), place))
     };
     let matched: Vec<usize> = (0..kept).filter(|index| points[*index].matches(&own)).collect();
     if !further.is_empty() && !matched.is_empty() && !axes.is_empty() {
         for index in matched {
             for (axis, value) in &further {
-                let value = Spanned::new(value.clone(), spans(axis));
-                match points[index].values.iter_mut().find(|(name, _)| name == axis) {
+                let (axis, value) = spanned(axis, value);
+                match points[index].values.iter_mut().find(|(name, _)| *name == axis) {
                     Some((_, earlier)) => *earlier = value,
-                    None => points[index].values.push(((*axis).to_owned(), value)),
+                    None => points[index].values.push((axis, value)),
                 }
             }
         }
         return;
     }
-    let missing: Vec<&str> = axes.iter().copied().filter(|axis| !own.iter().any(|(name, _)| name == axis)).collect();
+    let missing: Vec<String> =
+        axes.iter().filter(|axis| !own.iter().any(|(name, _)| name == *axis)).map(|axis| format!("`{axis}`")).collect();
     if !missing.is_empty() {
-        let message = format!("`include` matches no point, and for a point of its own it lacks {}", quoted(&missing));
-        let problem = Problem::new(sources, span, message, "not a whole point").help("give a value for every axis");
-        problems.push(span, problem);
+        let message = format!("`include` matches no point, and for a point of its own it lacks {}", missing.join(", "));
+        context.problem(span, message, "not a whole point", "give a value for every axis");
         return;
     }
     let ordered = axes.iter().filter_map(|axis| own.iter().find(|(name, _)| name == axis)).chain(&further);
-    let point = Point {
-        values: ordered.map(|(axis, value)| ((*axis).to_owned(), Spanned::new(value.clone(), spans(axis)))).collect(),
+    let point = Point { values: ordered.map(|(axis, value)| spanned(axis, value)).collect() };
+    let own = |known: &Point| {
+        known.values.iter().map(|(axis, value)| (axis.clone(), value.value.clone())).collect::<Vec<_>>()
     };
-    if points.iter().any(|known| known.to_string() == point.to_string()) {
-        let problem = Problem::new(sources, span, "`include` adds a point that is there already", "already a point")
-            .help("remove the entry");
-        problems.push(span, problem);
+    if points.iter().any(|known| own(known) == own(&point)) {
+        context.problem(span, "`include` adds a point that is there already", "already a point", "remove the entry");
         return;
     }
     points.push(point);
 }
 
-fn value_of(template: &Template, params: &Names) -> Option<Spanned<Value>> {
-    template.resolve(params, &Names::new())
+fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -> Vec<(&'a str, Value)> {
+    let value = |template: &Template| Some(context.resolve(template)?.value);
+    assignment.values.iter().filter_map(|(name, template)| Some((name.value.as_str(), value(template)?))).collect()
 }
 
-fn values_of<'a>(assignment: &'a Assignment, params: &Names) -> Vec<(&'a str, Value)> {
-    assignment
-        .values
-        .iter()
-        .filter_map(|(name, template)| Some((name.value.as_str(), value_of(template, params)?.value)))
-        .collect()
-}
-
-fn quoted(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+/// What [`expand`] and its helpers say about a mistake goes through here.
+impl Context<'_> {
+    pub(super) fn problem(
+        &mut self,
+        span: crate::recipe::Span,
+        message: impl Into<String>,
+        label: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.problems.push(span, Problem::new(self.sources, span, message, label).help(help));
+    }
 }

@@ -3,6 +3,7 @@
 //! A `Plan` can only come from [`Plan::new`]; that it exists proves that the graph has no cycle, that every value fits
 //! its task, and that every key is computed.
 
+mod dimension;
 mod expand;
 mod key;
 
@@ -15,11 +16,14 @@ use std::{
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
 use sweep_job::{Backend, Kind, ParamError, TaskInfo, Value, Values};
 
+use self::dimension::Context;
 pub use self::{
     expand::Point,
     key::{BadKey, Identity, Key},
 };
-use crate::recipe::{Collector, Draft, Names, Problem, Problems, Recipe, Resources, Span, Spanned, Step, suggest};
+use crate::recipe::{
+    Collector, Draft, Names, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step, Template, suggest,
+};
 
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
@@ -83,11 +87,17 @@ impl Plan {
     pub fn new(draft: Draft, backend: Backend) -> Result<Self, PlanError> {
         let Draft { recipe, mut problems } = draft;
         let order = step_order(&recipe, &mut problems);
-        let points: Vec<Vec<Point>> = recipe
-            .steps
-            .iter()
-            .map(|step| expand::expand(step, &recipe.params, &recipe.sources, &mut problems))
-            .collect();
+        let mut points: Vec<Vec<Point>> = vec![Vec::new(); recipe.steps.len()];
+        for step in &order {
+            let earlier = |name: &str| recipe.step(name).map(|(index, _)| points[index].as_slice());
+            let mut context = Context {
+                params: &recipe.params,
+                sources: &recipe.sources,
+                problems: &mut problems,
+                earlier: &earlier,
+            };
+            points[*step] = expand::expand(&recipe.steps[*step], &mut context);
+        }
         let mut builder = Builder {
             recipe: &recipe,
             backend,
@@ -138,7 +148,7 @@ fn step_order(recipe: &Recipe, problems: &mut Collector) -> Vec<usize> {
     let nodes: Vec<_> = (0..recipe.steps.len()).map(|index| graph.add_node(index)).collect();
     for (index, step) in recipe.steps.iter().enumerate() {
         for need in &step.needs {
-            graph.add_edge(nodes[need.value], nodes[index], need.span);
+            graph.add_edge(nodes[need.step], nodes[index], need.span);
         }
     }
     for mut component in tarjan_scc(&graph) {
@@ -230,16 +240,21 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The jobs of the needed steps whose points agree with this one.
+    /// The jobs of the needed steps whose points agree with this one and are selected.
     fn needed_jobs(&mut self, step: &Step, point: &Point) -> Vec<JobId> {
         let mut jobs = Vec::new();
         for need in &step.needs {
-            let candidates = &self.steps[need.value];
+            let candidates = &self.steps[need.step];
+            let only = resolved(self.recipe, &need.only);
             let before = jobs.len();
-            jobs.extend(candidates.iter().filter(|(other, _)| point.agrees(other)).map(|(_, id)| *id));
-            if jobs.len() == before && !candidates.is_empty() {
-                let needed = &self.recipe.steps[need.value].name.value;
-                let message = format!("`{}/{point}` needs `{needed}`, which has no point that agrees", step.name.value);
+            let matching = candidates.iter().filter(|(other, _)| point.agrees(other) && selected(other, &only));
+            jobs.extend(matching.map(|(_, id)| *id));
+            // An axis that the needed step does not have has been reported.
+            let axes = self.recipe.steps[need.step].axes();
+            let sound = only.iter().all(|(axis, _)| axes.contains(axis));
+            if jobs.len() == before && !candidates.is_empty() && sound {
+                let needed = &self.recipe.steps[need.step].name.value;
+                let message = format!("`{}` needs `{needed}`, which has no point that agrees", label_of(step, point));
                 let help = "steps join on the axes that both have; give the needed step these values too";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
@@ -250,7 +265,7 @@ impl Builder<'_> {
 
     /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
     fn values(&mut self, step: &Step, point: &Point) -> Option<(Values, BTreeMap<String, String>)> {
-        let matrix = point.names();
+        let matrix: Names = point.values.iter().cloned().collect();
         let mut given = Values::new();
         let mut places: HashMap<&'static str, Span> = HashMap::new();
         let mut ok = true;
@@ -362,11 +377,14 @@ fn label_of(step: &Step, point: &Point) -> Label {
     Label { step: step.name.value.clone(), point: point.to_string() }
 }
 
-/// The values of a step's axes, resolved: what a table's rows and columns run over, in the order of the recipe.
-pub fn axis_values(recipe: &Recipe, templates: &[crate::recipe::Template]) -> Vec<Value> {
-    templates
-        .iter()
-        .filter_map(|template| template.resolve(&recipe.params, &Names::new()))
-        .map(|value| value.value)
-        .collect()
+/// A selection's axes with their values.
+pub(crate) fn resolved<'a>(recipe: &Recipe, selection: &'a Selection) -> Vec<(&'a str, Vec<Value>)> {
+    let value = |template: &Template| template.resolve(&recipe.params, &Names::new()).map(|value| value.value);
+    let axes = selection.0.iter();
+    axes.map(|(axis, values)| (axis.value.as_str(), values.iter().filter_map(value).collect())).collect()
+}
+
+/// Whether a point has, on each of these axes, one of these values.
+pub(crate) fn selected(point: &Point, only: &[(&str, Vec<Value>)]) -> bool {
+    only.iter().all(|(axis, values)| point.get(axis).is_some_and(|value| values.contains(value)))
 }

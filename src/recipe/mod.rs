@@ -3,6 +3,7 @@
 //! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. What its matrices
 //! expand to, and whether the values fit the tasks, is [`crate::plan`]'s business.
 
+mod condition;
 mod lower;
 mod node;
 mod problem;
@@ -13,12 +14,13 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::TaskInfo;
 
-use self::{lower::Lower, node::Node};
 pub use self::{
+    condition::Condition,
     problem::{Collector, Problem, Problems, suggest},
     source::{Sources, Span, Spanned},
-    template::{Names, Scope, Template, check_references},
+    template::{Names, Reference, Scope, Template, check_references},
 };
+use self::{lower::Lower, node::Node};
 
 /// One study.
 #[derive(Debug, Clone)]
@@ -46,8 +48,8 @@ pub struct Step {
     pub name: Spanned<String>,
     /// The task.
     pub task: &'static TaskInfo,
-    /// Steps that must be done before, as indices into [`Recipe::steps`].
-    pub needs: Vec<Spanned<usize>>,
+    /// Steps that must be done before.
+    pub needs: Vec<Need>,
     /// What varies.
     pub matrix: Matrix,
     /// The task's parameters, as far as the author gives them.
@@ -56,24 +58,139 @@ pub struct Step {
     pub resources: Resources,
 }
 
-/// What varies in a step.
+/// A step that must be done before.
+#[derive(Debug, Clone)]
+pub struct Need {
+    /// Its index in [`Recipe::steps`].
+    pub step: usize,
+    /// Only these of its points.
+    pub only: Selection,
+    /// Where the author says so.
+    pub span: Span,
+}
+
+/// Points that have, on each of these axes, one of these values.
+#[derive(Debug, Clone, Default)]
+pub struct Selection(pub Vec<(Spanned<String>, Vec<Template>)>);
+
+/// What varies in a step: the product of its dimensions, less what is excluded, plus what is included, as far as the
+/// condition holds.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
-    /// The axes, in the order of the text.
-    pub axes: Vec<Axis>,
+    /// What is multiplied, in the order of the text.
+    pub dimensions: Vec<Dimension>,
     /// Points added, or points given further values.
     pub include: Vec<Assignment>,
     /// Points left out: those that have all these values.
     pub exclude: Vec<Assignment>,
+    /// Keeps the points for which it holds.
+    pub condition: Option<Condition>,
 }
 
-/// One dimension of a matrix.
+/// One factor of a matrix's product.
+#[derive(Debug, Clone)]
+pub enum Dimension {
+    /// An axis on its own.
+    Axis(Axis),
+    /// Axes that go together, value by value.
+    Zip(Vec<Axis>),
+    /// Points drawn at random.
+    Random(Random),
+    /// An ablation design.
+    Ablation(Ablation),
+}
+
+/// A name and its values.
 #[derive(Debug, Clone)]
 pub struct Axis {
     /// Its name.
     pub name: Spanned<String>,
     /// Its values.
+    pub values: AxisValues,
+}
+
+/// How an axis's values are given.
+#[derive(Debug, Clone)]
+pub enum AxisValues {
+    /// One by one.
+    List(Vec<Template>),
+    /// By two or three numbers: from, to (or how many), and for `range` the step.
+    Numbers(Progression, Vec<Template>, Span),
+    /// As those of another step's axis.
+    Of {
+        /// The step.
+        step: Spanned<String>,
+        /// The axis.
+        axis: Spanned<String>,
+    },
+}
+
+/// How numbers follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progression {
+    /// `range: [from, to, step]`, without `to`.
+    Range,
+    /// `linspace: [from, to, n]`, with `to`, equal differences.
+    Linspace,
+    /// `logspace: [from, to, n]`, with `to`, equal ratios.
+    Logspace,
+}
+
+/// Points drawn at random; the same every time.
+#[derive(Debug, Clone)]
+pub struct Random {
+    /// How many.
+    pub n: Template,
+    /// Seed of the draws; 0 when not given.
+    pub seed: Option<Template>,
+    /// How each axis is drawn.
+    pub axes: Vec<(Spanned<String>, Draw)>,
+    /// The whole entry.
+    pub span: Span,
+}
+
+/// A distribution.
+#[derive(Debug, Clone)]
+pub enum Draw {
+    /// Every number between two is as likely.
+    Uniform(Vec<Template>, Span),
+    /// Every ratio is as likely.
+    LogUniform(Vec<Template>, Span),
+    /// Every one of these is as likely.
+    Choice(Vec<Template>),
+}
+
+/// A baseline and what is changed in it.
+#[derive(Debug, Clone)]
+pub struct Ablation {
+    /// Which combinations.
+    pub design: Design,
+    /// What is changed.
+    pub factors: Vec<Factor>,
+}
+
+/// One thing that an ablation changes.
+#[derive(Debug, Clone)]
+pub struct Factor {
+    /// The axis.
+    pub axis: Spanned<String>,
+    /// Its value in the baseline.
+    pub baseline: Template,
+    /// Its other values.
     pub values: Vec<Template>,
+}
+
+/// Which combinations of factors an ablation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Design {
+    /// The baseline, and each change on its own.
+    AddOne,
+    /// Every change at once, and all but each; the baseline, too.
+    LeaveOneOut,
+    /// Every combination.
+    Factorial,
+    /// Half of the combinations, those with an even number of changes: main effects stay apart from each other.
+    Fractional,
 }
 
 /// Values for some axes.
@@ -101,8 +218,8 @@ pub struct Table {
     pub title: Option<String>,
     /// The step, as an index into [`Recipe::steps`].
     pub from: Spanned<usize>,
-    /// Only points with one of these values on these axes.
-    pub only: Vec<(Spanned<String>, Vec<Template>)>,
+    /// Only these points.
+    pub only: Selection,
     /// The axes that make the rows.
     pub rows: Vec<Spanned<String>>,
     /// The axes that make groups of columns.
@@ -164,7 +281,7 @@ impl Recipe {
 impl Step {
     /// The names of its axes, `include`'s further ones last.
     pub fn axes(&self) -> Vec<&str> {
-        let mut axes: Vec<&str> = self.matrix.axes.iter().map(|axis| axis.name.value.as_str()).collect();
+        let mut axes = self.matrix.axes();
         for (name, _) in self.matrix.include.iter().flat_map(|assignment| &assignment.values) {
             if !axes.contains(&name.value.as_str()) {
                 axes.push(&name.value);
@@ -172,6 +289,34 @@ impl Step {
         }
         axes
     }
+}
+
+impl Matrix {
+    /// The names of the axes that the dimensions have.
+    pub fn axes(&self) -> Vec<&str> {
+        self.dimensions.iter().flat_map(Dimension::axes).map(|name| name.value.as_str()).collect()
+    }
+}
+
+impl Dimension {
+    /// The names of its axes.
+    pub fn axes(&self) -> Vec<&Spanned<String>> {
+        match self {
+            Self::Axis(axis) => vec![&axis.name],
+            Self::Zip(axes) => axes.iter().map(|axis| &axis.name).collect(),
+            Self::Random(random) => random.axes.iter().map(|(name, _)| name).collect(),
+            Self::Ablation(ablation) => ablation.factors.iter().map(|factor| &factor.axis).collect(),
+        }
+    }
+}
+
+impl Design {
+    const WORDS: [(&str, Self); 4] = [
+        ("add-one", Self::AddOne),
+        ("leave-one-out", Self::LeaveOneOut),
+        ("factorial", Self::Factorial),
+        ("fractional", Self::Fractional),
+    ];
 }
 
 /// Whether a text can name a recipe, a step, a param, an axis or a table: it also names files and is part of labels.

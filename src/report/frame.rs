@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sweep_job::Metric;
 
 use crate::{
-    plan::{JobId, Plan, Point, axis_values},
+    plan::{JobId, Plan, Point, resolved, selected},
     recipe,
     store::Record,
 };
@@ -29,12 +29,9 @@ pub struct Row {
 impl Frame {
     /// What `table` selects with `from` and `where`.
     pub fn new(plan: &Plan, table: &recipe::Table, records: &BTreeMap<JobId, Record>) -> Self {
-        let only: Vec<_> =
-            table.only.iter().map(|(axis, values)| (axis.value.as_str(), axis_values(&plan.recipe, values))).collect();
-        let selected = plan.steps[table.from.value].iter().filter(|(point, _)| {
-            only.iter().all(|(axis, values)| point.get(axis).is_some_and(|value| values.contains(value)))
-        });
-        let rows = selected.map(|(point, job)| Row {
+        let only = resolved(&plan.recipe, &table.only);
+        let rows = plan.steps[table.from.value].iter().filter(|(point, _)| selected(point, &only));
+        let rows = rows.map(|(point, job)| Row {
             point: point.clone(),
             metrics: records.get(job).map(|record| record.outcome.metrics.clone()),
         });

@@ -99,6 +99,51 @@ steps:
 }
 
 #[test]
+fn forms_of_axes() {
+    insta::assert_snapshot!(message(
+        "
+params: { word: many }
+steps:
+  a:
+    uses: mock
+    matrix:
+      value: { range: [0, 0] }
+      seed: { linspace: [0, 1] }
+      steps: { logspace: [0, 1, 3] }
+      variant: { rnage: [0, 3] }
+  b:
+    uses: mock
+    matrix:
+      zip: { value: [1, 2], seed: [1] }
+      random: { n: 2.5, axes: { steps: { uniform: [1, '${{ params.word }}'] } } }
+  c:
+    uses: mock
+    matrix: { value: '${{ needs.a.axes.value }}', seed: [0] }
+    seeds: 3
+  d:
+    uses: mock
+    needs: [{ step: b, where: { vaule: 1 } }, { stpe: a }]
+    matrix: { value: '${{ needs.b.axes.nothing }}' }
+    if: matrix.value < 'x'
+  e:
+    uses: mock
+    ablate: { design: add-on, baseline: { value: 1 }, factors: { value: [2] } }
+  f:
+    uses: mock
+    ablate: { design: fractional, baseline: { value: 1, end: done }, factors: { value: [2, 3], seed: [1] } }
+  g:
+    uses: mock
+    matrix: { value: [1] }
+    if: matrix.vaule == 1
+  h:
+    uses: mock
+    matrix: { seed: { range: [0, 5000] }, value: { range: [0, 5000] } }
+",
+        &[],
+    ));
+}
+
+#[test]
 fn values_and_names() {
     insta::assert_snapshot!(message(
         "

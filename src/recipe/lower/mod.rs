@@ -1,11 +1,15 @@
 //! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
 
+mod matrix;
+mod tables;
+
 use std::path::Path;
 
 use sweep_job::{Task, Value};
 
 use super::{
-    Assignment, Axis, Draft, Matrix, Names, Recipe, Resources, Step, Table, Template, check_references, is_name,
+    Condition, Dimension, Draft, Names, Need, Recipe, Reference, Resources, Selection, Step, Template,
+    check_references, is_name,
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -18,7 +22,8 @@ pub(super) struct Lower<'a> {
 }
 
 const RECIPE_KEYS: &[&str] = &["name", "about", "params", "steps", "tables"];
-const STEP_KEYS: &[&str] = &["uses", "needs", "matrix", "with", "resources"];
+const STEP_KEYS: &[&str] = &["uses", "needs", "matrix", "seeds", "ablate", "if", "with", "resources"];
+const NEED_KEYS: &[&str] = &["step", "where"];
 const RESOURCE_KEYS: &[&str] = &["cpus"];
 const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells"];
 
@@ -115,8 +120,9 @@ impl<'a> Lower<'a> {
         }
         let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
         for step in &mut steps {
-            step.needs.retain_mut(|need| moved[need.value].map(|to| need.value = to).is_some());
+            step.needs.retain_mut(|need| moved[need.step].map(|to| need.step = to).is_some());
         }
+        self.check_selections(&steps);
         steps
     }
 
@@ -124,8 +130,9 @@ impl<'a> Lower<'a> {
         let name = &entry.key;
         self.check_name(name, "step");
         let keys = self.map(&entry.value, "a step", STEP_KEYS)?;
-        let needs = find(keys, "needs").map_or_else(Vec::new, |node| self.needs(node, name, names));
-        let matrix = find(keys, "matrix").map(|node| self.matrix(node, params)).unwrap_or_default();
+        let needs = find(keys, "needs").map_or_else(Vec::new, |node| self.needs(node, name, names, params));
+        let needed: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
+        let matrix = self.matrix(keys, params, &needed);
         let resources = find(keys, "resources").map(|node| self.resources(node)).unwrap_or_default();
         let mut with = Vec::new();
         for entry in find(keys, "with").map(|node| self.entries(node, "`with`")).unwrap_or_default() {
@@ -164,11 +171,13 @@ impl<'a> Lower<'a> {
             }
         }
         let given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
+        let condition = step.matrix.condition.iter().flat_map(Condition::references);
+        let with = step.with.iter().flat_map(|(_, template)| template.references());
+        let references: Vec<&Reference> = with.chain(condition).collect();
         let referenced = |axis: &str| {
-            let mut references = step.with.iter().flat_map(|(_, template)| template.references());
-            references.any(|reference| reference.scope == super::Scope::Matrix && reference.name == axis)
+            references.iter().any(|reference| reference.scope == super::Scope::Matrix && reference.name == axis)
         };
-        let declared = step.matrix.axes.iter().map(|axis| &axis.name);
+        let declared = step.matrix.dimensions.iter().flat_map(Dimension::axes);
         let further = step.matrix.include.iter().flat_map(|entry| entry.values.iter().map(|(name, _)| name));
         let mut seen = Vec::new();
         for axis in declared.chain(further) {
@@ -192,87 +201,71 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn needs(&mut self, node: &Node, step: &Spanned<String>, names: &[&str]) -> Vec<Spanned<usize>> {
-        let mut needs: Vec<Spanned<usize>> = Vec::new();
-        for name in self.texts(node, "`needs`") {
-            match names.iter().position(|known| *known == name.value) {
-                Some(index) if needs.iter().any(|need| need.value == index) => {
-                    self.problem(name.span, format!("`{}` is needed twice", name.value), "again", "remove one of them");
+    /// `needs: step`, `needs: [step, …]`, or maps with `step` and `where` in that list.
+    fn needs(&mut self, node: &Node, step: &Spanned<String>, names: &[&str], params: &Names) -> Vec<Need> {
+        let items = match &node.kind {
+            NodeKind::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        let mut needs: Vec<Need> = Vec::new();
+        for item in items {
+            let (name, only) = if let NodeKind::Map(_) = &item.kind {
+                let keys = self.map(item, "an entry of `needs`", NEED_KEYS).unwrap_or_default();
+                let only = find(keys, "where").map(|node| self.selection(node, params)).unwrap_or_default();
+                (find(keys, "step").unwrap_or(item), only)
+            } else {
+                (item, Selection::default())
+            };
+            let span = name.span;
+            let Some(name) = self.text(name, "`needs`") else { continue };
+            match names.iter().position(|known| *known == name) {
+                Some(index) if needs.iter().any(|need| need.step == index) => {
+                    self.problem(span, format!("`{name}` is needed twice"), "again", "remove one of them");
                 }
-                Some(index) => needs.push(Spanned::new(index, name.span)),
+                Some(step) => needs.push(Need { step, only, span }),
                 None => {
                     let others = names.iter().copied().filter(|known| *known != step.value);
-                    let help = suggest(&name.value, "steps", others).unwrap_or_else(|| "there is no other step".into());
-                    let message = format!("step `{}` needs unknown step `{}`", step.value, name.value);
-                    self.problem(name.span, message, "no step has this name", help);
+                    let help = suggest(&name, "steps", others).unwrap_or_else(|| "there is no other step".into());
+                    let message = format!("step `{}` needs unknown step `{name}`", step.value);
+                    self.problem(span, message, "no step has this name", help);
                 }
             }
         }
         needs
     }
 
-    fn matrix(&mut self, node: &Node, params: &Names) -> Matrix {
-        let mut matrix = Matrix::default();
-        for entry in self.entries(node, "`matrix`") {
-            match entry.key.value.as_str() {
-                "include" => matrix.include = self.assignments(&entry.value, "`include`", params),
-                "exclude" => matrix.exclude = self.assignments(&entry.value, "`exclude`", params),
-                name => {
-                    self.check_name(&entry.key, "axis");
-                    let values = self.axis_values(name, &entry.value, params);
-                    matrix.axes.push(Axis { name: entry.key.clone(), values });
-                }
-            }
+    /// `where`: axis to a value or to a list of values.
+    fn selection(&mut self, node: &Node, params: &Names) -> Selection {
+        let mut selection = Selection::default();
+        for entry in self.entries(node, "`where`") {
+            let items = match &entry.value.kind {
+                NodeKind::List(items) => items.as_slice(),
+                _ => std::slice::from_ref(&entry.value),
+            };
+            let values = items.iter().filter_map(|item| self.value(item, params)).collect();
+            selection.0.push((entry.key.clone(), values));
         }
-        let axes: Vec<&str> = matrix.axes.iter().map(|axis| axis.name.value.as_str()).collect();
-        for (name, _) in matrix.exclude.iter().flat_map(|entry| &entry.values) {
-            if !axes.contains(&name.value.as_str()) {
-                let help = suggest(&name.value, "axes", axes.iter().copied()).unwrap_or_default();
-                self.problem(name.span, format!("unknown axis `{}`", name.value), "no axis has this name", help);
-            }
-        }
-        matrix
+        selection
     }
 
-    fn axis_values(&mut self, name: &str, node: &Node, params: &Names) -> Vec<Template> {
-        let NodeKind::List(items) = &node.kind else {
-            let help = format!("write `{name}: [{}]` for an axis with one value", self.sources.slice(node.span));
-            let message = format!("axis `{name}` must be a list, found {}", node.describe());
-            self.problem(node.span, message, "expected a list of values", help);
-            return Vec::new();
-        };
-        if items.is_empty() {
-            self.problem(node.span, format!("axis `{name}` has no values"), "empty", "add a value, or remove the axis");
-        }
-        let mut values = Vec::new();
-        for item in items {
-            if let Some(template) = Template::parse(item, self.sources, &mut self.problems) {
-                check_references(&template, params, None, self.sources, &mut self.problems);
-                values.push(template);
+    /// The axes that `needs` selects by must be axes of the needed step, which may stand further down.
+    fn check_selections(&mut self, steps: &[Step]) {
+        for need in steps.iter().flat_map(|step| &step.needs) {
+            let needed = &steps[need.step];
+            let axes = needed.axes();
+            for (axis, _) in &need.only.0 {
+                self.check_axis(axis, needed, &axes);
             }
         }
-        values
     }
 
-    fn assignments(&mut self, node: &Node, what: &str, params: &Names) -> Vec<Assignment> {
-        let NodeKind::List(items) = &node.kind else {
-            let help = "write a list of maps from axis to value: `[{ axis: value }]`";
-            self.problem(node.span, format!("{what} must be a list, found {}", node.describe()), "not a list", help);
-            return Vec::new();
-        };
-        let mut assignments = Vec::new();
-        for item in items {
-            let mut values = Vec::new();
-            for entry in self.entries(item, &format!("an entry of {what}")) {
-                self.check_name(&entry.key, "axis");
-                if let Some(template) = Template::parse(&entry.value, self.sources, &mut self.problems) {
-                    check_references(&template, params, None, self.sources, &mut self.problems);
-                    values.push((entry.key.clone(), template));
-                }
-            }
-            assignments.push(Assignment { values, span: item.span });
+    fn check_axis(&mut self, axis: &Spanned<String>, step: &Step, axes: &[&str]) {
+        if !axes.contains(&axis.value.as_str()) {
+            let help = suggest(&axis.value, "axes", axes.iter().copied())
+                .unwrap_or_else(|| format!("step `{}` has no axes", step.name.value));
+            let message = format!("step `{}` has no axis `{}`", step.name.value, axis.value);
+            self.problem(axis.span, message, "unknown axis", help);
         }
-        assignments
     }
 
     fn resources(&mut self, node: &Node) -> Resources {
@@ -286,81 +279,6 @@ impl<'a> Lower<'a> {
             }
         });
         Resources { cpus }
-    }
-
-    fn tables(&mut self, node: &Node, steps: &[Step], params: &Names) -> Vec<Table> {
-        let entries = self.entries(node, "`tables`");
-        entries.iter().filter_map(|entry| self.table(entry, steps, params)).collect()
-    }
-
-    fn table(&mut self, entry: &Entry, steps: &[Step], params: &Names) -> Option<Table> {
-        let name = &entry.key;
-        self.check_name(name, "table");
-        let keys = self.map(&entry.value, "a table", TABLE_KEYS)?;
-        let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
-        let Some(from) = find(keys, "from") else {
-            let message = format!("table `{}` does not say which step it is about", name.value);
-            self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
-            return None;
-        };
-        let from = Spanned::new(self.text(from, "`from`")?, from.span);
-        let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
-            let known = steps.iter().map(|step| step.name.value.as_str());
-            let help = suggest(&from.value, "steps", known).unwrap_or_default();
-            let message = format!("table `{}` is about unknown step `{}`", name.value, from.value);
-            self.problem(from.span, message, "no step has this name", help);
-            return None;
-        };
-        let axes = step.axes();
-        let rows = find(keys, "rows").map_or_else(Vec::new, |node| self.texts(node, "`rows`"));
-        let columns = find(keys, "columns").map_or_else(Vec::new, |node| self.texts(node, "`columns`"));
-        for axis in rows.iter().chain(&columns) {
-            self.check_axis(axis, step, &axes);
-        }
-        if let Some(twice) = columns.iter().find(|column| rows.iter().any(|row| row.value == column.value)) {
-            let message = format!("axis `{}` is in `rows` and in `columns`", twice.value);
-            self.problem(twice.span, message, "also a row", "keep it in one of them");
-        }
-        let mut only = Vec::new();
-        for entry in find(keys, "where").map(|node| self.entries(node, "`where`")).unwrap_or_default() {
-            self.check_axis(&entry.key, step, &axes);
-            let items = match &entry.value.kind {
-                NodeKind::List(items) => items.as_slice(),
-                _ => std::slice::from_ref(&entry.value),
-            };
-            let mut values = Vec::new();
-            for item in items {
-                if let Some(template) = Template::parse(item, self.sources, &mut self.problems) {
-                    check_references(&template, params, None, self.sources, &mut self.problems);
-                    values.push(template);
-                }
-            }
-            only.push((entry.key.clone(), values));
-        }
-        let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
-        if cells.is_empty() {
-            let metrics: Vec<_> = step.task.metrics.iter().map(|metric| metric.name).collect();
-            let help = format!("add `cells:` with metrics of `{}`: {}", step.task.name, metrics.join(", "));
-            self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
-        }
-        for cell in &cells {
-            if step.task.metric(&cell.value).is_none() {
-                let metrics = step.task.metrics.iter().map(|metric| metric.name);
-                let help = suggest(&cell.value, "metrics", metrics).unwrap_or_default();
-                let message = format!("task `{}` does not measure `{}`", step.task.name, cell.value);
-                self.problem(cell.span, message, "unknown metric", help);
-            }
-        }
-        Some(Table { name: name.clone(), title, from: Spanned::new(index, from.span), only, rows, columns, cells })
-    }
-
-    fn check_axis(&mut self, axis: &Spanned<String>, step: &Step, axes: &[&str]) {
-        if !axes.contains(&axis.value.as_str()) {
-            let help = suggest(&axis.value, "axes", axes.iter().copied())
-                .unwrap_or_else(|| format!("step `{}` has no axes", step.name.value));
-            let message = format!("step `{}` has no axis `{}`", step.name.value, axis.value);
-            self.problem(axis.span, message, "unknown axis", help);
-        }
     }
 
     // ---- Shapes -----------------------------------------------------------------------------------------------------
@@ -417,6 +335,13 @@ impl<'a> Lower<'a> {
             }
         };
         items.iter().filter_map(|item| Some(Spanned::new(self.text(item, what)?, item.span))).collect()
+    }
+
+    /// A value in which only params may stand.
+    fn value(&mut self, node: &Node, params: &Names) -> Option<Template> {
+        let template = Template::parse(node, self.sources, &mut self.problems)?;
+        check_references(&template, params, None, self.sources, &mut self.problems);
+        Some(template)
     }
 
     /// A value in which no expression may stand.

@@ -1,0 +1,327 @@
+//! A dimension of a matrix to the assignments that the product takes from it.
+
+use sweep_job::Value;
+
+use super::Point;
+use crate::recipe::{
+    Ablation, Axis, AxisValues, Collector, Design, Dimension, Draw, Names, Progression, Random, Sources, Span, Spanned,
+    Template,
+};
+
+/// What a matrix's values may refer to, and where mistakes go.
+pub(super) struct Context<'a> {
+    pub(super) params: &'a Names,
+    pub(super) sources: &'a Sources,
+    pub(super) problems: &'a mut Collector,
+    /// The points of the steps that come before, by name.
+    pub(super) earlier: &'a dyn Fn(&str) -> Option<&'a [Point]>,
+}
+
+/// Values for the axes of one dimension.
+pub(super) type Values = Vec<(String, Spanned<Value>)>;
+
+/// No axis has more values than this.
+const MOST_VALUES: usize = 1_000_000;
+
+impl Context<'_> {
+    pub(super) fn resolve(&self, template: &Template) -> Option<Spanned<Value>> {
+        template.resolve(self.params, &Names::new())
+    }
+
+    /// The values of numbers, each of which must be one.
+    fn numbers(&mut self, templates: &[Template]) -> Option<Vec<Spanned<f64>>> {
+        let values: Vec<Spanned<Value>> = templates.iter().filter_map(|template| self.resolve(template)).collect();
+        let mut numbers = Vec::new();
+        for value in &values {
+            let Some(number) = value.value.as_f64() else {
+                let message = format!("expected a number, found {} `{}`", value.value.kind(), value.value);
+                self.problem(value.span, message, "not a number", "write a number, or a param that is one");
+                return None;
+            };
+            numbers.push(Spanned::new(number, value.span));
+        }
+        (numbers.len() == templates.len()).then_some(numbers)
+    }
+
+    /// How many values an axis shall have.
+    fn count(&mut self, number: &Spanned<f64>, least: usize) -> Option<usize> {
+        let Spanned { value, span } = *number;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: whole, in range")]
+        if value.fract() == 0.0 && value >= least as f64 && value <= MOST_VALUES as f64 {
+            return Some(value as usize);
+        }
+        let help = format!("write a whole number from {least} to {MOST_VALUES}");
+        self.problem(span, format!("`{}` is no number of values", Value::Float(value)), "how many?", help);
+        None
+    }
+}
+
+/// The assignments of a dimension; `None` after a mistake, which has been reported.
+pub(super) fn assignments(dimension: &Dimension, context: &mut Context<'_>) -> Option<Vec<Values>> {
+    match dimension {
+        Dimension::Axis(axis) => {
+            let values = axis_values(axis, context)?;
+            no_duplicates(axis, &values, context);
+            Some(values.into_iter().map(|value| vec![(axis.name.value.clone(), value)]).collect())
+        }
+        Dimension::Zip(axes) => zip(axes, context),
+        Dimension::Random(random) => draw(random, context),
+        Dimension::Ablation(ablation) => ablate(ablation, context),
+    }
+}
+
+fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Value>>> {
+    match &axis.values {
+        AxisValues::List(templates) => {
+            Some(templates.iter().filter_map(|template| context.resolve(template)).collect())
+        }
+        AxisValues::Numbers(progression, templates, span) => {
+            let numbers = context.numbers(templates)?;
+            let values = progress(*progression, &numbers, *span, context)?;
+            Some(values.into_iter().map(|value| Spanned::new(value, *span)).collect())
+        }
+        AxisValues::Of { step, axis: other } => {
+            let points = (context.earlier)(&step.value)?;
+            let mut values: Vec<Spanned<Value>> = Vec::new();
+            for value in points.iter().filter_map(|point| point.get(&other.value)) {
+                if !values.iter().any(|known| known.value == *value) {
+                    values.push(Spanned::new(value.clone(), other.span));
+                }
+            }
+            if values.is_empty() {
+                let message = format!("step `{}` has no axis `{}`", step.value, other.value);
+                let known = points.first().map(|point| point.values.iter().map(|(name, _)| name.as_str()));
+                let help = crate::recipe::suggest(&other.value, "its axes", known.into_iter().flatten())
+                    .unwrap_or_else(|| format!("`{}` has no matrix", step.value));
+                context.problem(other.span, message, "unknown axis", help);
+                return None;
+            }
+            Some(values)
+        }
+    }
+}
+
+fn no_duplicates(axis: &Axis, values: &[Spanned<Value>], context: &mut Context<'_>) {
+    for (index, value) in values.iter().enumerate() {
+        if values[..index].iter().any(|earlier| earlier.value == value.value) {
+            let message = format!("axis `{}` has the value `{}` twice", axis.name.value, value.value);
+            context.problem(value.span, message, "again", "remove one of them");
+            return;
+        }
+    }
+}
+
+fn progress(
+    progression: Progression,
+    numbers: &[Spanned<f64>],
+    span: Span,
+    context: &mut Context<'_>,
+) -> Option<Vec<Value>> {
+    let [from, to, rest @ ..] = numbers else { return None };
+    match progression {
+        Progression::Range => {
+            let step = rest.first().map_or(1.0, |step| step.value);
+            let count = ((to.value - from.value) / step).ceil();
+            if count.is_nan() || count < 1.0 {
+                let help = "`to` itself is left out; a negative step counts down";
+                context.problem(span, "this range has no values", "empty", help);
+                return None;
+            }
+            let count = context.count(&Spanned::new(count, span), 1)?;
+            Some((0..count).map(|index| number(from.value + index as f64 * step)).collect())
+        }
+        Progression::Linspace => {
+            let count = context.count(&rest[0], 2)?;
+            let at = |index: usize| index as f64 / (count - 1) as f64;
+            Some((0..count).map(|index| number(between(from.value, to.value, at(index)))).collect())
+        }
+        Progression::Logspace => {
+            let count = context.count(&rest[0], 2)?;
+            positive(&[from, to], "logspace", context)?;
+            let at = |index: usize| index as f64 / (count - 1) as f64;
+            let (low, high) = (from.value.ln(), to.value.ln());
+            let inner = |index: usize| short(between(low, high, at(index)).exp());
+            Some(
+                (0..count)
+                    .map(|index| match index {
+                        // The ends are what the author wrote, not what ln and exp make of it.
+                        0 => number(from.value),
+                        last if last == count - 1 => number(to.value),
+                        index => number(inner(index)),
+                    })
+                    .collect(),
+            )
+        }
+    }
+}
+
+/// `from` at 0 and `to` at 1, exactly.
+fn between(from: f64, to: f64, at: f64) -> f64 {
+    from * (1.0 - at) + to * at
+}
+
+/// Twelve significant digits: `0.001`, not `0.0010000000000000002`. Ratios and draws have no more meaning than that, and
+/// the shorter number is the same on every platform's `exp`.
+fn short(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
+}
+
+/// Whole numbers become integers, so that `range: [0, 3]` gives 0, 1, 2.
+fn number(value: f64) -> Value {
+    let whole = |value: f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
+    let value = if whole(value) { value } else { short(value) };
+    #[expect(clippy::cast_possible_truncation, reason = "checked: whole and below 2^53")]
+    if whole(value) { Value::Int(value as i64) } else { Value::Float(value) }
+}
+
+fn positive(numbers: &[&Spanned<f64>], what: &str, context: &mut Context<'_>) -> Option<()> {
+    for number in numbers {
+        if number.value <= 0.0 {
+            let message = format!("`{what}` needs numbers above 0, found {}", Value::Float(number.value));
+            context.problem(number.span, message, "not above 0", "a logarithm has no place for it");
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn zip(axes: &[Axis], context: &mut Context<'_>) -> Option<Vec<Values>> {
+    let columns: Vec<Vec<Spanned<Value>>> =
+        axes.iter().map(|axis| axis_values(axis, context)).collect::<Option<_>>()?;
+    let (first, rest) = (axes.first()?, axes.iter().zip(&columns).skip(1));
+    for (axis, column) in rest {
+        if column.len() != columns[0].len() {
+            let message = format!(
+                "zipped axes must have as many values: `{}` has {}, `{}` has {}",
+                first.name.value,
+                columns[0].len(),
+                axis.name.value,
+                column.len()
+            );
+            context.problem(axis.name.span, message, "another length", "give each axis of a `zip` as many values");
+            return None;
+        }
+    }
+    let row = |index: usize| {
+        axes.iter().zip(&columns).map(|(axis, column)| (axis.name.value.clone(), column[index].clone())).collect()
+    };
+    Some((0..columns[0].len()).map(row).collect())
+}
+
+fn draw(random: &Random, context: &mut Context<'_>) -> Option<Vec<Values>> {
+    let n = context.numbers(std::slice::from_ref(&random.n))?;
+    let n = context.count(&n[0], 1)?;
+    let seed = random.seed.as_ref().and_then(|seed| context.resolve(seed)).map_or(Value::Int(0), |seed| seed.value);
+    let mut points: Vec<Values> = vec![Vec::new(); n];
+    for (axis, draw) in &random.axes {
+        let values = draws(draw, &seed, &axis.value, n, context)?;
+        for (point, value) in points.iter_mut().zip(values) {
+            point.push((axis.value.clone(), Spanned::new(value, random.span)));
+        }
+    }
+    Some(points)
+}
+
+fn draws(draw: &Draw, seed: &Value, axis: &str, n: usize, context: &mut Context<'_>) -> Option<Vec<Value>> {
+    let parts = (0..n).map(|index| part(seed, axis, index));
+    match draw {
+        Draw::Uniform(numbers, _) => {
+            let numbers = context.numbers(numbers)?;
+            Some(parts.map(|at| number(between(numbers[0].value, numbers[1].value, at))).collect())
+        }
+        Draw::LogUniform(numbers, _) => {
+            let numbers = context.numbers(numbers)?;
+            positive(&[&numbers[0], &numbers[1]], "log_uniform", context)?;
+            let (low, high) = (numbers[0].value.ln(), numbers[1].value.ln());
+            Some(parts.map(|at| number(between(low, high, at).exp())).collect())
+        }
+        Draw::Choice(templates) => {
+            let values: Vec<Value> =
+                templates.iter().filter_map(|template| context.resolve(template)).map(|value| value.value).collect();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the number of values")]
+            let chosen = |at: f64| values[((at * values.len() as f64) as usize).min(values.len() - 1)].clone();
+            (!values.is_empty()).then(|| parts.map(chosen).collect())
+        }
+    }
+}
+
+/// A number from 0 to 1 that depends on the seed, the axis and the index alone: a further axis or a larger `n` leaves
+/// earlier draws as they were.
+fn part(seed: &Value, axis: &str, index: usize) -> f64 {
+    let digest = blake3::hash(format!("sweep random 1\0{seed}\0{axis}\0{index}").as_bytes());
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&digest.as_bytes()[..8]);
+    (u64::from_le_bytes(bytes) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A factor's levels: the baseline first.
+type Levels = Vec<Spanned<Value>>;
+
+fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>> {
+    let mut factors: Vec<(&str, Levels)> = Vec::new();
+    for factor in &ablation.factors {
+        let baseline = context.resolve(&factor.baseline)?;
+        let mut levels = vec![baseline];
+        for value in factor.values.iter().filter_map(|template| context.resolve(template)) {
+            if !levels.iter().any(|known| known.value == value.value) {
+                levels.push(value);
+            }
+        }
+        let two_only = matches!(ablation.design, Design::LeaveOneOut | Design::Fractional);
+        if levels.len() == 1 || (two_only && levels.len() != 2) {
+            let name = &factor.axis.value;
+            let (message, help) = if levels.len() == 1 {
+                (format!("factor `{name}` has no value but its baseline"), "give the value that it changes to")
+            } else {
+                let message = format!("factor `{name}` has {} values besides its baseline", levels.len() - 1);
+                (message, "this design wants one; `add-one` and `factorial` take more")
+            };
+            context.problem(factor.axis.span, message, "not a factor of this design", help);
+            return None;
+        }
+        factors.push((&factor.axis.value, levels));
+    }
+    let point = |level: &dyn Fn(usize) -> usize| -> Values {
+        let values = factors.iter().enumerate();
+        values.map(|(index, (name, levels))| ((*name).to_owned(), levels[level(index)].clone())).collect()
+    };
+    let mut points = vec![point(&|_| 0)];
+    match ablation.design {
+        Design::AddOne => {
+            for (changed, (_, levels)) in factors.iter().enumerate() {
+                points.extend((1..levels.len()).map(|to| point(&|index| if index == changed { to } else { 0 })));
+            }
+        }
+        Design::LeaveOneOut => {
+            points.push(point(&|_| 1));
+            let left_out = (0..factors.len()).map(|left| point(&|index| usize::from(index != left)));
+            // With one factor, leaving it out is the baseline.
+            points.extend(left_out.filter(|_| factors.len() > 1));
+        }
+        Design::Factorial | Design::Fractional => {
+            let total = factors.iter().try_fold(1_usize, |total, (_, levels)| total.checked_mul(levels.len()));
+            let Some(total) = total.filter(|total| *total <= MOST_VALUES) else {
+                let span = ablation.factors[0].axis.span;
+                let message = format!("this design has more than {MOST_VALUES} combinations");
+                context.problem(span, message, "too many", "choose another design, or fewer factors");
+                return None;
+            };
+            for combination in 1..total {
+                // The combination's digits, in a number system whose bases are the numbers of levels.
+                let digits: Vec<usize> = factors
+                    .iter()
+                    .scan(combination, |rest, (_, levels)| {
+                        let digit = *rest % levels.len();
+                        *rest /= levels.len();
+                        Some(digit)
+                    })
+                    .collect();
+                let changes = digits.iter().filter(|digit| **digit > 0).count();
+                if ablation.design == Design::Factorial || changes.is_multiple_of(2) {
+                    points.push(point(&|index| digits[index]));
+                }
+            }
+        }
+    }
+    Some(points)
+}

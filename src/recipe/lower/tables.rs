@@ -1,0 +1,65 @@
+//! `tables`: which metrics of which step make rows and columns.
+
+use super::{Lower, TABLE_KEYS, find};
+use crate::recipe::{
+    Names, Step, Table,
+    node::{Entry, Node},
+    problem::suggest,
+    source::Spanned,
+};
+
+impl Lower<'_> {
+    pub(super) fn tables(&mut self, node: &Node, steps: &[Step], params: &Names) -> Vec<Table> {
+        let entries = self.entries(node, "`tables`");
+        entries.iter().filter_map(|entry| self.table(entry, steps, params)).collect()
+    }
+
+    fn table(&mut self, entry: &Entry, steps: &[Step], params: &Names) -> Option<Table> {
+        let name = &entry.key;
+        self.check_name(name, "table");
+        let keys = self.map(&entry.value, "a table", TABLE_KEYS)?;
+        let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
+        let Some(from) = find(keys, "from") else {
+            let message = format!("table `{}` does not say which step it is about", name.value);
+            self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
+            return None;
+        };
+        let from = Spanned::new(self.text(from, "`from`")?, from.span);
+        let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
+            let known = steps.iter().map(|step| step.name.value.as_str());
+            let help = suggest(&from.value, "steps", known).unwrap_or_default();
+            let message = format!("table `{}` is about unknown step `{}`", name.value, from.value);
+            self.problem(from.span, message, "no step has this name", help);
+            return None;
+        };
+        let axes = step.axes();
+        let rows = find(keys, "rows").map_or_else(Vec::new, |node| self.texts(node, "`rows`"));
+        let columns = find(keys, "columns").map_or_else(Vec::new, |node| self.texts(node, "`columns`"));
+        for axis in rows.iter().chain(&columns) {
+            self.check_axis(axis, step, &axes);
+        }
+        if let Some(twice) = columns.iter().find(|column| rows.iter().any(|row| row.value == column.value)) {
+            let message = format!("axis `{}` is in `rows` and in `columns`", twice.value);
+            self.problem(twice.span, message, "also a row", "keep it in one of them");
+        }
+        let only = find(keys, "where").map(|node| self.selection(node, params)).unwrap_or_default();
+        for (axis, _) in &only.0 {
+            self.check_axis(axis, step, &axes);
+        }
+        let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
+        if cells.is_empty() {
+            let metrics: Vec<_> = step.task.metrics.iter().map(|metric| metric.name).collect();
+            let help = format!("add `cells:` with metrics of `{}`: {}", step.task.name, metrics.join(", "));
+            self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
+        }
+        for cell in &cells {
+            if step.task.metric(&cell.value).is_none() {
+                let metrics = step.task.metrics.iter().map(|metric| metric.name);
+                let help = suggest(&cell.value, "metrics", metrics).unwrap_or_default();
+                let message = format!("task `{}` does not measure `{}`", step.task.name, cell.value);
+                self.problem(cell.span, message, "unknown metric", help);
+            }
+        }
+        Some(Table { name: name.clone(), title, from: Spanned::new(index, from.span), only, rows, columns, cells })
+    }
+}

@@ -1,0 +1,135 @@
+//! What a matrix expands to, read off the plan.
+
+use crate::sandbox::Sandbox;
+
+/// The points of the step `a`, in order.
+fn points(steps: &str) -> Vec<String> {
+    let sandbox = Sandbox::with(steps);
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--jobs"]);
+    assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+    let jobs = plan.stdout.lines().filter_map(|line| line.split_whitespace().next());
+    jobs.filter_map(|job| job.strip_prefix("a/")).map(str::to_owned).collect()
+}
+
+fn of(matrix: &str) -> Vec<String> {
+    points(&format!("params: {{ n: 3 }}\nsteps:\n  a:\n    uses: mock\n    {matrix}\n"))
+}
+
+#[test]
+fn numbers() {
+    assert_eq!(of("matrix: { seed: { range: [0, 3] } }"), ["seed=0", "seed=1", "seed=2"]);
+    assert_eq!(of("matrix: { seed: { range: [0, \"${{ params.n }}\"] } }"), ["seed=0", "seed=1", "seed=2"]);
+    assert_eq!(of("matrix: { value: { range: [1, 0, -0.25] } }"), ["value=1", "value=0.75", "value=0.5", "value=0.25"]);
+    assert_eq!(of("matrix: { value: { range: [0, 0.3, 0.1] } }"), ["value=0", "value=0.1", "value=0.2"]);
+    assert_eq!(
+        of("matrix: { value: { linspace: [0, 1, 5] } }"),
+        ["value=0", "value=0.25", "value=0.5", "value=0.75", "value=1"]
+    );
+    assert_eq!(
+        of("matrix: { value: { logspace: [1e-4, 1e-1, 4] } }"),
+        ["value=0.0001", "value=0.001", "value=0.01", "value=0.1"]
+    );
+    assert_eq!(of("seeds: 2"), ["seed=0", "seed=1"]);
+    assert_eq!(of("matrix: { value: [7] }\n    seeds: 2"), ["value=7,seed=0", "value=7,seed=1"]);
+}
+
+#[test]
+fn zipped_axes_go_together() {
+    let zipped = of("matrix: { zip: { value: [1, 2], steps: [3, 4] }, seed: [0, 1] }");
+    assert_eq!(
+        zipped,
+        ["value=1,steps=3,seed=0", "value=1,steps=3,seed=1", "value=2,steps=4,seed=0", "value=2,steps=4,seed=1"]
+    );
+}
+
+#[test]
+fn draws_are_the_same_every_time_and_for_every_n() {
+    let axes = "axes: { value: { log_uniform: [1e-4, 1e-2] }, steps: { choice: [1, 2, 3] } }";
+    let few = of(&format!("matrix: {{ random: {{ n: 3, {axes} }} }}"));
+    let many = of(&format!("matrix: {{ random: {{ n: 40, {axes} }} }}"));
+    assert_eq!(few, many[..3]);
+    assert_ne!(few, of(&format!("matrix: {{ random: {{ n: 3, seed: 1, {axes} }} }}")));
+    for choice in ["steps=1", "steps=2", "steps=3"] {
+        assert!(many.iter().any(|point| point.ends_with(choice)), "{many:?}");
+    }
+    for point in many {
+        let value: f64 = point.split(['=', ',']).nth(1).unwrap().parse().unwrap();
+        assert!((1e-4..=1e-2).contains(&value), "{point}");
+    }
+    insta::assert_snapshot!(few.join("\n"));
+}
+
+#[test]
+fn ablation_designs() {
+    let design = |design: &str, factors: &str| {
+        let baseline = "baseline: { value: 0, steps: 1, seed: 0 }";
+        of(&format!("ablate: {{ design: {design}, {baseline}, factors: {{ {factors} }} }}"))
+    };
+    let two_levels = "value: 1, steps: 2, seed: 3";
+    assert_eq!(
+        design("add-one", "value: [1, 2], steps: 2, seed: [0, 3]"),
+        [
+            "value=0,steps=1,seed=0",
+            "value=1,steps=1,seed=0",
+            "value=2,steps=1,seed=0",
+            "value=0,steps=2,seed=0",
+            "value=0,steps=1,seed=3"
+        ]
+    );
+    assert_eq!(
+        design("leave-one-out", two_levels),
+        [
+            "value=0,steps=1,seed=0",
+            "value=1,steps=2,seed=3",
+            "value=0,steps=2,seed=3",
+            "value=1,steps=1,seed=3",
+            "value=1,steps=2,seed=0"
+        ]
+    );
+    let all = design("factorial", two_levels);
+    assert_eq!(all.len(), 8);
+    let half = design("fractional", two_levels);
+    assert_eq!(
+        half,
+        ["value=0,steps=1,seed=0", "value=1,steps=2,seed=0", "value=1,steps=1,seed=3", "value=0,steps=2,seed=3"]
+    );
+    // Every pair of levels of two factors occurs equally often: main effects stay apart.
+    for pair in ["value=0,steps=1", "value=0,steps=2", "value=1,steps=1", "value=1,steps=2"] {
+        assert_eq!(half.iter().filter(|point| point.starts_with(pair)).count(), 1, "{pair}");
+    }
+}
+
+#[test]
+fn conditions_keep_points() {
+    assert_eq!(
+        of(
+            "matrix: { value: [1, 2, 3], end: [done, fail] }\n    if: matrix.value < params.n && !(matrix.end == 'fail' && matrix.value == 2)"
+        ),
+        ["value=1,end=done", "value=1,end=fail", "value=2,end=done"]
+    );
+}
+
+#[test]
+fn axes_of_another_step() {
+    let steps = "
+steps:
+  b: { uses: mock, matrix: { value: [1, 2, 3], seed: [0, 1] }, if: matrix.value != 2 }
+  a: { uses: mock, needs: b, matrix: { value: '${{ needs.b.axes.value }}', end: [done] } }
+";
+    assert_eq!(points(steps), ["value=1,end=done", "value=3,end=done"]);
+}
+
+#[test]
+fn needs_can_select() {
+    let recipe = |needs: &str| {
+        format!(
+            "steps:\n  b: {{ uses: mock, matrix: {{ end: [done, fail], seed: [0, 1] }} }}\n  a: {{ uses: mock, needs: {needs}, matrix: {{ seed: [0, 1] }} }}\n"
+        )
+    };
+    let sandbox = Sandbox::with(&recipe("[b]"));
+    let all = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(all.stderr.contains("2 done, 2 failed, 2 skipped"), "{}", all.stderr);
+    sandbox.write("recipe.yaml", &recipe("[{ step: b, where: { end: done } }]"));
+    let some = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(some.stderr.contains("2 cached, 2 done, 2 failed"), "{}", some.stderr);
+}
