@@ -9,7 +9,7 @@ use std::{
 
 use sweep_job::{Backend, BackendChoice, Device, Probe, Rejected};
 
-use crate::{run::program, ui::count};
+use crate::{run::program, text::count};
 
 /// How long drivers may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -75,7 +75,19 @@ fn ask() -> io::Result<Probe> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    let status = child.wait()?;
+    // A driver may hang in its exit handlers, too; by now everything is said.
+    let mut status = child.try_wait()?;
+    while status.is_none() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+        status = child.try_wait()?;
+    }
+    let status = match status {
+        Some(status) => status,
+        None => {
+            let _ = child.kill();
+            child.wait()?
+        }
+    };
     let text = reader.join().map_err(|_| io::Error::other("the reader panicked"))??;
     serde_json::from_slice(&text).map_err(|_| io::Error::other(format!("the drivers' probe ended with {status}")))
 }

@@ -83,6 +83,7 @@ impl Error {
     /// The exit code that this failure means.
     pub fn exit(&self) -> Exit {
         match self {
+            Self::Read(error) if error.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
             Self::Read(_) | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,

@@ -11,5 +11,6 @@ pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod store;
+pub mod text;
 pub mod ui;
 pub mod worker;

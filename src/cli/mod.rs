@@ -7,7 +7,7 @@ mod run;
 
 use std::{
     io::{self, IsTerminal, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -19,6 +19,8 @@ use crate::{
     error::{Error, Exit},
     plan::Plan,
     recipe::Draft,
+    store::Store,
+    text::{clean, count, say},
     worker,
 };
 
@@ -117,11 +119,10 @@ pub fn main() -> ExitCode {
 fn show(error: &Error) {
     let color = use_color(&io::stderr());
     if let Error::Recipe { problems, .. } = error {
-        eprint!("{}", problems.render(color, 100));
-        let count = problems.iter().count();
-        eprintln!("{error}: {}; nothing was run", crate::ui::count(count, "mistake"));
+        let count = count(problems.iter().count(), "mistake");
+        say(format_args!("{}{error}: {count}; nothing was run", problems.render(color, 100)));
     } else {
-        eprintln!("error: {error}");
+        say(format_args!("error: {}", clean(&error.to_string())));
     }
 }
 
@@ -178,9 +179,7 @@ impl RecipeArgs {
     }
 }
 
-/// The store below a results folder, and for every job of a plan, in the plan's order, whether it is done.
-fn look_up(results: &Path, plan: &Plan) -> (crate::store::Store, Vec<bool>) {
-    let store = crate::store::Store::new(results);
-    let cached = plan.jobs().map(|(_, job)| store.contains(job.key)).collect();
-    (store, cached)
+/// For every job of a plan, in the plan's order, whether it is done.
+fn look_up(store: &Store, plan: &Plan) -> Vec<bool> {
+    plan.jobs().map(|(_, job)| store.contains(job.key)).collect()
 }

@@ -8,7 +8,8 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use super::{Prepared, RecipeArgs, look_up, print};
 use crate::{
     error::{Error, Exit},
-    ui::count,
+    store::Store,
+    text::{clean, count},
 };
 
 #[derive(Debug, Args)]
@@ -17,22 +18,25 @@ pub(super) struct PlanArgs {
     recipe: RecipeArgs,
     /// List every job with its key, not only the steps.
     #[arg(long)]
-    jobs: bool,
+    list: bool,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(false)?;
-    let (_, cached) = look_up(results, &plan);
+    let cached = look_up(&Store::new(results), &plan);
     let done = cached.iter().filter(|cached| **cached).count();
     let open = plan.len() - done;
     let mut text = format!("{} · {}: {done} cached, {open} to run\n", plan.recipe.name, count(plan.len(), "job"));
+    if let Some(about) = &plan.recipe.about {
+        text = format!("{}\n{text}", clean(about));
+    }
     let mut grid = Table::new();
     grid.load_style(NOTHING);
-    if args.jobs {
+    if args.list {
         grid.set_header(["  job", "key", "state"]);
         for (id, job) in plan.jobs() {
             let state = if cached[id.index()] { "cached" } else { "to run" };
-            grid.add_row([format!("  {}", job.label), job.key.short(), state.to_owned()]);
+            grid.add_row([format!("  {}", clean(&job.label.to_string())), job.key.short(), state.to_owned()]);
         }
     } else {
         grid.set_header(["  step", "jobs", "cached", "to run"]);

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::{Prepared, RecipeArgs, look_up, print};
+use super::{Prepared, RecipeArgs, print};
 use crate::{
     error::{Error, Exit},
     report::{Format, Report, records},
+    store::Store,
+    text::say,
 };
 
 #[derive(Debug, Args)]
@@ -21,11 +23,10 @@ pub(super) struct ReportArgs {
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(false)?;
-    let (store, _) = look_up(results, &plan);
-    let report = Report::new(&plan, &records(&plan, &store)?);
+    let report = Report::new(&plan, &records(&plan, &Store::new(results))?);
     report.write(results).map_err(Error::io("cannot write the report"))?;
     if report.tables.is_empty() {
-        eprintln!("{} has no tables", plan.recipe.name);
+        say(format_args!("{} has no tables", plan.recipe.name));
     }
     print(&report.render(args.format))?;
     Ok(Exit::Done)

@@ -11,8 +11,11 @@ use super::{Prepared, RecipeArgs, cpus, look_up, print, use_color};
 use crate::{
     device,
     error::{Error, Exit},
+    plan::Plan,
     report::{Format, Report, records},
     run::{self, Journal, Observer, Options, Signals},
+    store::{Store, StoreError},
+    text::say,
     ui::{Bars, Lines},
 };
 
@@ -28,9 +31,29 @@ pub(super) struct RunArgs {
     fail_fast: bool,
 }
 
+/// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
+/// from a later version is nobody's to run again.
+fn usable(store: &Store, plan: &Plan, mut cached: Vec<bool>) -> Result<Vec<bool>, StoreError> {
+    for (id, job) in plan.jobs().filter(|_| !plan.recipe.tables.is_empty()) {
+        if !cached[id.index()] {
+            continue;
+        }
+        match store.get(job.key) {
+            Ok(record) => cached[id.index()] = record.is_some(),
+            Err(error @ StoreError::Damaged { .. }) => {
+                say(format_args!("warning: {error}"));
+                cached[id.index()] = false;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(cached)
+}
+
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let Prepared { plan, device } = args.recipe.prepare(true)?;
-    let (store, cached) = look_up(results, &plan);
+    let store = Store::new(results);
+    let cached = usable(&store, &plan, look_up(&store, &plan))?;
     let open = cached.iter().filter(|cached| !**cached).count();
     let cpus = cpus();
     let on_gpu = device.as_ref().is_some_and(|(_, device)| device.backend != sweep_job::Backend::Cpu);
@@ -50,7 +73,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     // A rerun of what is done reads records and writes nothing but the tables.
     if open > 0 {
         if let Some((probe, device)) = &device {
-            eprintln!("{}", device::describe(probe, device, cpus));
+            say(format_args!("{}", device::describe(probe, device, cpus)));
         }
         observers.push(journal.insert(Journal::create(&folder).map_err(Error::io("cannot write the journal"))?));
     }
@@ -60,14 +83,14 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let summary = run::run(&plan, &store, &cached, &options, Some(signals), &mut observers)
         .map_err(Error::io("the run cannot go on"))?;
     if let Some(error) = journal.and_then(|journal| journal.error) {
-        eprintln!("warning: the journal is not complete: {error}");
+        say(format_args!("warning: the journal is not complete: {error}"));
     }
     if summary.interrupted.is_none() {
         let report = Report::new(&plan, &records(&plan, &store)?);
         let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
         if !report.tables.is_empty() {
             print(&format!("\n{}", report.render(Format::Term)))?;
-            eprintln!("tables: {}", folder.join("tables").display());
+            say(format_args!("tables: {}", folder.join("tables").display()));
         }
     }
     Ok(match (summary.interrupted, summary.failed) {

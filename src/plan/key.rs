@@ -63,9 +63,9 @@ impl Identity {
 }
 
 impl Key {
-    /// As many hexadecimal digits as people read: enough to tell a million jobs apart.
+    /// As many hexadecimal digits as people read and as tell the jobs of a store apart.
     pub fn short(&self) -> String {
-        self.to_string()[..10].to_owned()
+        self.to_string()[..12].to_owned()
     }
 }
 
@@ -122,7 +122,11 @@ pub(super) fn input_path(kind: Kind, value: &Value) -> Option<&Path> {
 /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted.
 pub(super) fn digest(path: &Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    if fs_err::metadata(path)?.is_dir() {
+    let kind = fs_err::metadata(path)?.file_type();
+    if !kind.is_dir() && !kind.is_file() {
+        return Err(io::Error::other("it is neither a file nor a folder"));
+    }
+    if kind.is_dir() {
         let mut names: Vec<_> =
             fs_err::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         names.sort_unstable();
@@ -134,7 +138,9 @@ pub(super) fn digest(path: &Path) -> io::Result<String> {
         return Ok(format!("folder:{}", hasher.finalize().to_hex()));
     }
     io::copy(&mut fs_err::File::open(path)?, &mut hasher)?;
-    Ok(hasher.finalize().to_hex().to_string())
+    // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
+    let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| "bin:");
+    Ok(format!("{prefix}{}", hasher.finalize().to_hex()))
 }
 
 #[cfg(test)]
@@ -195,6 +201,10 @@ mod tests {
         let second = digest(folder.path()).unwrap();
         fs_err::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
         let third = digest(folder.path()).unwrap();
+        assert_ne!(digest(&folder.path().join("b")).unwrap(), {
+            fs_err::copy(folder.path().join("b"), folder.path().join("b.bin")).unwrap();
+            digest(&folder.path().join("b.bin")).unwrap()
+        });
         assert!(first != second && second != third && first != third);
     }
 }

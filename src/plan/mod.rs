@@ -22,7 +22,8 @@ pub use self::{
     key::{BadKey, Identity, Key},
 };
 use crate::recipe::{
-    Collector, Draft, Names, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step, Template, suggest,
+    Collector, Draft, Names, Need, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step, Template,
+    suggest,
 };
 
 /// A job's index in a [`Plan`].
@@ -97,6 +98,12 @@ impl Plan {
                 earlier: &earlier,
             };
             points[*step] = expand::expand(&recipe.steps[*step], &mut context);
+        }
+        for table in &recipe.tables {
+            check_selection(&recipe, table.from.value, &table.only, &points[table.from.value], &mut problems);
+        }
+        for need in recipe.steps.iter().flat_map(|step| &step.needs) {
+            check_selection(&recipe, need.step, &need.only, &points[need.step], &mut problems);
         }
         let mut builder = Builder {
             recipe: &recipe,
@@ -201,6 +208,29 @@ fn report_cycle(
     problems.push(span, problem);
 }
 
+/// The points of a needed step, by their values on the axes that both steps have at every point.
+struct Join {
+    axes: Vec<String>,
+    by_shared: HashMap<String, Vec<usize>>,
+    /// Whether finding nothing is a mistake that is not yet reported.
+    sound: bool,
+}
+
+impl Join {
+    fn key(&self, point: &Point) -> String {
+        let values: Vec<String> = self
+            .axes
+            .iter()
+            .map(|axis| match point.get(axis) {
+                // As numbers, so that 1 and 1.0 meet.
+                Some(value) => value.as_f64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
+                None => String::new(),
+            })
+            .collect();
+        values.join("\u{0}")
+    }
+}
+
 struct Builder<'a> {
     recipe: &'a Recipe,
     backend: Backend,
@@ -214,9 +244,10 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn add_step(&mut self, index: usize, points: &[Point]) -> Result<(), PlanError> {
         let step = &self.recipe.steps[index];
+        let joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
         for point in points {
             let values = self.values(step, point);
-            let needs = self.needed_jobs(step, point);
+            let needs = self.needed_jobs(step, point, &joins);
             let Some((values, inputs)) = values else { continue };
             let backend = step.task.on_device.then_some(self.backend);
             let keys = needs.iter().map(|id| self.graph[*id].key).collect();
@@ -240,19 +271,37 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Sorts the points of a needed step by the axes that they all share with these points.
+    fn join(&self, need: &Need, points: &[Point]) -> Join {
+        let (recipe, candidates) = (self.recipe, &self.steps[need.step]);
+        let everywhere = |axis: &str| {
+            points.iter().all(|point| point.get(axis).is_some())
+                && candidates.iter().all(|(point, _)| point.get(axis).is_some())
+        };
+        let axes = recipe.steps[need.step].axes().into_iter().filter(|axis| everywhere(axis)).map(str::to_owned);
+        let only = resolved(recipe, &need.only);
+        // An axis that the needed step does not have has been reported, and so has a step without jobs.
+        let known = recipe.steps[need.step].axes();
+        let sound = !candidates.is_empty() && only.iter().all(|(axis, _)| known.contains(axis));
+        let mut join = Join { axes: axes.collect(), by_shared: HashMap::new(), sound };
+        for (index, (point, _)) in candidates.iter().enumerate() {
+            if selected(point, &only) {
+                join.by_shared.entry(join.key(point)).or_default().push(index);
+            }
+        }
+        join
+    }
+
     /// The jobs of the needed steps whose points agree with this one and are selected.
-    fn needed_jobs(&mut self, step: &Step, point: &Point) -> Vec<JobId> {
+    fn needed_jobs(&mut self, step: &Step, point: &Point, joins: &[Join]) -> Vec<JobId> {
         let mut jobs = Vec::new();
-        for need in &step.needs {
-            let candidates = &self.steps[need.step];
-            let only = resolved(self.recipe, &need.only);
+        for (need, join) in step.needs.iter().zip(joins) {
             let before = jobs.len();
-            let matching = candidates.iter().filter(|(other, _)| point.agrees(other) && selected(other, &only));
+            let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
+            let needed = &self.steps[need.step];
+            let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
             jobs.extend(matching.map(|(_, id)| *id));
-            // An axis that the needed step does not have has been reported.
-            let axes = self.recipe.steps[need.step].axes();
-            let sound = only.iter().all(|(axis, _)| axes.contains(axis));
-            if jobs.len() == before && !candidates.is_empty() && sound {
+            if jobs.len() == before && join.sound {
                 let needed = &self.recipe.steps[need.step].name.value;
                 let message = format!("`{}` needs `{needed}`, which has no point that agrees", label_of(step, point));
                 let help = "steps join on the axes that both have; give the needed step these values too";
@@ -338,9 +387,16 @@ impl Builder<'_> {
             let path = self.recipe.folder.join(path);
             match self.digest(&path) {
                 Ok(digest) => {
-                    inputs.insert(param.name.to_owned(), digest);
                     let absolute = std::path::absolute(&path).unwrap_or(path);
-                    values.insert(param.name.to_owned(), Value::Text(absolute.to_string_lossy().into_owned()));
+                    let Some(text) = absolute.to_str() else {
+                        let span = places.get(param.name).copied().unwrap_or(step.name.span);
+                        let message = format!("the path {} is not UTF-8", absolute.display());
+                        let problem = Problem::new(&self.recipe.sources, span, message, "cannot be passed on");
+                        self.problems.push(span, problem.help("rename the folder that is not"));
+                        return None;
+                    };
+                    inputs.insert(param.name.to_owned(), digest);
+                    values.insert(param.name.to_owned(), Value::Text(text.to_owned()));
                 }
                 Err(error) => {
                     let span = places.get(param.name).copied().unwrap_or(step.name.span);
@@ -354,7 +410,7 @@ impl Builder<'_> {
                         [] => "paths start from the recipe's folder".to_owned(),
                         built_in => format!("paths start from the recipe's folder; built in: {}", built_in.join(", ")),
                     };
-                    let problem = Problem::new(&self.recipe.sources, span, message, "no such input").help(help);
+                    let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
                     self.problems.push(span, problem);
                     return None;
                 }
@@ -375,6 +431,38 @@ impl Builder<'_> {
 
 fn label_of(step: &Step, point: &Point) -> Label {
     Label { step: step.name.value.clone(), point: point.to_string() }
+}
+
+/// Reports values that no point of a step has: a misspelt one would silently select nothing.
+fn check_selection(recipe: &Recipe, step: usize, selection: &Selection, points: &[Point], problems: &mut Collector) {
+    let name = &recipe.steps[step].name.value;
+    for (axis, templates) in &selection.0 {
+        let mut known: Vec<&Value> = Vec::new();
+        for value in points.iter().filter_map(|point| point.get(&axis.value)) {
+            if !known.contains(&value) {
+                known.push(value);
+            }
+        }
+        if known.is_empty() {
+            // An unknown axis, or a step with a mistake: has been reported.
+            continue;
+        }
+        if templates.is_empty() {
+            let message = format!("`where` leaves no value for axis `{}`", axis.value);
+            let problem = Problem::new(&recipe.sources, axis.span, message, "selects nothing");
+            problems.push(axis.span, problem.help("give a value, or remove the axis from `where`"));
+        }
+        for template in templates {
+            let Some(value) = template.resolve(&recipe.params, &Names::new()) else { continue };
+            if !known.contains(&&value.value) {
+                let message = format!("no point of step `{name}` has {} `{}`", axis.value, value.value);
+                let words: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let help = suggest(&value.value.to_string(), "its values", words.iter().map(String::as_str));
+                let problem = Problem::new(&recipe.sources, template.span, message, "selects nothing");
+                problems.push(template.span, problem.maybe_help(help));
+            }
+        }
+    }
 }
 
 /// A selection's axes with their values.

@@ -4,6 +4,7 @@
 //! expand to, and whether the values fit the tasks, is [`crate::plan`]'s business.
 
 mod condition;
+mod excerpt;
 mod lower;
 mod node;
 mod problem;

@@ -200,6 +200,14 @@ fn check_number(value: &Value, sources: &Sources, span: Span, problems: &mut Col
         let problem = Problem::new(sources, span, format!("`{text}` has a leading zero"), "octal or decimal?")
             .help("write the number without the zero, or put quotes around it if it is text");
         problems.push(span, problem);
+    } else if text.contains('_') || digits.starts_with("0b") {
+        let problem = Problem::new(sources, span, format!("`{text}` is no number of YAML 1.2"), "a number?")
+            .help("write it without `_` and in decimal, or put quotes around it if it is text");
+        problems.push(span, problem);
+    } else if matches!(value, Value::Float(_)) && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let problem = Problem::new(sources, span, format!("`{text}` is too large for an integer"), "too large")
+            .help("put quotes around it if it is text");
+        problems.push(span, problem);
     } else if value.as_f64().is_some_and(|number| !number.is_finite()) {
         let problem = Problem::new(sources, span, format!("`{text}` is not a finite number"), "not finite")
             .help("put quotes around it if it is text");
@@ -226,13 +234,29 @@ fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, p
     let span = Span { source, len: span.len.max(1), ..span };
     let message = error.without_snippet().to_string();
     // The parser appends its own place; ours is shown with the source line.
-    let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+    let (message, own_help) = in_our_words(message.split(" at line ").next().unwrap_or(&message));
     let text = sources.text(source);
     let line_start = text.get(..span.start as usize).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or("");
     let quotes = "inside `{ … }` and `[ … ]`, YAML wants quotes around an expression: \"${{ … }}\"";
-    let help = flow_expression(line).then(|| quotes.to_owned());
+    let help = if flow_expression(line) { Some(quotes.to_owned()) } else { own_help.map(str::to_owned) };
     problems.push(span, Problem::new(sources, span, message, "here").maybe_help(help));
+}
+
+/// The parser speaks to programmers; this is for authors.
+fn in_our_words(message: &str) -> (String, Option<&'static str>) {
+    let says = |word: &str| message.contains(word);
+    if says("multiple YAML documents") {
+        ("a recipe is one YAML document".into(), Some("remove the `---` and what follows it"))
+    } else if says("into string") || says("expected string scalar") {
+        ("a key must be text".into(), Some("put quotes around it, or give it a name"))
+    } else if says("budget breached") || says("alias") && says("limit") {
+        ("this recipe is too large to be meant".into(), Some("use fewer aliases, or split the recipe"))
+    } else if says("recursion") {
+        ("this recipe is nested too deeply".into(), Some("nothing in a recipe is nested deeper than a few levels"))
+    } else {
+        (message.to_owned(), None)
+    }
 }
 
 /// Whether a line has an unquoted `${{` inside a flow mapping or list.

@@ -1,12 +1,14 @@
 //! What is wrong with a recipe: always with a place, what is allowed, and what to do.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashSet, fmt};
 
-use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity, SourceCode, ThemeStyles,
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode, ThemeStyles};
+
+use super::{
+    excerpt::Excerpt,
+    source::{Sources, Span},
 };
-
-use super::source::{Sources, Span};
+use crate::text::clean;
 
 /// One mistake.
 #[derive(Debug, thiserror::Error)]
@@ -16,11 +18,14 @@ pub struct Problem(Box<Details>);
 #[derive(Debug)]
 struct Details {
     message: String,
-    source_text: NamedSource<Arc<str>>,
+    source_text: Excerpt,
     location: String,
     labels: Vec<LabeledSpan>,
     help: Option<String>,
 }
+
+/// Nobody reads more than this at once.
+const MOST_SHOWN: usize = 50;
 
 /// Every mistake found, in the order of the text.
 #[derive(Debug, thiserror::Error)]
@@ -30,16 +35,17 @@ pub struct Problems(Vec<Problem>);
 #[derive(Debug, Default)]
 pub struct Collector {
     found: Vec<(Span, Problem)>,
+    places: HashSet<Span>,
 }
 
 impl Problem {
     /// A mistake at a place; `label` stands under the caret.
     pub fn new(sources: &Sources, span: Span, message: impl Into<String>, label: impl Into<String>) -> Self {
         Self(Box::new(Details {
-            message: message.into(),
-            source_text: sources.named(span.source),
+            message: clean(&message.into()).into_owned(),
+            source_text: sources.excerpt(span.source),
             location: sources.location(span),
-            labels: vec![LabeledSpan::new_primary_with_span(Some(label.into()), span)],
+            labels: vec![LabeledSpan::new_primary_with_span(Some(clean(&label.into()).into_owned()), span)],
             help: None,
         }))
     }
@@ -54,21 +60,21 @@ impl Problem {
     /// Adds what to do.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.0.help = Some(help.into());
+        self.0.help = Some(clean(&help.into()).into_owned());
         self
     }
 
     /// Adds what to do, if there is something to say.
     #[must_use]
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
-        self.0.help = help.or(self.0.help);
+        self.0.help = help.map(|help| clean(&help).into_owned()).or(self.0.help);
         self
     }
 
     /// Adds a further remark to what to do.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
-        let note = note.into();
+        let note = clean(&note.into()).into_owned();
         self.0.help = Some(match self.0.help.take() {
             Some(help) => format!("{help}\n{note}"),
             None => note,
@@ -104,14 +110,9 @@ impl Collector {
     /// Adds a mistake. Of several at the same place only the first counts: a bad value is met at every point that uses
     /// it, and what follows from a mistake is not another one.
     pub fn push(&mut self, span: Span, problem: Problem) {
-        if !self.found.iter().any(|(known, _)| *known == span) {
+        if self.places.insert(span) {
             self.found.push((span, problem));
         }
-    }
-
-    /// Whether nothing is wrong so far.
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
     }
 
     /// `value` if nothing is wrong.
@@ -138,18 +139,15 @@ impl Problems {
         let theme = GraphicalTheme { styles, ..GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_context_lines(1);
         let mut text = String::new();
-        for problem in &self.0 {
+        for problem in self.0.iter().take(MOST_SHOWN) {
             if handler.render_report(&mut text, problem).is_err() {
                 text.extend([problem.location(), ": ", &problem.0.message, "\n"]);
             }
         }
+        if self.0.len() > MOST_SHOWN {
+            text.extend(["… and ", &(self.0.len() - MOST_SHOWN).to_string(), " more\n"]);
+        }
         text
-    }
-}
-
-impl From<Problem> for Problems {
-    fn from(problem: Problem) -> Self {
-        Self(vec![problem])
     }
 }
 

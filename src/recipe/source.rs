@@ -1,11 +1,14 @@
 //! Texts that a recipe comes from, and places in them.
 
-use std::{path::Path, sync::Arc};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
-use miette::{NamedSource, SourceSpan};
+use miette::SourceSpan;
+
+use super::excerpt::Excerpt;
+use crate::text::{clean, clean_in_place};
 
 /// A place in one of the [`Sources`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
     /// Index of the text.
     pub source: u16,
@@ -34,7 +37,11 @@ pub struct Sources {
 #[derive(Debug, Clone)]
 struct Text {
     name: String,
-    text: Arc<str>,
+    whole: Arc<str>,
+    /// What messages show of it: as long, without what could drive a terminal.
+    shown: Arc<str>,
+    /// Where lines begin.
+    lines: Arc<[usize]>,
 }
 
 impl<T> Spanned<T> {
@@ -59,14 +66,21 @@ impl From<Span> for SourceSpan {
 
 impl Sources {
     /// Adds a text under the name that messages show, and returns its index.
-    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> u16 {
-        self.texts.push(Text { name: name.into(), text: text.into() });
+    pub fn add(&mut self, name: impl AsRef<str>, text: impl Into<Arc<str>>) -> u16 {
+        let text: Arc<str> = text.into();
+        let shown = match clean_in_place(&text) {
+            Cow::Borrowed(_) => Arc::clone(&text),
+            Cow::Owned(shown) => shown.into(),
+        };
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(ends).collect();
+        self.texts.push(Text { name: clean(name.as_ref()).into_owned(), whole: text, shown, lines });
         u16::try_from(self.texts.len() - 1).unwrap_or(u16::MAX)
     }
 
     /// A text.
     pub fn text(&self, source: u16) -> &str {
-        self.texts.get(usize::from(source)).map_or("", |text| &text.text)
+        self.texts.get(usize::from(source)).map_or("", |text| &text.whole)
     }
 
     /// The name of a text.
@@ -81,16 +95,18 @@ impl Sources {
     }
 
     /// A text with its name, as diagnostics want it.
-    pub(super) fn named(&self, source: u16) -> NamedSource<Arc<str>> {
-        let text = self.texts.get(usize::from(source)).map_or_else(|| Arc::from(""), |text| Arc::clone(&text.text));
-        NamedSource::new(self.name(source), text)
+    pub(super) fn excerpt(&self, source: u16) -> Excerpt {
+        let text = self.texts.get(usize::from(source)).map_or_else(|| Arc::from(""), |text| Arc::clone(&text.shown));
+        Excerpt { name: self.name(source).to_owned(), text }
     }
 
     /// `file:line:column` of a place, both counted from 1.
     pub fn location(&self, span: Span) -> String {
-        let before = self.text(span.source).get(..span.start as usize).unwrap_or("");
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|char| *char != '\n').count() + 1;
+        let start = span.start as usize;
+        let lines = self.texts.get(usize::from(span.source)).map_or(&[0][..], |text| &text.lines);
+        let line = lines.partition_point(|begin| *begin <= start);
+        let begin = lines[line.saturating_sub(1)];
+        let column = self.text(span.source).get(begin..start).unwrap_or("").chars().count() + 1;
         format!("{}:{line}:{column}", self.name(span.source))
     }
 

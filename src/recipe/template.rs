@@ -74,7 +74,8 @@ impl Template {
             NodeKind::Map(_) => {
                 problems.push(
                     node.span,
-                    Problem::new(sources, node.span, "a map is no value here", "expected a scalar or a list"),
+                    Problem::new(sources, node.span, "a map is no value here", "expected a scalar or a list")
+                        .help("write a number, a text, `true`, `false`, or a list of them"),
                 );
                 return None;
             }

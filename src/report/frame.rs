@@ -22,6 +22,8 @@ pub struct Frame {
 pub struct Row {
     /// The point.
     pub point: Point,
+    /// Its job; points that are the same job have the same one.
+    pub job: JobId,
     /// The job's metrics; `None` if it is not done.
     pub metrics: Option<BTreeMap<String, Metric>>,
 }
@@ -33,6 +35,7 @@ impl Frame {
         let rows = plan.steps[table.from.value].iter().filter(|(point, _)| selected(point, &only));
         let rows = rows.map(|(point, job)| Row {
             point: point.clone(),
+            job: *job,
             metrics: records.get(job).map(|record| record.outcome.metrics.clone()),
         });
         Self { rows: rows.collect() }

@@ -1,11 +1,14 @@
 //! A table's content, before it becomes text.
 
-use sweep_job::Unit;
+use std::collections::{HashMap, HashSet};
+
+use sweep_job::{Unit, Value};
 
 use super::{Frame, Row, Sample};
 use crate::{
     plan::Plan,
     recipe,
+    text::clean,
     ui::{Scale, decimals, number},
 };
 
@@ -65,10 +68,9 @@ impl Table {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&table.rows), names(&table.columns));
         let task = plan.recipe.steps[table.from.value].task;
-        let row_keys = keys(frame, &row_axes);
-        let column_keys = keys(frame, &column_axes);
+        let (row_keys, column_keys) = (Keys::new(frame, &row_axes), Keys::new(frame, &column_axes));
         let mut columns = Vec::new();
-        for key in &column_keys {
+        for key in &column_keys.labels {
             for cell in &table.cells {
                 let unit = task.metric(&cell.value).map_or(Unit::One, |metric| metric.unit);
                 columns.push(Column {
@@ -79,18 +81,18 @@ impl Table {
                 });
             }
         }
+        // Every point goes to one row and one group of columns.
+        let groups = column_keys.labels.len();
+        let mut members: Vec<Vec<&Row>> = vec![Vec::new(); row_keys.labels.len() * groups];
+        for ((row, row_key), column_key) in frame.rows.iter().zip(&row_keys.of_row).zip(&column_keys.of_row) {
+            members[row_key * groups + column_key].push(row);
+        }
         let mut rows = Vec::new();
-        for labels in row_keys {
-            let cells = columns.iter().map(|column| {
-                let column_key: Vec<String> = column.point.iter().map(|(_, value)| value.clone()).collect();
-                let members = frame
-                    .rows
-                    .iter()
-                    .filter(|row| key(row, &row_axes) == labels && key(row, &column_axes) == column_key);
-                cell(members, &column.metric)
+        for (index, labels) in row_keys.labels.iter().enumerate() {
+            let cells = columns.iter().enumerate().map(|(column, Column { metric, .. })| {
+                cell(&members[index * groups + column / table.cells.len()], metric)
             });
-            let cells = cells.collect();
-            rows.push(TableRow { labels, cells });
+            rows.push(TableRow { labels: labels.clone(), cells: cells.collect() });
         }
         for (index, column) in columns.iter_mut().enumerate() {
             let samples = rows.iter().filter_map(|row: &TableRow| row.cells[index].sample);
@@ -101,13 +103,13 @@ impl Table {
             .axes()
             .into_iter()
             .filter(|axis| !row_axes.iter().chain(&column_axes).any(|shown| shown == axis))
-            .filter(|axis| keys(frame, &[(*axis).to_owned()]).len() > 1)
+            .filter(|axis| Keys::new(frame, &[(*axis).to_owned()]).labels.len() > 1)
             .map(str::to_owned)
             .collect();
         let notes = notes(&averaged, &rows);
         Self {
             name: table.name.value.clone(),
-            title: table.title.clone().unwrap_or_else(|| table.name.value.clone()),
+            title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
             axes: row_axes,
             columns,
             rows,
@@ -159,32 +161,45 @@ fn digits_of(sd: f64) -> usize {
     digits
 }
 
-/// The different values of some axes, in the order of their first appearance.
-fn keys(frame: &Frame, axes: &[String]) -> Vec<Vec<String>> {
-    let mut keys = Vec::new();
-    for row in &frame.rows {
-        let key = key(row, axes);
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
+/// The different values of some axes.
+struct Keys {
+    /// In the order of their first appearance, as they are printed.
+    labels: Vec<Vec<String>>,
+    /// For every row of the frame, which of them it has.
+    of_row: Vec<usize>,
+}
+
+impl Keys {
+    fn new(frame: &Frame, axes: &[String]) -> Self {
+        let mut labels = Vec::new();
+        let mut seen = HashMap::new();
+        let of_row = frame.rows.iter().map(|row| {
+            let values: Vec<Option<&Value>> = axes.iter().map(|axis| row.point.get(axis)).collect();
+            // As JSON, in which the text "1" and the number 1 are not the same.
+            let key = serde_json::to_string(&values).unwrap_or_default();
+            *seen.entry(key).or_insert_with(|| {
+                let label = |value: Option<&Value>| {
+                    value.map_or_else(|| "–".to_owned(), |value| clean(&value.to_string()).into_owned())
+                };
+                labels.push(values.iter().copied().map(label).collect());
+                labels.len() - 1
+            })
+        });
+        let of_row = of_row.collect();
+        Self { labels, of_row }
     }
-    keys
 }
 
-fn key(row: &Row, axes: &[String]) -> Vec<String> {
-    axes.iter().map(|axis| row.point.get(axis).map_or_else(|| "–".to_owned(), ToString::to_string)).collect()
-}
-
-fn cell<'a>(rows: impl Iterator<Item = &'a Row>, metric: &str) -> Cell {
-    let (mut values, mut missing, mut points) = (Vec::new(), 0, 0);
-    for row in rows {
-        points += 1;
+fn cell(rows: &[&Row], metric: &str) -> Cell {
+    let (mut values, mut missing, mut jobs) = (Vec::new(), 0, HashSet::new());
+    // Points that are the same job are one measurement.
+    for row in rows.iter().filter(|row| jobs.insert(row.job)) {
         match &row.metrics {
             Some(metrics) => values.extend(metrics.get(metric).map(|metric| metric.value)),
             None => missing += 1,
         }
     }
-    Cell { sample: Sample::new(&values), missing, points }
+    Cell { sample: Sample::new(&values), missing, points: rows.len() }
 }
 
 fn notes(averaged: &[String], rows: &[TableRow]) -> Vec<String> {

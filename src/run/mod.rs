@@ -9,7 +9,7 @@ pub mod scheduler;
 mod signals;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     process::ExitStatus,
@@ -102,8 +102,8 @@ pub enum RunEvent {
         seconds: f64,
         /// Why.
         failure: Failure,
-        /// What the worker wrote.
-        log: PathBuf,
+        /// What the worker wrote, if there was one.
+        log: Option<PathBuf>,
     },
     /// A job will not run, or was ended because the user wanted the end.
     Skipped {
@@ -184,7 +184,7 @@ pub fn run(
         scheduler: Scheduler::new(&specs, limits),
         sender,
         running: BTreeMap::new(),
-        waiting: BTreeMap::new(),
+        waiting: BTreeSet::new(),
         signals: 0,
         ticked: Instant::now(),
         summary: Summary { cached: done, ..Summary::default() },
@@ -201,8 +201,8 @@ struct Run<'a, 'o> {
     scheduler: Scheduler,
     sender: Sender<Input>,
     running: BTreeMap<usize, Running>,
-    /// Jobs that another process is at, with the cores that are kept for them.
-    waiting: BTreeMap<usize, usize>,
+    /// Jobs that another process is at.
+    waiting: BTreeSet<usize>,
     signals: usize,
     ticked: Instant,
     summary: Summary,
@@ -279,24 +279,25 @@ impl Run<'_, '_> {
         match self.store.claim(key) {
             Ok(Claim::Hit(record)) => Some(self.adopt(job, record.outcome)),
             Ok(Claim::Busy) => {
-                if self.waiting.insert(job, cpus).is_none() {
+                if self.waiting.insert(job) {
                     self.tell(&RunEvent::Waiting { job });
                 }
-                None
+                Some(Event::Busy(job))
             }
             Ok(Claim::Miss(pending)) => match self.spawn(job, cpus, pending) {
                 Ok(()) => {
+                    self.waiting.remove(&job);
                     self.tell(&RunEvent::Started { job, cpus });
                     None
                 }
                 Err(error) => {
                     let message = format!("the worker could not be started: {error}");
-                    Some(self.fail(job, 0.0, Failure { kind: FailureKind::Io, message }, PathBuf::new()))
+                    Some(self.fail(job, 0.0, Failure { kind: FailureKind::Io, message }, None))
                 }
             },
             Err(error) => {
                 let failure = Failure { kind: FailureKind::Io, message: error.to_string() };
-                Some(self.fail(job, 0.0, failure, PathBuf::new()))
+                Some(self.fail(job, 0.0, failure, None))
             }
         }
     }
@@ -339,7 +340,7 @@ impl Run<'_, '_> {
         let seconds = running.begun.elapsed().as_secs_f64();
         let event = match running.outcome.take() {
             Some(Ok(outcome)) => self.commit(job, running, outcome, seconds),
-            Some(Err(failure)) => self.fail(job, seconds, failure, running.log),
+            Some(Err(failure)) => self.fail(job, seconds, failure, Some(running.log)),
             None if self.signals > 1 => {
                 self.summary.skipped += 1;
                 self.tell(&RunEvent::Skipped { job, because: None });
@@ -347,7 +348,7 @@ impl Run<'_, '_> {
             }
             None => {
                 let failure = Failure { kind: FailureKind::Crash, message: describe_exit(status) };
-                self.fail(job, seconds, failure, running.log)
+                self.fail(job, seconds, failure, Some(running.log))
             }
         };
         Ok(self.step(event))
@@ -379,7 +380,7 @@ impl Run<'_, '_> {
             }
             Err(error) => {
                 let message = format!("the result could not be stored: {error}");
-                self.fail(job, seconds, Failure { kind: FailureKind::Io, message }, running.log)
+                self.fail(job, seconds, Failure { kind: FailureKind::Io, message }, Some(running.log))
             }
         }
     }
@@ -392,7 +393,7 @@ impl Run<'_, '_> {
         Event::Done(job)
     }
 
-    fn fail(&mut self, job: usize, seconds: f64, failure: Failure, log: PathBuf) -> Event {
+    fn fail(&mut self, job: usize, seconds: f64, failure: Failure, log: Option<PathBuf>) -> Event {
         self.waiting.remove(&job);
         self.summary.failed += 1;
         self.tell(&RunEvent::Failed { job, seconds, failure, log });
@@ -411,14 +412,7 @@ impl Run<'_, '_> {
                 running.kill_at = Some(Instant::now() + GRACE);
             }
         }
-        let mut over = self.step(Event::Stop);
-        // What waits for another process has no worker that could end.
-        for job in std::mem::take(&mut self.waiting).into_keys() {
-            self.summary.skipped += 1;
-            self.tell(&RunEvent::Skipped { job, because: None });
-            over = self.step(Event::Failed(job)) || over;
-        }
-        over
+        self.step(Event::Stop)
     }
 
     fn tick(&mut self) -> bool {
@@ -427,11 +421,9 @@ impl Run<'_, '_> {
             return over;
         }
         self.ticked = Instant::now();
-        for (job, cpus) in self.waiting.clone() {
-            if let Some(event) = self.start(job, cpus) {
-                over = self.step(event) || over;
-            } else if self.running.contains_key(&job) {
-                self.waiting.remove(&job);
+        for job in self.waiting.clone() {
+            if self.store.is_free(self.plan.job(JobId::new(job)).key) {
+                over = self.step(Event::Free(job)) || over;
             }
         }
         for running in self.running.values_mut() {

@@ -47,6 +47,10 @@ pub enum Event {
     Done(usize),
     /// A started job has none and will not get one.
     Failed(usize),
+    /// A started job is being run by another process: it gives its slots back and waits.
+    Busy(usize),
+    /// The other process is done with a job, or gone.
+    Free(usize),
     /// The user wants no more starts.
     Stop,
 }
@@ -162,6 +166,19 @@ impl Scheduler {
                     }
                 }
             }
+            Event::Busy(job) => {
+                if self.end(job, State::Waiting) {
+                    self.open += 1;
+                    if self.stopping {
+                        self.skip(job, Reason::Stopped, &mut actions);
+                    }
+                }
+            }
+            Event::Free(job) => {
+                if self.jobs[job].state == State::Waiting && self.jobs[job].waiting_for == 0 {
+                    self.ready.insert(job);
+                }
+            }
             Event::Stop => self.stop(&mut actions),
         }
         self.start(&mut actions);
@@ -170,11 +187,6 @@ impl Scheduler {
             actions.push(Action::Finish);
         }
         actions
-    }
-
-    /// Whether no further job will be started.
-    pub fn is_stopping(&self) -> bool {
-        self.stopping
     }
 
     /// Takes a running job's slots back; `false` if it was not running.
@@ -318,6 +330,8 @@ mod tests {
             let mut choices = choices.into_iter().cycle();
             let mut actions = scheduler.on(Event::Begin);
             let mut stopped = false;
+            // What another process is at.
+            let mut elsewhere: BTreeSet<usize> = BTreeSet::new();
             for _ in 0..1_000 {
                 let mut over = false;
                 for action in actions.drain(..) {
@@ -325,9 +339,13 @@ mod tests {
                         Action::Start { job, cpus } => {
                             prop_assert!(!stopped, "started after a stop");
                             prop_assert!(specs[job].needs.iter().all(|need| done.contains(need)), "needs first");
-                            prop_assert!(!ended.contains(&job) && running.insert(job, cpus).is_none());
+                            prop_assert!(!ended.contains(&job) && !elsewhere.contains(&job));
+                            prop_assert!(running.insert(job, cpus).is_none());
                         }
-                        Action::Skip { job, .. } => prop_assert!(ended.insert(job) && !running.contains_key(&job)),
+                        Action::Skip { job, .. } => {
+                            elsewhere.remove(&job);
+                            prop_assert!(ended.insert(job) && !running.contains_key(&job));
+                        }
                         Action::Finish => over = true,
                     }
                 }
@@ -337,8 +355,13 @@ mod tests {
                     prop_assert_eq!(ended.len(), specs.len(), "every job ends");
                     return Ok(());
                 }
-                prop_assert!(!running.is_empty(), "neither running nor over: a deadlock");
+                prop_assert!(!running.is_empty() || !elsewhere.is_empty(), "neither running nor over: a deadlock");
                 let Some((which, what)) = choices.next() else { break };
+                if running.is_empty() || (what % 4 == 0 && !elsewhere.is_empty()) {
+                    let job = elsewhere.pop_first().unwrap();
+                    actions = scheduler.on(Event::Free(job));
+                    continue;
+                }
                 let job = *running.keys().nth(usize::from(which) % running.len()).unwrap();
                 actions = match what {
                     0..=9 => {
@@ -350,6 +373,11 @@ mod tests {
                         ended.insert(job);
                         stopped |= limits.fail_fast;
                         scheduler.on(Event::Failed(job))
+                    }
+                    60..=89 => {
+                        running.remove(&job);
+                        elsewhere.insert(job);
+                        scheduler.on(Event::Busy(job))
                     }
                     _ => {
                         running.remove(&job);

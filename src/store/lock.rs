@@ -36,6 +36,14 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Whether a process holds the lock of this name.
+    pub(super) fn is_held(folder: &Path, name: &str) -> bool {
+        let file = std::fs::File::open(folder.join(name));
+        file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Removed while it is still held, so that nobody can hold a lock on a removed file and believe in it. If it

@@ -51,7 +51,7 @@ pub enum StoreError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A record is there but is none.
-    #[error("the record {path} cannot be read: {reason}; remove its folder to run the job again")]
+    #[error("the record {path} cannot be read, so its job runs again: {reason}")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -90,22 +90,39 @@ impl Store {
         self.folder(key).join("record.json").is_file()
     }
 
+    /// Whether a job is done, or nobody is at it.
+    pub fn is_free(&self, key: Key) -> bool {
+        self.contains(key) || !Lock::is_held(&self.locks(), &key.to_string())
+    }
+
+    fn locks(&self) -> PathBuf {
+        self.root.join("locks")
+    }
+
     /// Where a job's record and artifacts are, or will be.
     pub fn folder(&self, key: Key) -> PathBuf {
         let name = key.to_string();
         self.root.join(&name[..2]).join(name)
     }
 
+    /// A job's record, if there is one that can be read; another one is replaced by the next commit.
+    fn readable(&self, key: Key) -> Result<Option<Record>, StoreError> {
+        match self.get(key) {
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
     /// Asks for the right to run a job.
     pub fn claim(&self, key: Key) -> Result<Claim, StoreError> {
-        if let Some(record) = self.get(key)? {
+        if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }
-        let Some(lock) = Lock::try_take(&self.root.join("locks"), &key.to_string())? else {
+        let Some(lock) = Lock::try_take(&self.locks(), &key.to_string())? else {
             return Ok(Claim::Busy);
         };
         // Whoever held the lock may have finished between the look and the lock.
-        if let Some(record) = self.get(key)? {
+        if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }
         let staging = self.root.join("staging").join(key.to_string());

@@ -6,10 +6,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 use sweep_job::Progress;
 
-use super::{clean, count, duration, headline, name, quantity, stopping};
+use super::{duration, failed, headline, name, quantity, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent},
+    text::{clean, count},
 };
 
 /// Shows bars on standard error.
@@ -106,6 +107,8 @@ impl Bars {
     }
 
     fn start(&mut self, plan: &Plan, job: usize) {
+        // It may have waited for another sweep, with a bar that says so.
+        self.forget(job);
         let template = "  {spinner} {prefix}  {bar:14}  {pos}/{len}  {msg}";
         let bar = self.multi.insert_before(&self.whole, ProgressBar::new(0));
         bar.set_style(style(template).progress_chars("━╸─"));
@@ -193,7 +196,7 @@ impl Observer for Bars {
             RunEvent::Failed { job, seconds, failure, log } => {
                 self.failed += 1;
                 let took = duration(*seconds);
-                let rest = format!("{took:>8}  {}  log: {}", clean(&failure.message), log.display());
+                let rest = format!("{took:>8}  {}", failed(failure, log.as_deref()));
                 self.ended("✗", red, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {

@@ -6,10 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{clean, count, duration, headline, name, stopping};
+use super::{duration, failed, headline, name, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent},
+    text::{clean, count},
 };
 
 /// How often a running job's progress is worth a line.
@@ -79,7 +80,7 @@ impl<W: Write> Observer for Lines<W> {
                 self.ended("done", plan, *job, &rest);
             }
             RunEvent::Failed { job, seconds, failure, log } => {
-                let rest = format!("{}  {}  log: {}", duration(*seconds), clean(&failure.message), log.display());
+                let rest = format!("{}  {}", duration(*seconds), failed(failure, log.as_deref()));
                 self.ended("FAILED", plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {

@@ -4,9 +4,9 @@ mod bars;
 mod lines;
 mod quantity;
 
-use std::borrow::Cow;
+use std::path::Path;
 
-use sweep_job::{Outcome, TaskInfo};
+use sweep_job::{Failure, Outcome, TaskInfo};
 
 pub(crate) use self::quantity::{decimals, number};
 pub use self::{
@@ -14,22 +14,11 @@ pub use self::{
     lines::Lines,
     quantity::{Scale, duration, quantity},
 };
-use crate::{plan::Job, run::Summary};
-
-/// `1 job`, `2 jobs`.
-pub fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-/// A text from a worker or a file with its control characters made visible, so that it cannot drive the terminal.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        let escape = |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
-        Cow::Owned(text.chars().map(escape).collect())
-    } else {
-        Cow::Borrowed(text)
-    }
-}
+use crate::{
+    plan::Job,
+    run::Summary,
+    text::{clean, count},
+};
 
 /// A job's name in a line of its own: `train prune=bitter7 seed=0`.
 pub fn name(job: &Job) -> String {
@@ -48,6 +37,12 @@ fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
         (!boring).then(|| if word == "tokens_per_s" { value } else { format!("{word} {value}") })
     });
     shown.collect::<Vec<_>>().join("  ")
+}
+
+/// Why a job failed, and where to read more.
+fn failed(failure: &Failure, log: Option<&Path>) -> String {
+    let log = log.map_or_else(String::new, |log| format!("  log: {}", log.display()));
+    format!("{}{log}", clean(&failure.message))
 }
 
 /// What is said when a stop was asked for.
@@ -70,15 +65,4 @@ pub fn summary(summary: &Summary) -> String {
     let jobs = summary.cached + summary.done + summary.failed + summary.skipped;
     let end = if summary.interrupted.is_some() { ", interrupted; run it again to go on" } else { "" };
     format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_cannot_reach_the_terminal() {
-        assert_eq!(clean("plain é"), "plain é");
-        assert_eq!(clean("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\r\\n");
-    }
 }

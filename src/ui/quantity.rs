@@ -47,6 +47,9 @@ pub fn quantity(value: f64, unit: Unit) -> String {
 
 /// A number with so many decimals.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
+    if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
+        return format!("{value:.2e}");
+    }
     let text = format!("{value:.decimals$}");
     // `-0.00` is a rounded nothing.
     if text.trim_start_matches('-').chars().all(|char| matches!(char, '0' | '.')) {
@@ -62,7 +65,8 @@ pub(crate) fn decimals(value: f64) -> usize {
         size if size >= 9.995 => 1,
         size if size >= 0.995 || size == 0.0 => 2,
         size if size >= 0.0995 => 3,
-        _ => 4,
+        size if size >= 0.00995 => 4,
+        _ => 6,
     }
 }
 
@@ -96,9 +100,23 @@ mod tests {
             quantity(124_475_904.0, Unit::Count),
             quantity(11.0, Unit::Count),
             quantity(-0.000_01, Unit::One),
+            quantity(1e300, Unit::One),
+            quantity(0.0, Unit::One),
         ];
-        let expected =
-            ["18.4 s", "46.2 ms", "0.00 µs", "512 MiB", "50.0 %", "11.2 ktok/s", "2.31", "124 M", "11", "0.0000"];
+        let expected = [
+            "18.4 s",
+            "46.2 ms",
+            "0.00 µs",
+            "512 MiB",
+            "50.0 %",
+            "11.2 ktok/s",
+            "2.31",
+            "124 M",
+            "11",
+            "-1.00e-5",
+            "1.00e300",
+            "0.00",
+        ];
         assert_eq!(shown, expected);
     }
 

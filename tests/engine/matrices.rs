@@ -5,7 +5,7 @@ use crate::sandbox::Sandbox;
 /// The points of the step `a`, in order.
 fn points(steps: &str) -> Vec<String> {
     let sandbox = Sandbox::with(steps);
-    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--jobs"]);
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--list"]);
     assert_eq!(plan.code, Some(0), "{}", plan.stderr);
     let jobs = plan.stdout.lines().filter_map(|line| line.split_whitespace().next());
     jobs.filter_map(|job| job.strip_prefix("a/")).map(str::to_owned).collect()

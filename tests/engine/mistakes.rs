@@ -183,6 +183,75 @@ steps:
 }
 
 #[test]
+fn selections_and_tables() {
+    insta::assert_snapshot!(message(
+        "
+steps:
+  a: { uses: mock, matrix: { end: [done, fail], value: [1, 2] } }
+  b: { uses: mok }
+  c: { uses: mock, needs: [{ step: a, where: { end: dome } }] }
+tables:
+  t: { from: a, where: { end: fial, value: ['1', 2] }, rows: [end, end], cells: [value, value] }
+  u: { from: b, cells: [value] }
+  v: { from: a, where: { value: [] }, cells: [value] }
+",
+        &[],
+    ));
+}
+
+#[test]
+fn texts_that_are_no_yaml_for_us() {
+    let mut messages = String::new();
+    for recipe in [
+        "a: 1\n---\nb: 2\n",
+        "steps: { ~: { uses: mock } }",
+        "params: { a: 1_000, b: 0b11, c: -9223372036854775809, d: 08 }\nsteps: { a: { uses: mock } }",
+        "steps: { a: { uses: mock }",
+    ] {
+        messages += &message(recipe, &[]);
+    }
+    insta::assert_snapshot!(messages);
+}
+
+#[test]
+fn a_long_line_is_cut_around_the_mistake() {
+    let long = "x".repeat(70_000);
+    let text = message(&format!("{{about: '{long}', steps: {{a: {{uses: mock, wiht: {{}}}}}}}}"), &[]);
+    assert!(text.contains("did you mean `with`?") && text.contains("[recipe.yaml:1:70037]"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() < 200), "{text}");
+}
+
+#[test]
+fn nothing_hostile_reaches_the_terminal() {
+    let recipe = "# a comment \u{1b}[2J\nsteps: { a: { uses: \"m\\e[31mk\" } }\n";
+    let text = message(recipe, &["--set", "\u{1b}[31mx=1"]);
+    assert!(!text.chars().any(|char| char.is_control() && char != '\n'), "{text:?}");
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: mock, matrix: { x: [\"\\e[2J\", \"\\u202e\"] }, with: { value: 1 }, if: matrix.x != null } }\ntables: { t: { title: \"\\e[2J\\n\", from: a, rows: [x], cells: [value] } }",
+    );
+    for args in
+        [&["run", "recipe.yaml"][..], &["plan", "recipe.yaml", "--list"], &["report", "recipe.yaml", "--format", "md"]]
+    {
+        let ended = sandbox.sweep(args);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let hostile = |char: char| char.is_control() && char != '\n' || char == '\u{202e}';
+        assert!(!ended.stdout.contains(hostile) && !ended.stderr.contains(hostile), "{args:?} {ended:?}");
+    }
+}
+
+#[test]
+fn many_mistakes_are_counted() {
+    let steps: Vec<String> = (0..3000).map(|index| format!("  s{index}: {{ uses: mok }}")).collect();
+    let sandbox = Sandbox::with(&format!("steps:\n{}\n", steps.join("\n")));
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(
+        ended.stderr.ends_with("… and 2950 more\nrecipe.yaml is not a valid recipe: 3000 mistakes; nothing was run\n"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn what_is_no_recipe_at_all() {
     for recipe in ["", "just text", "steps: [a, b]", "a: [1, 2", "\u{1}", "name: x\n--- \nname: y\n"] {
         message(recipe, &[]);
@@ -194,4 +263,21 @@ fn a_missing_file_is_a_usage_error() {
     let ended = Sandbox::new().sweep(&["run", "nothing.yaml"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("nothing.yaml"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_closed_standard_error_changes_no_exit_code() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    sandbox.write("bad.yaml", "steps: 3");
+    for (recipe, code) in [("recipe.yaml", 0), ("bad.yaml", 3), ("none.yaml", 2)] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = sandbox.command(&["run", recipe]).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{recipe}");
+    }
+}
+
+#[test]
+fn an_input_must_be_a_file_or_a_folder() {
+    let text = message("steps: { a: { uses: mock, with: { input: /dev/zero } } }", &[]);
+    assert!(text.contains("neither a file nor a folder"), "{text}");
 }

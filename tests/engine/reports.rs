@@ -53,7 +53,7 @@ fn a_plan_runs_nothing_and_says_what_would() {
     insta::assert_snapshot!(sandbox.sweep(&["plan", "recipe.yaml"]).stdout);
     assert!(!sandbox.path("results").exists());
     sandbox.sweep(&["run", "recipe.yaml"]);
-    insta::assert_snapshot!(sandbox.sweep(&["plan", "recipe.yaml", "--jobs"]).stdout);
+    insta::assert_snapshot!(sandbox.sweep(&["plan", "recipe.yaml", "--list"]).stdout);
 }
 
 #[test]

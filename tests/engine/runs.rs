@@ -73,6 +73,43 @@ fn an_edited_input_runs_again() {
 }
 
 #[test]
+fn a_damaged_record_runs_again_and_a_newer_one_stops() {
+    let sandbox = Sandbox::with(&format!("{GRID}tables: {{ t: {{ from: grid, rows: [value], cells: [value] }} }}\n"));
+    let first = sandbox.sweep(&["run", "recipe.yaml"]);
+    let records = sandbox.records();
+    let key = records["grid/value=1.5,seed=0"]["key"].as_str().unwrap();
+    let path = format!("results/store/{}/{key}/record.json", &key[..2]);
+    let whole = sandbox.read(&path);
+    sandbox.write(&path, &whole[..whole.len() / 2]);
+    let second = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!((second.code, &second.stdout), (Some(0), &first.stdout), "{}", second.stderr);
+    assert!(second.stderr.starts_with("warning: the record results/store/"), "{}", second.stderr);
+    assert!(second.stderr.contains("5 cached, 1 done"), "{}", second.stderr);
+
+    sandbox.write(&path, &whole.replace("\"format\": 1", "\"format\": 99"));
+    let third = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(third.code, Some(1));
+    assert!(third.stderr.contains("use a newer one"), "{}", third.stderr);
+}
+
+#[test]
+fn what_means_the_same_is_one_job_and_what_does_not_is_not() {
+    let sandbox = Sandbox::with(
+        "
+steps:
+  zero: { uses: mock, matrix: { value: [0.0] } }
+  minus: { uses: mock, with: { value: -0.0 } }
+  text: { uses: mock, with: { input: x.txt } }
+  tokens: { uses: mock, with: { input: x.bin } }
+",
+    );
+    sandbox.write("x.txt", "same");
+    sandbox.write("x.bin", "same");
+    let plan = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert!(plan.stdout.starts_with("recipe · 3 jobs"), "a `.bin` is read as tokens: {}", plan.stdout);
+}
+
+#[test]
 fn each_bad_end_fails_its_own_job_and_names_its_log() {
     let sandbox = Sandbox::with(
         "

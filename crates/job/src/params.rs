@@ -133,7 +133,8 @@ impl Param {
             (Kind::Bool, Value::Bool(_)) | (Kind::Int, Value::Int(_)) => value.clone(),
             (Kind::Int, Value::Float(float)) => Value::Int(whole(*float).ok_or_else(mismatch)?),
             (Kind::Float, Value::Int(int)) => Value::Float(*int as f64),
-            (Kind::Float, Value::Float(float)) if float.is_finite() => value.clone(),
+            // `+ 0.0` makes -0.0 the zero that everybody means.
+            (Kind::Float, Value::Float(float)) if float.is_finite() => Value::Float(float + 0.0),
             (Kind::Text | Kind::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
             (Kind::Choice(allowed), Value::Text(text)) => {
                 if !allowed.contains(&text.as_str()) {

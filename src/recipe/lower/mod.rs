@@ -40,10 +40,13 @@ impl<'a> Lower<'a> {
             Some(node) => self.text(node, "`name`").map(|name| Spanned::new(name, node.span)),
             None => Some(Spanned::new(stem, node.span.part(0, 1))),
         };
-        if let Some(name) = &name
-            && !is_name(&name.value)
-        {
-            self.bad_name(name, "recipe");
+        match &name {
+            Some(name) if !is_name(&name.value) && find(entries, "name").is_none() => {
+                let message = format!("the file's name `{}` cannot name a recipe", name.value);
+                self.problem(name.span, message, "this recipe has no name of its own", "add `name:` with a name");
+            }
+            Some(name) => self.check_name(name, "recipe"),
+            None => {}
         }
         let about = find(entries, "about").and_then(|node| self.text(node, "`about`"));
         let params = self.params(find(entries, "params"), set);
@@ -58,7 +61,8 @@ impl<'a> Lower<'a> {
                 Vec::new()
             }
         };
-        let tables = find(entries, "tables").map_or_else(Vec::new, |node| self.tables(node, &steps, &params));
+        let written = find(entries, "steps").map(written).unwrap_or_default();
+        let tables = find(entries, "tables").map_or_else(Vec::new, |node| self.tables(node, &steps, &written, &params));
         let recipe = Recipe {
             name: name.map(|name| name.value).unwrap_or_default(),
             about,
@@ -317,7 +321,11 @@ impl<'a> Lower<'a> {
             NodeKind::Scalar(Value::Text(text)) => Some(text.clone()),
             _ => {
                 let message = format!("{what} must be text, found {}", node.describe());
-                self.problem(node.span, message, "not text", "put quotes around it");
+                let help = match &node.kind {
+                    NodeKind::Scalar(_) => "put quotes around it",
+                    NodeKind::List(_) | NodeKind::Map(_) => "write one text",
+                };
+                self.problem(node.span, message, "not text", help);
                 None
             }
         }
@@ -376,6 +384,14 @@ impl<'a> Lower<'a> {
 
 fn find<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {
     entries.iter().find(|entry| entry.key.value == key).map(|entry| &entry.value)
+}
+
+/// The names of all steps that the author wrote, those included of which a mistake has left nothing.
+fn written(steps: &Node) -> Vec<String> {
+    match &steps.kind {
+        NodeKind::Map(entries) => entries.iter().map(|entry| entry.key.value.clone()).collect(),
+        NodeKind::Scalar(_) | NodeKind::List(_) => Vec::new(),
+    }
 }
 
 fn task_list() -> String {

@@ -9,12 +9,12 @@ use crate::recipe::{
 };
 
 impl Lower<'_> {
-    pub(super) fn tables(&mut self, node: &Node, steps: &[Step], params: &Names) -> Vec<Table> {
+    pub(super) fn tables(&mut self, node: &Node, steps: &[Step], written: &[String], params: &Names) -> Vec<Table> {
         let entries = self.entries(node, "`tables`");
-        entries.iter().filter_map(|entry| self.table(entry, steps, params)).collect()
+        entries.iter().filter_map(|entry| self.table(entry, steps, written, params)).collect()
     }
 
-    fn table(&mut self, entry: &Entry, steps: &[Step], params: &Names) -> Option<Table> {
+    fn table(&mut self, entry: &Entry, steps: &[Step], written: &[String], params: &Names) -> Option<Table> {
         let name = &entry.key;
         self.check_name(name, "table");
         let keys = self.map(&entry.value, "a table", TABLE_KEYS)?;
@@ -26,8 +26,11 @@ impl Lower<'_> {
         };
         let from = Spanned::new(self.text(from, "`from`")?, from.span);
         let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
-            let known = steps.iter().map(|step| step.name.value.as_str());
-            let help = suggest(&from.value, "steps", known).unwrap_or_default();
+            if written.contains(&from.value) {
+                // The step has a mistake of its own, which has been reported.
+                return None;
+            }
+            let help = suggest(&from.value, "steps", written.iter().map(String::as_str)).unwrap_or_default();
             let message = format!("table `{}` is about unknown step `{}`", name.value, from.value);
             self.problem(from.span, message, "no step has this name", help);
             return None;
@@ -51,6 +54,13 @@ impl Lower<'_> {
             let metrics: Vec<_> = step.task.metrics.iter().map(|metric| metric.name).collect();
             let help = format!("add `cells:` with metrics of `{}`: {}", step.task.name, metrics.join(", "));
             self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
+        }
+        for list in [&rows, &columns, &cells] {
+            for (index, name) in list.iter().enumerate() {
+                if list[..index].iter().any(|earlier| earlier.value == name.value) {
+                    self.problem(name.span, format!("`{}` is there twice", name.value), "again", "remove one of them");
+                }
+            }
         }
         for cell in &cells {
             if step.task.metric(&cell.value).is_none() {

@@ -1,0 +1,67 @@
+//! Text for people: safe to print, and printed without failing.
+
+use std::{
+    borrow::Cow,
+    fmt::Arguments,
+    io::{self, Write as _},
+};
+
+/// `1 job`, `2 jobs`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A text from a recipe, a worker or a file with what could drive the terminal made visible: control characters, and
+/// the marks that turn the direction of writing.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_hostile) {
+        let escape = |char: char| if is_hostile(char) { char.escape_default().to_string() } else { char.to_string() };
+        Cow::Owned(text.chars().map(escape).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// As [`clean`], but with as many bytes, so that places in the text stay right; lines and tabs stay as they are.
+pub(crate) fn clean_in_place(text: &str) -> Cow<'_, str> {
+    let hostile = |char: char| is_hostile(char) && !matches!(char, '\n' | '\r' | '\t');
+    if !text.chars().any(hostile) {
+        return Cow::Borrowed(text);
+    }
+    let stand_in = |char: char| match (hostile(char), char.len_utf8()) {
+        (false, _) => char,
+        (true, 1) => '?',
+        (true, 2) => '¿',
+        (true, _) => '\u{fffd}',
+    };
+    Cow::Owned(text.chars().map(stand_in).collect())
+}
+
+fn is_hostile(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes a line to standard error. Whoever has closed it does not want to know, so a failure is no failure.
+pub(crate) fn say(line: Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_cannot_reach_the_terminal() {
+        assert_eq!(clean("plain é"), "plain é");
+        assert_eq!(clean("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\r\\n");
+        assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn places_stay_right() {
+        let text = "a\u{1b}b\u{85}c\u{202e}d\n";
+        let cleaned = clean_in_place(text);
+        assert_eq!(cleaned, "a?b¿c\u{fffd}d\n");
+        assert_eq!(cleaned.len(), text.len());
+    }
+}
