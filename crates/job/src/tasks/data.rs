@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::{
-    Kind, ParamType, Value,
+    Conflict, Kind, ParamType, Value,
     params::{choice, params},
 };
 
@@ -44,6 +44,20 @@ impl ParamType for Corpus {
             path => Self::Path(path.into()),
         })
     }
+}
+
+/// Held-out tokens that one evaluation may use; all of them are in memory at once.
+const MOST_HELD_OUT: usize = 1 << 30;
+
+/// Refuses an evaluation whose batches no memory holds.
+pub(super) fn held_out_conflict(batches: usize, batch_size: usize, block_size: usize) -> Option<Conflict> {
+    let tokens = batches.checked_mul(batch_size).and_then(|tokens| tokens.checked_mul(block_size));
+    let fits = tokens.is_some_and(|tokens| tokens <= MOST_HELD_OUT);
+    (!fits).then(|| Conflict {
+        params: vec!["eval_batches", "batch_size", "block_size"],
+        message: format!("one evaluation would need {batches} x {batch_size} x {block_size} tokens"),
+        advice: format!("keep their product at or below {MOST_HELD_OUT}"),
+    })
 }
 
 params! {

@@ -1,6 +1,6 @@
 //! `uses: eval`.
 
-use super::{Data, Model};
+use super::{Data, Model, data::held_out_conflict};
 use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
 
 params! {
@@ -50,6 +50,10 @@ impl Eval {
     }
 
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        Self::from_values(values).map_or_else(Vec::new, |eval| eval.model.conflicts())
+        let Some(eval) = Self::from_values(values) else { return Vec::new() };
+        let mut conflicts = eval.model.conflicts();
+        let Evaluation { eval_batches, batch_size, .. } = eval.evaluation;
+        conflicts.extend(held_out_conflict(eval_batches, batch_size, eval.model.dims().block_size));
+        conflicts
     }
 }

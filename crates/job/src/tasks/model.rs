@@ -43,7 +43,7 @@ params! {
         /// Width of the residual stream, instead of the size's.
         d_model: Option<usize> = None, in 1..=65536;
         /// Longest sequence, instead of the size's.
-        block_size: Option<usize> = None, in 1..=1_048_576, unit "tokens";
+        block_size: Option<usize> = None, in 1..=16_384, unit "tokens";
         /// Rows of the token table, instead of what the data needs: 256 for bytes, 50304 for token files.
         vocab_size: Option<usize> = None, in 2..=1_000_000;
         /// Non-linearity of the MLP.

@@ -1,6 +1,6 @@
 //! `uses: train`.
 
-use super::{Data, Model};
+use super::{Data, Model, data::held_out_conflict};
 use crate::{
     Conflict, Group, MetricInfo, Param, Unit, Values,
     params::{choice, params},
@@ -155,6 +155,8 @@ impl Train {
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
         let Some(train) = Self::from_values(values) else { return Vec::new() };
         let mut conflicts = train.model.conflicts();
+        let Training { eval_batches, batch_size, .. } = train.training;
+        conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
         if train.prune.prune != PruneMethod::None && train.prune.last_update(train.training.iters).is_none() {
             let (warmup, end) = train.prune.ramp(train.training.iters);
             conflicts.push(Conflict {

@@ -2,7 +2,8 @@
 
 use burn::tensor::{Int, Tensor, backend::Backend};
 
-/// Mean cross-entropy in nats, `[1]`, of `logits` `[batch, length, vocab]` against `targets` `[batch, length]`.
+/// Mean cross-entropy in nats, `[1]`, of `logits` `[batch, length, vocab]` against `targets` `[batch, length]`,
+/// each of which is a token: no window is padded, so there is no id to ignore.
 pub fn cross_entropy<B: Backend>(logits: Tensor<B, 3>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
     let [batch, length, vocab] = logits.dims();
     let rows = batch * length;

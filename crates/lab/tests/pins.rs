@@ -1,0 +1,53 @@
+//! What every task computes on the CPU, at its present revision.
+//!
+//! Whoever changes one of these numbers changes what finished records mean, and raises the task's `revision` in
+//! `crates/job` together with the number here.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use common::{merged, run};
+use serde_json::{Value, json};
+use sweep_job::Task;
+
+/// The revision of every task here.
+const REVISION: u32 = 1;
+
+fn small() -> Value {
+    json!({"n_layer": 2, "n_head": 2, "d_model": 32, "block_size": 16})
+}
+
+fn pinned(task: &str, more: &Value, metric: &str, expected: f64) {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = run(task, merged(small(), more), dir.path()).unwrap();
+    let found = outcome.metrics[metric].value;
+    assert!((found - expected).abs() < 1e-3 * expected.abs(), "{task} {more}: {metric} is {found}, was {expected}");
+}
+
+#[test]
+fn revisions_are_those_of_the_numbers() {
+    for task in ["train", "eval", "check"] {
+        assert_eq!(Task::info(task).unwrap().revision, REVISION, "{task}: pin its numbers again");
+    }
+}
+
+#[test]
+fn train() {
+    let loop_ = json!({
+        "batch_size": 4, "eval_batches": 4, "iters": 30, "lr": 3e-3, "warmup_iters": 5, "dropout": 0, "prune_every": 5
+    });
+    for (prune, loss) in [("none", 3.570_619), ("magnitude", 3.571_132), ("bitter7", 4.288_254)] {
+        pinned("train", &merged(loop_.clone(), &json!({"prune": prune})), "loss", loss);
+    }
+}
+
+#[test]
+fn eval() {
+    pinned("eval", &json!({"batch_size": 4, "eval_batches": 4, "seed": 3}), "loss", 5.531_065);
+}
+
+#[test]
+fn check() {
+    pinned("check", &json!({"vocab_size": 256, "length": 16, "dropout": 0}), "loss", 5.600_490);
+}
