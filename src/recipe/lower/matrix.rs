@@ -24,6 +24,10 @@ impl Lower<'_> {
                 "exclude" => matrix.exclude = self.assignments(&entry.value, "`exclude`", params),
                 "zip" => {
                     let axes = self.entries(&entry.value, "`zip`");
+                    if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {
+                        let help = "write `zip: { a: [1, 2], b: [3, 4] }`";
+                        self.problem(entry.value.span, "`zip` has no axes", "empty", help);
+                    }
                     let axes = axes.iter().filter_map(|axis| self.axis(axis, params, needed)).collect();
                     matrix.dimensions.push(Dimension::Zip(axes));
                 }
@@ -205,8 +209,13 @@ impl Lower<'_> {
             }
         };
         let baseline = find(keys, "baseline").map(|node| self.entries(node, "`baseline`")).unwrap_or_default();
+        let changes = find(keys, "factors").map(|node| self.entries(node, "`factors`"));
+        if find(keys, "factors").is_none_or(|node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty())) {
+            let help = "add `factors:` with the values that the baseline's are changed to";
+            self.problem(node.span, "`ablate` has no factors", "nothing is changed", help);
+        }
         let mut factors = Vec::new();
-        for entry in find(keys, "factors").map(|node| self.entries(node, "`factors`")).unwrap_or_default() {
+        for entry in changes.unwrap_or_default() {
             self.check_name(&entry.key, "axis");
             let Some(base) = find(baseline, &entry.key.value) else {
                 let message = format!("factor `{}` has no value in `baseline`", entry.key.value);
@@ -235,6 +244,14 @@ impl Lower<'_> {
     /// `seeds: 5`: the axis `seed` with 0, 1, 2, 3, 4.
     fn seeds(&mut self, node: &Node, params: &Names) -> Option<Axis> {
         let count = self.value(node, params)?;
+        if let NodeKind::Scalar(written) = &node.kind
+            && let Some(count) = written.as_f64()
+            && (count < 1.0 || count.fract() != 0.0)
+        {
+            let message = format!("`seeds` must be a whole number of at least 1, found {}", Value::Float(count));
+            self.problem(node.span, message, "no number of seeds", "for example `seeds: 3`");
+            return None;
+        }
         let from = Template::literal(Value::Int(0), node.span);
         let values = AxisValues::Numbers(Progression::Range, vec![from, count], node.span);
         Some(Axis { name: Spanned::new("seed".to_owned(), node.span), values })
