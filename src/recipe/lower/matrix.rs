@@ -11,8 +11,14 @@ use crate::recipe::{
     source::{Span, Spanned},
 };
 
-const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
-const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
+/// The forms of an axis, besides a list: one key each.
+pub(crate) const AXIS_FORMS: &[&str] = &["range", "linspace", "logspace"];
+/// The distributions of a random axis: one key each.
+pub(crate) const DRAW_FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
+/// The keys of `random`.
+pub(crate) const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
+/// The keys of `ablate`.
+pub(crate) const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
 
 impl Lower<'_> {
     /// Everything in a step's `keys` that varies it. `needed` names the steps that it needs.
@@ -92,7 +98,7 @@ impl Lower<'_> {
 
     /// `{ range: [0, 10] }`, `{ linspace: [0, 1, 5] }`, `{ logspace: [1e-4, 1e-2, 3] }`.
     fn progression(&mut self, name: &str, node: &Node, params: &Names) -> Option<AxisValues> {
-        let entries = self.map(node, &format!("axis `{name}`"), &["range", "linspace", "logspace"])?;
+        let entries = self.map(node, &format!("axis `{name}`"), AXIS_FORMS)?;
         let [entry] = entries else {
             let help = "write `[a, b]`, `{ range: [from, to] }`, `{ linspace: [from, to, n] }` or `{ logspace: [from, to, n] }`";
             self.problem(node.span, format!("axis `{name}` must be a list, or one form of it"), "not an axis", help);
@@ -169,8 +175,7 @@ impl Lower<'_> {
     }
 
     fn draw(&mut self, node: &Node, params: &Names) -> Option<Draw> {
-        const FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
-        let entries = self.map(node, "a random axis", FORMS)?;
+        let entries = self.map(node, "a random axis", DRAW_FORMS)?;
         let [entry] = entries else {
             let help = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }` or `{ choice: [a, b] }`";
             self.problem(node.span, "a random axis has one distribution", "not one", help);
