@@ -40,6 +40,14 @@ pub enum Error {
         /// What is wrong with it.
         problems: Problems,
     },
+    /// No task has this name.
+    #[error("unknown task `{name}`; {help}")]
+    UnknownTask {
+        /// The name.
+        name: String,
+        /// The nearest name, and the list.
+        help: String,
+    },
     /// There is no device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -84,7 +92,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Read(error) if error.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
-            Self::Read(_) | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
+            Self::Read(_) | Self::UnknownTask { .. } | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,
         }

@@ -10,6 +10,7 @@ pub mod plan;
 pub mod recipe;
 pub mod report;
 pub mod run;
+pub mod schema;
 pub mod store;
 pub mod text;
 pub mod ui;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use sweep::{plan::Plan, recipe::Draft};
-use sweep_job::{Backend, Param, Task};
+use sweep_job::{Backend, Task};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -77,7 +77,7 @@ fn tables() -> String {
                 sweep_job::Value::Null => "–".to_owned(),
                 value => format!("`{value}`"),
             };
-            writeln!(text, "| `{}` | {default} | {} | {} |", param.name, accepts(param), param.doc).unwrap();
+            writeln!(text, "| `{}` | {default} | {} | {} |", param.name, param.accepts(), param.doc).unwrap();
         }
         text += "\n| metric | unit | meaning |\n| --- | --- | --- |\n";
         for metric in task.metrics {
@@ -85,10 +85,4 @@ fn tables() -> String {
         }
     }
     text
-}
-
-fn accepts(param: &Param) -> String {
-    let bounds = param.bounds.map(|bounds| format!(" {bounds}")).unwrap_or_default();
-    let unit = param.unit.map(|unit| format!(", {unit}")).unwrap_or_default();
-    format!("{}{bounds}{unit}", param.kind)
 }

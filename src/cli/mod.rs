@@ -4,6 +4,7 @@ mod devices;
 mod plan;
 mod report;
 mod run;
+mod tasks;
 
 use std::{
     io::{self, IsTerminal, Write as _},
@@ -43,6 +44,10 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
+    /// List what a step can use; with a name, show its parameters and metrics.
+    Tasks(tasks::TasksArgs),
+    /// Print the JSON Schema of recipes, for editors.
+    Schema,
     /// List what this machine has to compute on, and which of it `--backend auto` takes.
     Devices,
     /// Print a completion script for a shell.
@@ -101,6 +106,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&results, &args),
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Report(args) => report::report(&results, &args),
+        Command::Tasks(args) => tasks::tasks(&args),
+        Command::Schema => print(&crate::schema::text()).map(|()| Exit::Done),
         Command::Devices => devices::devices(),
         Command::Completions { shell } => {
             let mut script = Vec::new();

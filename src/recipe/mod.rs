@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::TaskInfo;
 
+pub(crate) use self::lower::{
+    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
+    TABLE_KEYS,
+};
 pub use self::{
     condition::Condition,
     problem::{Collector, Problem, Problems, suggest},
@@ -312,7 +316,8 @@ impl Dimension {
 }
 
 impl Design {
-    const WORDS: [(&str, Self); 4] = [
+    /// The words that a recipe writes.
+    pub(crate) const WORDS: [(&'static str, Self); 4] = [
         ("add-one", Self::AddOne),
         ("leave-one-out", Self::LeaveOneOut),
         ("factorial", Self::Factorial),

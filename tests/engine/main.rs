@@ -9,3 +9,4 @@ mod reports;
 mod runs;
 mod sandbox;
 mod signals;
+mod tasks;

@@ -144,6 +144,21 @@ steps:
 }
 
 #[test]
+fn nothing_that_varies() {
+    insta::assert_snapshot!(message(
+        "
+steps:
+  a: { uses: mock, seeds: 0 }
+  b: { uses: mock, seeds: 2.5 }
+  c: { uses: mock, matrix: { zip: {}, value: [1] } }
+  d: { uses: mock, ablate: { design: add-one } }
+  e: { uses: mock, ablate: { design: factorial, baseline: { value: 1 }, factors: {} } }
+",
+        &[],
+    ));
+}
+
+#[test]
 fn values_and_names() {
     insta::assert_snapshot!(message(
         "

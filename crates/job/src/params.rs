@@ -121,6 +121,13 @@ impl fmt::Display for ParamError {
 }
 
 impl Param {
+    /// What it accepts, as a phrase: "an integer from 1 to 1024, tokens".
+    pub fn accepts(&self) -> String {
+        let bounds = self.bounds.map(|bounds| format!(" {bounds}")).unwrap_or_default();
+        let unit = self.unit.map(|unit| format!(", {unit}")).unwrap_or_default();
+        format!("{}{bounds}{unit}", self.kind)
+    }
+
     /// Brings a value into this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
     /// spellings give the same key.
     pub fn check(&self, value: &Value) -> Result<Value, ParamError> {

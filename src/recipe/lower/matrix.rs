@@ -11,8 +11,14 @@ use crate::recipe::{
     source::{Span, Spanned},
 };
 
-const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
-const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
+/// The forms of an axis, besides a list: one key each.
+pub(crate) const AXIS_FORMS: &[&str] = &["range", "linspace", "logspace"];
+/// The distributions of a random axis: one key each.
+pub(crate) const DRAW_FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
+/// The keys of `random`.
+pub(crate) const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
+/// The keys of `ablate`.
+pub(crate) const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
 
 impl Lower<'_> {
     /// Everything in a step's `keys` that varies it. `needed` names the steps that it needs.
@@ -24,6 +30,10 @@ impl Lower<'_> {
                 "exclude" => matrix.exclude = self.assignments(&entry.value, "`exclude`", params),
                 "zip" => {
                     let axes = self.entries(&entry.value, "`zip`");
+                    if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {
+                        let help = "write `zip: { a: [1, 2], b: [3, 4] }`";
+                        self.problem(entry.value.span, "`zip` has no axes", "empty", help);
+                    }
                     let axes = axes.iter().filter_map(|axis| self.axis(axis, params, needed)).collect();
                     matrix.dimensions.push(Dimension::Zip(axes));
                 }
@@ -88,7 +98,7 @@ impl Lower<'_> {
 
     /// `{ range: [0, 10] }`, `{ linspace: [0, 1, 5] }`, `{ logspace: [1e-4, 1e-2, 3] }`.
     fn progression(&mut self, name: &str, node: &Node, params: &Names) -> Option<AxisValues> {
-        let entries = self.map(node, &format!("axis `{name}`"), &["range", "linspace", "logspace"])?;
+        let entries = self.map(node, &format!("axis `{name}`"), AXIS_FORMS)?;
         let [entry] = entries else {
             let help = "write `[a, b]`, `{ range: [from, to] }`, `{ linspace: [from, to, n] }` or `{ logspace: [from, to, n] }`";
             self.problem(node.span, format!("axis `{name}` must be a list, or one form of it"), "not an axis", help);
@@ -165,8 +175,7 @@ impl Lower<'_> {
     }
 
     fn draw(&mut self, node: &Node, params: &Names) -> Option<Draw> {
-        const FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
-        let entries = self.map(node, "a random axis", FORMS)?;
+        let entries = self.map(node, "a random axis", DRAW_FORMS)?;
         let [entry] = entries else {
             let help = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }` or `{ choice: [a, b] }`";
             self.problem(node.span, "a random axis has one distribution", "not one", help);
@@ -205,8 +214,13 @@ impl Lower<'_> {
             }
         };
         let baseline = find(keys, "baseline").map(|node| self.entries(node, "`baseline`")).unwrap_or_default();
+        let changes = find(keys, "factors").map(|node| self.entries(node, "`factors`"));
+        if find(keys, "factors").is_none_or(|node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty())) {
+            let help = "add `factors:` with the values that the baseline's are changed to";
+            self.problem(node.span, "`ablate` has no factors", "nothing is changed", help);
+        }
         let mut factors = Vec::new();
-        for entry in find(keys, "factors").map(|node| self.entries(node, "`factors`")).unwrap_or_default() {
+        for entry in changes.unwrap_or_default() {
             self.check_name(&entry.key, "axis");
             let Some(base) = find(baseline, &entry.key.value) else {
                 let message = format!("factor `{}` has no value in `baseline`", entry.key.value);
@@ -235,6 +249,14 @@ impl Lower<'_> {
     /// `seeds: 5`: the axis `seed` with 0, 1, 2, 3, 4.
     fn seeds(&mut self, node: &Node, params: &Names) -> Option<Axis> {
         let count = self.value(node, params)?;
+        if let NodeKind::Scalar(written) = &node.kind
+            && let Some(count) = written.as_f64()
+            && (count < 1.0 || count.fract() != 0.0)
+        {
+            let message = format!("`seeds` must be a whole number of at least 1, found {}", Value::Float(count));
+            self.problem(node.span, message, "no number of seeds", "for example `seeds: 3`");
+            return None;
+        }
         let from = Template::literal(Value::Int(0), node.span);
         let values = AxisValues::Numbers(Progression::Range, vec![from, count], node.span);
         Some(Axis { name: Spanned::new("seed".to_owned(), node.span), values })

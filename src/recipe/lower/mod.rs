@@ -3,9 +3,11 @@
 mod matrix;
 mod tables;
 
-use std::path::Path;
+use std::{ops::RangeInclusive, path::Path};
 
 use sweep_job::{Task, Value};
+
+pub(crate) use self::matrix::{ABLATE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS};
 
 use super::{
     Condition, Dimension, Draft, Names, Need, Recipe, Reference, Resources, Selection, Step, Template,
@@ -21,11 +23,18 @@ pub(super) struct Lower<'a> {
     problems: Collector,
 }
 
-const RECIPE_KEYS: &[&str] = &["name", "about", "params", "steps", "tables"];
-const STEP_KEYS: &[&str] = &["uses", "needs", "matrix", "seeds", "ablate", "if", "with", "resources"];
-const NEED_KEYS: &[&str] = &["step", "where"];
-const RESOURCE_KEYS: &[&str] = &["cpus"];
-const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells"];
+/// The keys of a recipe. What stands here must also be in [`crate::schema`]; a test says so.
+pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "params", "steps", "tables"];
+/// The keys of a step.
+pub(crate) const STEP_KEYS: &[&str] = &["uses", "needs", "matrix", "seeds", "ablate", "if", "with", "resources"];
+/// The keys of an entry of `needs`.
+pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
+/// The keys of `resources`.
+pub(crate) const RESOURCE_KEYS: &[&str] = &["cpus"];
+/// The keys of a table.
+pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells"];
+/// How many cores a job can declare.
+pub(crate) const CPUS: RangeInclusive<i64> = 1..=4096;
 
 impl<'a> Lower<'a> {
     pub(super) fn new(sources: &'a mut Sources, problems: Collector) -> Self {
@@ -275,10 +284,11 @@ impl<'a> Lower<'a> {
     fn resources(&mut self, node: &Node) -> Resources {
         let entries = self.map(node, "`resources`", RESOURCE_KEYS).unwrap_or_default();
         let cpus = find(entries, "cpus").and_then(|node| match &node.kind {
-            NodeKind::Scalar(Value::Int(cpus)) if (1..=4096).contains(cpus) => usize::try_from(*cpus).ok(),
+            NodeKind::Scalar(Value::Int(cpus)) if CPUS.contains(cpus) => usize::try_from(*cpus).ok(),
             _ => {
                 let help = "write the number of cores that a job keeps busy, for example `cpus: 1`";
-                self.problem(node.span, "`cpus` must be an integer from 1 to 4096", "not a number of cores", help);
+                let message = format!("`cpus` must be an integer from {} to {}", CPUS.start(), CPUS.end());
+                self.problem(node.span, message, "not a number of cores", help);
                 None
             }
         });

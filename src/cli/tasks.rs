@@ -1,0 +1,201 @@
+//! `sweep tasks`.
+
+use clap::{Args, ValueEnum};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets::NOTHING};
+use serde::Serialize;
+use sweep_job::{Kind, Param, Task, TaskInfo, Value};
+
+use super::print;
+use crate::{
+    error::{Error, Exit},
+    recipe::suggest,
+    schema,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct TasksArgs {
+    /// The task to show; all of them, a line each, if left out.
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// How to print.
+    #[arg(long, value_enum, default_value = "term")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal.
+    Term,
+    /// Everything that is declared, as JSON.
+    Json,
+}
+
+/// Columns that the text for a terminal takes at most.
+const WIDTH: u16 = 100;
+
+pub(super) fn tasks(args: &TasksArgs) -> Result<Exit, Error> {
+    let listed = || Task::ALL.iter().filter(|task| !task.hidden);
+    let text = match (&args.name, args.format) {
+        (None, Format::Term) => list(listed()),
+        (None, Format::Json) => json(&listed().map(TaskJson::new).collect::<Vec<_>>()),
+        (Some(name), format) => {
+            let task = Task::info(name).ok_or_else(|| Error::UnknownTask {
+                name: name.clone(),
+                help: suggest(name, "tasks", listed().map(|task| task.name)).unwrap_or_default(),
+            })?;
+            match format {
+                Format::Term => show(task),
+                Format::Json => json(&TaskJson::new(task)),
+            }
+        }
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn list(tasks: impl Iterator<Item = &'static TaskInfo>) -> String {
+    let mut grid = grid(&[None, None]);
+    for task in tasks {
+        grid.add_row([task.name, task.about]);
+    }
+    format!("{}\n`sweep tasks NAME` shows a task's parameters and metrics\n", lines(grid))
+}
+
+fn show(task: &TaskInfo) -> String {
+    let mut parameters = grid(&[None, None, Some(30), None]);
+    parameters.set_header(["parameter", "default", "accepts", "meaning"]);
+    for param in task.params() {
+        let default = match (param.default)() {
+            Value::Null => "–".to_owned(),
+            default => default.to_string(),
+        };
+        parameters.add_row([param.name.to_owned(), default, accepts(param), plain(param.doc)]);
+    }
+    let mut metrics = grid(&[None, None, None]);
+    metrics.set_header(["metric", "unit", "meaning"]);
+    for metric in task.metrics {
+        metrics.add_row([metric.name.to_owned(), metric.unit.to_string(), plain(metric.doc)]);
+    }
+    format!("{}: {}\n\n{}\n{}", task.name, task.about, lines(parameters), lines(metrics))
+}
+
+/// A grid whose cells are wrapped to the terminal; a column can be held to a number of characters.
+fn grid(columns: &[Option<u16>]) -> Table {
+    let mut grid = Table::new();
+    grid.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    let constraint = |most: &Option<u16>| match most {
+        Some(most) => ColumnConstraint::UpperBoundary(Width::Fixed(*most)),
+        None => ColumnConstraint::LowerBoundary(Width::Fixed(1)),
+    };
+    grid.set_constraints(columns.iter().map(constraint));
+    grid
+}
+
+fn lines(mut grid: Table) -> String {
+    for column in grid.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = String::new();
+    for line in grid.lines() {
+        text.extend([line.trim_end(), "\n"]);
+    }
+    text
+}
+
+/// "integer from 1 to 1024, tokens": shorter than a sentence would have it.
+fn accepts(param: &Param) -> String {
+    let text = plain(&param.accepts());
+    let article = ["one of ", "an ", "a "].into_iter().find_map(|article| text.strip_prefix(article));
+    article.map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// Without Markdown's quotes, which a terminal would show.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
+}
+
+// ---- For machines ---------------------------------------------------------------------------------------------------
+
+#[derive(Debug, Serialize)]
+struct TaskJson {
+    name: &'static str,
+    about: &'static str,
+    revision: u32,
+    on_device: bool,
+    parameters: Vec<ParamJson>,
+    metrics: Vec<MetricJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct ParamJson {
+    name: &'static str,
+    /// `bool`, `int`, `float`, `text`, `choice` or `path`.
+    r#type: &'static str,
+    /// `null` where it has none.
+    default: Value,
+    nullable: bool,
+    min: Option<serde_json::Value>,
+    max: Option<serde_json::Value>,
+    unit: Option<&'static str>,
+    /// The words of a choice; of a path, the names of what is built in.
+    words: &'static [&'static str],
+    /// Whether it is left out of the key.
+    cosmetic: bool,
+    doc: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct MetricJson {
+    name: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+}
+
+impl TaskJson {
+    fn new(task: &'static TaskInfo) -> Self {
+        let metric = |metric: &sweep_job::MetricInfo| MetricJson {
+            name: metric.name,
+            unit: metric.unit.symbol(),
+            doc: metric.doc,
+        };
+        Self {
+            name: task.name,
+            about: task.about,
+            revision: task.revision,
+            on_device: task.on_device,
+            parameters: task.params().map(ParamJson::new).collect(),
+            metrics: task.metrics.iter().map(metric).collect(),
+        }
+    }
+}
+
+impl ParamJson {
+    fn new(param: &'static Param) -> Self {
+        let (name, words): (_, &'static [&'static str]) = match param.kind {
+            Kind::Bool => ("bool", &[]),
+            Kind::Int => ("int", &[]),
+            Kind::Float => ("float", &[]),
+            Kind::Text => ("text", &[]),
+            Kind::Choice(words) => ("choice", words),
+            Kind::Path(words) => ("path", words),
+        };
+        let bound = |bound: f64| (bound.abs() != f64::MAX).then(|| schema::number(bound));
+        Self {
+            name: param.name,
+            r#type: name,
+            default: (param.default)(),
+            nullable: param.nullable,
+            min: param.bounds.and_then(|bounds| bound(bounds.min)),
+            max: param.bounds.and_then(|bounds| bound(bounds.max)),
+            unit: param.unit,
+            words,
+            cosmetic: param.cosmetic,
+            doc: param.doc,
+        }
+    }
+}
+
+/// The declarations have text keys and finite numbers, which is all that JSON wants.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").unwrap_or_default()
+}

@@ -1,0 +1,533 @@
+//! The JSON Schema of a recipe: with it an editor completes and checks a recipe while it is typed.
+//!
+//! It is made from what the reader goes by: the lists of keys in [`crate::recipe`] and the declarations of the tasks. It
+//! says what can be said without looking a name up: keys, shapes, types, ranges and words. Whether a step, a param or an
+//! axis exists is for `sweep plan`.
+//!
+//! Draft 7 is what the YAML server of VS Code and its relatives is written for. Alternatives of one type are written as
+//! a list of types rather than as `anyOf`, because the server then says what is wrong instead of "matches no schema".
+
+use serde_json::{Map, Value, json};
+use sweep_job::{Kind, Param, Task, TaskInfo};
+
+use crate::recipe::{
+    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, Design, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
+    TABLE_KEYS,
+};
+
+/// What [`crate::recipe::is_name`] takes.
+const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]*";
+/// Whether a text has an expression in it.
+const EXPRESSION: &str = r"\$\{\{";
+
+/// Where an expression may look names up.
+#[derive(Debug, Clone, Copy)]
+enum Reach {
+    /// Nowhere: the value is written out.
+    Nowhere,
+    /// In the recipe's params: in a matrix, where there are no axes yet.
+    Params,
+    /// In params, axes and needed steps: in `with`.
+    Everywhere,
+}
+
+/// The schema as a text, as `docs/recipe.schema.json` has it.
+pub fn text() -> String {
+    let mut schema = recipe();
+    // Whether maps keep their order depends on how serde_json was built; the file does not.
+    schema.sort_all_objects();
+    let mut text = String::new();
+    write(&schema, 0, &mut text);
+    text + "\n"
+}
+
+/// Writes whatever fits on one line; lines of two brackets would make four thousand.
+fn write(value: &Value, indent: usize, text: &mut String) {
+    const WIDTH: usize = 120;
+    let line = value.to_string();
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(entries) => entries.iter().map(|(key, value)| (format!("{}: ", json!(key)), value)).collect(),
+        Value::Array(items) => items.iter().map(|item| (String::new(), item)).collect(),
+        _ => Vec::new(),
+    };
+    if children.is_empty() || indent + line.len() <= WIDTH {
+        text.push_str(&line);
+        return;
+    }
+    let (open, close) = if value.is_object() { ('{', '}') } else { ('[', ']') };
+    text.push(open);
+    for (index, (key, child)) in children.iter().enumerate() {
+        text.push_str(if index == 0 { "\n" } else { ",\n" });
+        text.push_str(&" ".repeat(indent + 2));
+        text.push_str(key);
+        write(child, indent + 2, text);
+    }
+    text.push('\n');
+    text.push_str(&" ".repeat(indent));
+    text.push(close);
+}
+
+/// The schema of a recipe.
+pub fn recipe() -> Value {
+    let mut schema = object(
+        RECIPE_KEYS,
+        &["steps"],
+        vec![
+            ("name", described("Names the report's folder; the file's name if left out.", reference("name"))),
+            ("about", text_of("The question that the study answers, for readers.")),
+            (
+                "params",
+                described(
+                    "Values for the whole study; `--set name=value` overrides one. `${{ params.NAME }}` stands for it.",
+                    named("literal"),
+                ),
+            ),
+            ("steps", described("What to run: a task each, at every point of its matrix.", some(named("step")))),
+            ("tables", described("What to print: metrics of a step by its axes.", named("table"))),
+        ],
+    );
+    let Value::Object(entries) = &mut schema else { return schema };
+    entries.insert("$schema".into(), json!("http://json-schema.org/draft-07/schema#"));
+    entries.insert("title".into(), json!("A recipe of sweep"));
+    entries.insert("description".into(), json!("One study: values, steps, what varies, and the tables to print."));
+    let mut definitions = json!({
+        "name": {
+            "type": "string",
+            "pattern": whole(NAME),
+            "patternErrorMessage": "A name begins with a letter or `_` and goes on with letters, digits, `-` and `_`.",
+        },
+        "names": { "type": ["string", "array"], "pattern": whole(NAME), "items": reference("name") },
+        "literal": value("literal", Reach::Nowhere),
+        "value": value("value", Reach::Params),
+        "number": {
+            "type": ["number", "string"],
+            "pattern": one_expression(Reach::Params),
+            "patternErrorMessage": "Expected a number, or `${{ params.NAME }}`.",
+        },
+        "selection": described("Axis to a value, or to a list of values.", named("value")),
+        "assignment": described("Axis to value.", named("value")),
+        "step": step(),
+        "need": need(&["string", "object"]),
+        "matrix": matrix(),
+        "axis": axis(),
+        "draw": draw(),
+        "table": table(),
+    });
+    for task in Task::ALL {
+        definitions[with_name(task)] = with(task);
+    }
+    entries.insert("definitions".into(), definitions);
+    schema
+}
+
+// ---- Steps ----------------------------------------------------------------------------------------------------------
+
+fn step() -> Value {
+    let mut needs = need(&["string", "object", "array"]);
+    needs["items"] = reference("need");
+    needs["uniqueItems"] = json!(true);
+    let seeds = json!({
+        "type": ["integer", "string"],
+        "minimum": 1,
+        "pattern": one_expression(Reach::Params),
+        "patternErrorMessage": "Expected a number of seeds, or `${{ params.NAME }}`.",
+    });
+    let mut schema = object(
+        STEP_KEYS,
+        &["uses"],
+        vec![
+            ("uses", uses()),
+            (
+                "needs",
+                described(
+                    "The step, or the list of steps, that must be done before. Steps join on the axes that both have.",
+                    needs,
+                ),
+            ),
+            ("matrix", reference("matrix")),
+            ("seeds", described("How many seeds: adds the axis `seed` with 0, 1, …, the same for every point.", seeds)),
+            ("ablate", ablate()),
+            (
+                "if",
+                json!({
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "A condition on params and axes, for example `matrix.lr < 1e-3 && params.deep`; points for which it does not hold are left out.",
+                }),
+            ),
+            ("with", json!({ "type": "object", "description": "The task's parameters." })),
+            ("resources", described("What a job takes of the machine.", resources())),
+        ],
+    );
+    schema["allOf"] = Task::ALL.iter().map(by_task).collect();
+    schema
+}
+
+/// What a step that uses `task` may have in `with`, and on the axes that set its parameters.
+fn by_task(task: &TaskInfo) -> Value {
+    // An axis with a parameter's name sets it, unless `with` says otherwise; then its values can be anything.
+    let axes: Vec<Value> = task
+        .params()
+        .map(|param| {
+            let parameter = json!({ "$ref": format!("#/definitions/{}/properties/{}", with_name(task), param.name) });
+            json!({
+                "if": { "properties": { "with": { "not": { "required": [param.name] } } } },
+                "then": { "properties": { "matrix": { "properties": { param.name: { "items": parameter } } } } },
+            })
+        })
+        .collect();
+    json!({
+        "if": { "required": ["uses"], "properties": { "uses": { "const": task.name } } },
+        "then": { "properties": { "with": reference(&with_name(task)) }, "allOf": axes },
+    })
+}
+
+fn uses() -> Value {
+    let (hidden, listed): (Vec<&TaskInfo>, Vec<&TaskInfo>) = Task::ALL.iter().partition(|task| task.hidden);
+    let names: Vec<&str> = listed.iter().map(|task| task.name).collect();
+    let about: Vec<&str> = listed.iter().map(|task| task.about).collect();
+    let hidden: Vec<&str> = hidden.iter().map(|task| task.name).collect();
+    json!({
+        "description": "The task. `sweep tasks` lists them, `sweep tasks NAME` shows one.",
+        "type": "string",
+        // The words are offered, the pattern is only accepted: that is what hidden means.
+        "anyOf": [
+            { "enum": names, "enumDescriptions": about },
+            { "pattern": format!("^(?:{})$", hidden.join("|")), "patternErrorMessage": format!("Tasks: {}.", names.join(", ")) },
+        ],
+    })
+}
+
+/// What `needs` names; `types` are the forms accepted here.
+fn need(types: &[&str]) -> Value {
+    let entries = vec![
+        ("step", described("The step.", reference("name"))),
+        ("where", described("Only the step's points that have these values.", reference("selection"))),
+    ];
+    let mut schema = object(NEED_KEYS, &["step"], entries);
+    schema["type"] = json!(types);
+    schema["pattern"] = json!(whole(NAME));
+    schema
+}
+
+fn resources() -> Value {
+    let cpus = json!({
+        "type": "integer",
+        "minimum": CPUS.start(),
+        "maximum": CPUS.end(),
+        "description": "Cores that a job keeps busy; all of them if left out.",
+    });
+    object(RESOURCE_KEYS, &[], vec![("cpus", cpus)])
+}
+
+// ---- What varies ----------------------------------------------------------------------------------------------------
+
+fn matrix() -> Value {
+    let zip = described("Axes that go together, first with first, second with second.", some(named("axis")));
+    let random = object(
+        RANDOM_KEYS,
+        &["n", "axes"],
+        vec![
+            ("n", described("How many points.", reference("number"))),
+            ("seed", described("Seed of the draws; 0 if left out.", reference("value"))),
+            ("axes", described("How each axis is drawn.", some(named("draw")))),
+        ],
+    );
+    let list = || json!({ "type": "array", "items": reference("assignment") });
+    let mut schema = named("axis");
+    schema["description"] = json!("What varies: the points are the product of the axes.");
+    schema["properties"] = json!({
+        "zip": zip,
+        "random": described("Points drawn at random; the same every time.", random),
+        "include": described("Points added, or points given further values.", list()),
+        "exclude": described("Points left out: those that have all values of one entry.", list()),
+    });
+    schema
+}
+
+fn axis() -> Value {
+    let numbers = |text: &str, least: usize, most: usize| {
+        let items = json!({ "type": "array", "minItems": least, "maxItems": most, "items": reference("number") });
+        described(text, items)
+    };
+    let mut schema = one_of_forms(
+        AXIS_FORMS,
+        vec![
+            ("range", numbers("`[from, to]` or `[from, to, step]`: without `to`.", 2, 3)),
+            ("linspace", numbers("`[from, to, n]`: `n` numbers, both ends included, equally far apart.", 3, 3)),
+            ("logspace", numbers("`[from, to, n]`: `n` numbers, both ends included, with equal ratios.", 3, 3)),
+        ],
+    );
+    schema["type"] = json!(["array", "object", "string"]);
+    schema["items"] = reference("value");
+    schema["minItems"] = json!(1);
+    schema["pattern"] = json!(format!(r"^\s*\$\{{\{{\s*needs\.{NAME}\.axes\.{NAME}\s*\}}\}}\s*$"));
+    schema["patternErrorMessage"] = json!("An axis is a list, or another step's: `${{ needs.STEP.axes.AXIS }}`.");
+    schema
+}
+
+fn draw() -> Value {
+    let two = |text: &str| {
+        described(text, json!({ "type": "array", "minItems": 2, "maxItems": 2, "items": reference("number") }))
+    };
+    let choice = json!({ "type": "array", "minItems": 1, "items": reference("value") });
+    one_of_forms(
+        DRAW_FORMS,
+        vec![
+            ("uniform", two("`[from, to]`: every number between them is as likely.")),
+            ("log_uniform", two("`[from, to]`: every ratio is as likely.")),
+            ("choice", described("Every one of these is as likely.", choice)),
+        ],
+    )
+}
+
+fn ablate() -> Value {
+    let words = Design::WORDS.map(|(word, _)| word);
+    let schema = object(
+        ABLATE_KEYS,
+        &["design", "baseline", "factors"],
+        vec![
+            ("design", json!({ "enum": words, "description": "Which combinations of the factors." })),
+            ("baseline", described("The factors' values to start from.", some(named("value")))),
+            (
+                "factors",
+                described("The value, or the list of values, that each factor is changed to.", some(named("value"))),
+            ),
+        ],
+    );
+    described("An ablation design: what is changed against a baseline.", schema)
+}
+
+// ---- Tables ---------------------------------------------------------------------------------------------------------
+
+fn table() -> Value {
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut docs: Vec<String> = Vec::new();
+    for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics.iter().map(move |metric| (task, metric))) {
+        let doc = format!("{}: {}", task.name, metric.doc);
+        match metrics.iter().position(|known| *known == metric.name) {
+            Some(known) => docs[known] = format!("{}; {doc}", docs[known]),
+            None => {
+                metrics.push(metric.name);
+                docs.push(doc);
+            }
+        }
+    }
+    let cells = json!({
+        "type": ["string", "array"],
+        "minItems": 1,
+        "items": { "type": "string", "enum": metrics, "enumDescriptions": docs },
+        "if": { "type": "string" },
+        "then": { "enum": metrics },
+    });
+    object(
+        TABLE_KEYS,
+        &["from", "cells"],
+        vec![
+            ("title", text_of("The heading.")),
+            ("from", described("The step.", reference("name"))),
+            ("where", described("Only points that have these values.", reference("selection"))),
+            ("rows", described("The axes that make the rows.", reference("names"))),
+            ("columns", described("The axes whose values have columns of their own.", reference("names"))),
+            ("cells", described("The metrics shown; axes that are neither rows nor columns are averaged.", cells)),
+        ],
+    )
+}
+
+// ---- Parameters -----------------------------------------------------------------------------------------------------
+
+fn with_name(task: &TaskInfo) -> String {
+    // A `/` would have to be escaped in every reference.
+    format!("with-{}", task.name.replace('/', "-"))
+}
+
+fn with(task: &TaskInfo) -> Value {
+    let properties: Map<String, Value> = task.params().map(|param| (param.name.to_owned(), parameter(param))).collect();
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+fn parameter(param: &Param) -> Value {
+    let null = if param.nullable { Some("null") } else { None };
+    let typed = |name: &'static str| -> Vec<&str> { [name, "string"].into_iter().chain(null).collect() };
+    let accepts = param.accepts();
+    let mut schema = match param.kind {
+        Kind::Bool => json!({ "type": typed("boolean"), "pattern": one_expression(Reach::Everywhere) }),
+        Kind::Int => json!({ "type": typed("integer"), "pattern": one_expression(Reach::Everywhere) }),
+        Kind::Float => json!({ "type": typed("number"), "pattern": one_expression(Reach::Everywhere) }),
+        Kind::Text | Kind::Path(_) => {
+            let types: Vec<&str> = std::iter::once("string").chain(null).collect();
+            json!({ "type": types, "minLength": 1, "pattern": text_pattern(Reach::Everywhere) })
+        }
+        Kind::Choice(words) => {
+            let words: Vec<Value> = words.iter().map(|word| json!(word)).chain(null.map(|_| Value::Null)).collect();
+            json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": EXPRESSION }] })
+        }
+    };
+    if let Kind::Path(built_in) = param.kind
+        && !built_in.is_empty()
+    {
+        schema["examples"] = json!(built_in);
+    }
+    if schema.get("pattern").is_some() {
+        schema["patternErrorMessage"] = json!(format!("Expected {accepts}, or an expression."));
+    }
+    if let Some(bounds) = param.bounds {
+        if bounds.min != f64::MIN {
+            schema["minimum"] = number(bounds.min);
+        }
+        if bounds.max != f64::MAX {
+            schema["maximum"] = number(bounds.max);
+        }
+    }
+    let default = (param.default)();
+    let shown = match &default {
+        sweep_job::Value::Null => String::new(),
+        default => format!("; `{default}` if left out"),
+    };
+    schema["description"] = json!(format!("{}\n\nAccepts {accepts}{shown}.", param.doc));
+    if default != sweep_job::Value::Null {
+        schema["default"] = match default.as_f64() {
+            Some(default) => number(default),
+            None => serde_json::to_value(default).unwrap_or_default(),
+        };
+    }
+    schema
+}
+
+/// `1` for `1.0`: how a recipe's author would write it.
+pub(crate) fn number(value: f64) -> Value {
+    let text = sweep_job::Value::Float(value).to_string();
+    text.parse::<i64>().map_or_else(|_| json!(value), Value::from)
+}
+
+// ---- Shapes ---------------------------------------------------------------------------------------------------------
+
+/// A map in which exactly the reader's `keys` may stand. Each of them is in `entries`, with what it may have.
+fn object(keys: &[&str], required: &[&str], entries: Vec<(&str, Value)>) -> Value {
+    debug_assert!(
+        keys.len() == entries.len() && entries.iter().all(|(key, _)| keys.contains(key)),
+        "the recipe's reader knows the keys {keys:?}; the schema describes {:?}",
+        entries.iter().map(|(key, _)| key).collect::<Vec<_>>()
+    );
+    let properties: Map<String, Value> = entries.into_iter().map(|(key, schema)| (key.to_owned(), schema)).collect();
+    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// A map with one of these keys.
+fn one_of_forms(forms: &[&str], entries: Vec<(&str, Value)>) -> Value {
+    let mut schema = object(forms, &[], entries);
+    schema["minProperties"] = json!(1);
+    schema["maxProperties"] = json!(1);
+    schema
+}
+
+/// A map whose keys the author chooses.
+fn named(definition: &str) -> Value {
+    json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": reference(definition) })
+}
+
+/// A map with something in it.
+fn some(mut map: Value) -> Value {
+    map["minProperties"] = json!(1);
+    map
+}
+
+/// A scalar or a list of values, with expressions as far as they reach.
+fn value(definition: &str, reach: Reach) -> Value {
+    json!({
+        "type": ["null", "boolean", "number", "string", "array"],
+        "pattern": text_pattern(reach),
+        "patternErrorMessage": match reach {
+            Reach::Nowhere => "An expression cannot be used here; write the value itself.",
+            Reach::Params | Reach::Everywhere => "Only `${{ params.NAME }}` can be used here.",
+        },
+        "items": reference(definition),
+    })
+}
+
+fn text_of(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+fn reference(definition: &str) -> Value {
+    json!({ "$ref": format!("#/definitions/{definition}") })
+}
+
+/// A schema with a description. Beside a `$ref` draft 7 ignores everything.
+fn described(text: &str, mut schema: Value) -> Value {
+    if schema.get("$ref").is_some() {
+        schema = json!({ "allOf": [schema] });
+    }
+    schema["description"] = json!(text);
+    schema
+}
+
+fn whole(pattern: &str) -> String {
+    format!("^{pattern}$")
+}
+
+/// An expression: `${{ params.NAME }}`.
+fn expression(reach: Reach) -> Option<String> {
+    let scopes = match reach {
+        Reach::Nowhere => return None,
+        Reach::Params => "params",
+        Reach::Everywhere => "params|matrix|needs",
+    };
+    Some(format!(r"{EXPRESSION}\s*(?:{scopes})(?:\.[A-Za-z_][A-Za-z0-9_-]*)+\s*\}}\}}"))
+}
+
+/// A text that is one expression, so that the value keeps its type.
+fn one_expression(reach: Reach) -> String {
+    whole(&expression(reach).unwrap_or_default())
+}
+
+/// A text in which every expression is whole.
+fn text_pattern(reach: Reach) -> String {
+    let expression = expression(reach).map(|expression| format!("|{expression}")).unwrap_or_default();
+    whole(&format!(r"(?:[^$]|\$(?!\{{\{{){expression})*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::is_name;
+
+    /// `object` compares the keys of the schema with those of the reader.
+    #[test]
+    fn the_schema_and_the_reader_know_the_same_keys() {
+        assert!(recipe()["definitions"]["step"]["properties"]["uses"].is_object());
+    }
+
+    #[test]
+    fn every_reference_has_its_definition() {
+        fn references<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+            match schema {
+                Value::Object(entries) => {
+                    found.extend(entries.get("$ref").and_then(Value::as_str));
+                    entries.values().for_each(|value| references(value, found));
+                }
+                Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+                _ => {}
+            }
+        }
+        let schema = recipe();
+        let mut found = Vec::new();
+        references(&schema, &mut found);
+        for reference in found {
+            assert!(schema.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn names_are_the_readers() {
+        let pattern = recipe()["definitions"]["name"].clone();
+        let validator = jsonschema::draft7::new(&pattern).expect("a schema");
+        for name in ["a", "_", "a-b_c9", "", "9a", "-a", "a b", "ä", "../x", "a\n"] {
+            assert_eq!(validator.is_valid(&json!(name)), is_name(name), "{name:?}");
+        }
+    }
+}
