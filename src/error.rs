@@ -48,6 +48,14 @@ pub enum Error {
         /// The nearest name, and the list.
         help: String,
     },
+    /// The recipe has no such job.
+    #[error("the recipe has no job `{name}`; {help}")]
+    UnknownJob {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        help: String,
+    },
     /// There is no device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -92,7 +100,10 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Read(error) if error.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
-            Self::Read(_) | Self::UnknownTask { .. } | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
+            Self::Read(_)
+            | Self::UnknownTask { .. }
+            | Self::UnknownJob { .. }
+            | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,
         }

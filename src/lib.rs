@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod device;
 pub mod error;
+pub mod explain;
 pub mod plan;
 pub mod recipe;
 pub mod report;

@@ -1,6 +1,7 @@
 //! The command line: what was typed. What it does is one file per command.
 
 mod devices;
+mod explain;
 mod plan;
 mod report;
 mod run;
@@ -42,6 +43,8 @@ enum Command {
     Run(run::RunArgs),
     /// Show what would run and what is cached.
     Plan(plan::PlanArgs),
+    /// Say why a job will run: what differs from the nearest record, and where that is decided.
+    Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
     /// List what a step can use; with a name, show its parameters and metrics.
@@ -105,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Worker { engine, probe: false } => return worker::main(engine),
         Command::Run(args) => run::run(&results, &args),
         Command::Plan(args) => plan::plan(&results, &args),
+        Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
         Command::Tasks(args) => tasks::tasks(&args),
         Command::Schema => print(&crate::schema::text()).map(|()| Exit::Done),

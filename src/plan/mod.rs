@@ -8,7 +8,7 @@ mod expand;
 mod key;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io,
     path::{Path, PathBuf},
 };
@@ -140,6 +140,30 @@ impl Plan {
     /// Every job, each after the jobs that it needs.
     pub fn jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
         self.graph.node_indices().map(|id| (id, &self.graph[id]))
+    }
+
+    /// Where the recipe decides a job's parameter; `None` if it leaves it at its default.
+    pub fn place(&self, id: JobId, param: &str) -> Option<Span> {
+        let mut points = self.recipe.steps.iter().zip(&self.steps);
+        points.find_map(|(step, jobs)| {
+            let (point, _) = jobs.iter().find(|(_, job)| *job == id)?;
+            let matrix: Names = point.values.iter().cloned().collect();
+            let value = match step.with.iter().find(|(name, _)| name.value == param) {
+                Some((_, template)) => template.resolve(&self.recipe.params, &matrix),
+                None => matrix.get(param).cloned(),
+            };
+            value.map(|value| value.span)
+        })
+    }
+
+    /// The jobs that need a job, directly or through others.
+    pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
+        let mut reached = HashSet::new();
+        let mut open = vec![id];
+        while let Some(job) = open.pop() {
+            open.extend(self.graph.neighbors(job).filter(|next| reached.insert(*next)));
+        }
+        reached
     }
 
     /// The jobs that a job needs.

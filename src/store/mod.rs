@@ -90,6 +90,31 @@ impl Store {
         self.folder(key).join("record.json").is_file()
     }
 
+    /// Every record that can be read.
+    pub fn all(&self) -> io::Result<Vec<Record>> {
+        let entries = |folder: &Path| -> io::Result<Vec<PathBuf>> {
+            match fs::read_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+                Err(error) => Err(error),
+                Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+            }
+        };
+        let mut records = Vec::new();
+        for shard in entries(&self.root)? {
+            // The other folders are `locks` and `staging`.
+            if shard.file_name().is_none_or(|name| name.len() != 2) {
+                continue;
+            }
+            for folder in entries(&shard)? {
+                let key = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+                if let Some(Ok(Some(record))) = key.map(|key| self.get(key)) {
+                    records.push(record);
+                }
+            }
+        }
+        Ok(records)
+    }
+
     /// Whether a job is done, or nobody is at it.
     pub fn is_free(&self, key: Key) -> bool {
         self.contains(key) || !Lock::is_held(&self.locks(), &key.to_string())

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod concurrency;
+mod explains;
 mod matrices;
 mod mistakes;
 mod reports;

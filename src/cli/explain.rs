@@ -1,0 +1,141 @@
+//! `sweep explain`.
+
+use std::path::Path;
+
+use clap::Args;
+use jiff::{SpanRound, Timestamp, Unit};
+
+use super::{Prepared, RecipeArgs, print};
+use crate::{
+    error::{Error, Exit},
+    explain::{Cause, Explanation, explain},
+    plan::{JobId, Plan},
+    store::{Record, Store},
+    text::{clean, count},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    recipe: RecipeArgs,
+    /// The job: its step and point, as `sweep plan --list` prints them, or the beginning of its key.
+    job: String,
+}
+
+pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
+    let Prepared { plan, .. } = args.recipe.prepare(false)?;
+    let store = Store::new(results);
+    let id = find(&plan, &args.job)?;
+    let job = plan.job(id);
+    let label = clean(&job.label.to_string()).into_owned();
+    if let Some(record) = store.get(job.key)? {
+        let took = crate::ui::duration(record.provenance.seconds);
+        let host = clean(&record.provenance.host).into_owned();
+        let text =
+            format!("{label} is cached: record {} was made {} on {host} in {took}\n", job.key.short(), ago(&record));
+        print(&text)?;
+        return Ok(Exit::Done);
+    }
+    let records = store.all().map_err(Error::io("cannot read the store"))?;
+    let explanation = explain(&plan, id, &records);
+    let mut lines = vec![format!("{label} will run: no record has its key {}", job.key.short())];
+    describe(&plan, &explanation, &mut lines);
+    let then = downstream(&plan, id, &store);
+    if !then.is_empty() {
+        lines.push(format!("  then also: {}", then.join(", ")));
+    }
+    print(&(lines.join("\n") + "\n"))?;
+    Ok(Exit::Done)
+}
+
+fn describe(plan: &Plan, explanation: &Explanation<'_>, lines: &mut Vec<String>) {
+    let Some(nearest) = explanation.nearest else {
+        lines.push("  nothing like it has run: the store has no record of this task".to_owned());
+        return;
+    };
+    let label = clean(&nearest.label).into_owned();
+    lines.push(format!("  the nearest record, {} ({label}, {}), differs in", nearest.key.short(), ago(nearest)));
+    list(plan, &explanation.causes, 2, lines);
+}
+
+fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
+    let indent = "  ".repeat(depth);
+    for cause in causes {
+        match cause {
+            Cause::Changed { what, old, new, place } => {
+                let place =
+                    place.map(|place| format!("   {}", plan.recipe.sources.location(place))).unwrap_or_default();
+                lines.push(format!("{indent}{what}   {} → {}{place}", clean(old), clean(new)));
+            }
+            Cause::Need { job, causes } if causes.is_empty() => {
+                lines.push(format!("{indent}it needs {}, which is new", clean(&plan.job(*job).label.to_string())));
+            }
+            Cause::Need { job, causes } => {
+                lines.push(format!("{indent}it needs {}, which differs in", clean(&plan.job(*job).label.to_string())));
+                list(plan, causes, depth + 1, lines);
+            }
+            Cause::Gone { label } => lines.push(format!("{indent}it does not need {} any more", clean(label))),
+        }
+    }
+}
+
+/// What else will run because this job does: steps with how many of their jobs, and the tables made from them.
+fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
+    let reached = plan.dependents(id);
+    let mut names = Vec::new();
+    let mut steps = vec![plan.job(id).label.step.clone()];
+    for (step, jobs) in plan.recipe.steps.iter().zip(&plan.steps) {
+        let again = jobs.iter().filter(|(_, job)| reached.contains(job) && !store.contains(plan.job(*job).key)).count();
+        if again > 0 {
+            names.push(format!("{} of {}", count(again, "job"), step.name.value));
+            steps.push(step.name.value.clone());
+        }
+    }
+    for table in &plan.recipe.tables {
+        if steps.contains(&plan.recipe.steps[table.from.value].name.value) {
+            names.push(format!("table {}", table.name.value));
+        }
+    }
+    names
+}
+
+/// The job that a label (with its axes in any order) or the beginning of a key names.
+fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
+    let sorted = |label: &str| {
+        let (step, point) = label.split_once('/').unwrap_or((label, ""));
+        let mut axes: Vec<&str> = point.split(',').collect();
+        axes.sort_unstable();
+        format!("{step}/{}", axes.join(","))
+    };
+    let wanted = sorted(name);
+    let points = plan
+        .recipe
+        .steps
+        .iter()
+        .zip(&plan.steps)
+        .flat_map(|(step, jobs)| jobs.iter().map(|(point, id)| (format!("{}/{point}", step.name.value), *id)));
+    let labels: Vec<(String, JobId)> = points.collect();
+    if let Some((_, id)) = labels.iter().find(|(label, _)| sorted(label) == wanted) {
+        return Ok(*id);
+    }
+    let hex = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut by_key = plan.jobs().filter(|(_, job)| hex && job.key.to_string().starts_with(name));
+    if let (Some((id, _)), None) = (by_key.next(), by_key.next()) {
+        return Ok(id);
+    }
+    let names: Vec<&str> = labels.iter().map(|(label, _)| label.trim_end_matches('/')).take(50).collect();
+    let help = crate::recipe::suggest(name, "jobs", names).unwrap_or_default();
+    Err(Error::UnknownJob { name: name.to_owned(), help })
+}
+
+fn ago(record: &Record) -> String {
+    let since = Timestamp::now().since(record.provenance.started);
+    let largest = SpanRound::new().largest(Unit::Hour).smallest(Unit::Minute);
+    match since.and_then(|span| span.round(largest)) {
+        Ok(span) if span.is_zero() || span.is_negative() => "just now".to_owned(),
+        Ok(span) if span.get_hours() >= 48 => format!("{} days ago", span.get_hours() / 24),
+        Ok(span) if span.get_hours() > 0 => format!("{} h ago", span.get_hours()),
+        Ok(span) => format!("{} min ago", span.get_minutes()),
+        Err(_) => format!("at {}", record.provenance.started),
+    }
+}
