@@ -73,12 +73,15 @@ impl Report {
     }
 }
 
-/// The records of a plan's jobs, as far as they are done.
+/// The records of the jobs that a plan's tables are made from, as far as they are done.
 pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
     let mut records = BTreeMap::new();
-    for (id, job) in plan.jobs() {
-        if let Some(record) = store.get(job.key)? {
-            records.insert(id, record);
+    let jobs = plan.recipe.tables.iter().flat_map(|table| &plan.steps[table.from.value]);
+    for (_, id) in jobs {
+        if !records.contains_key(id)
+            && let Some(record) = store.get(plan.job(*id).key)?
+        {
+            records.insert(*id, record);
         }
     }
     Ok(records)
