@@ -6,7 +6,7 @@ mod quantity;
 
 use std::borrow::Cow;
 
-use sweep_job::{Outcome, TaskInfo};
+use sweep_job::{Outcome, TaskInfo, Value};
 
 pub(crate) use self::quantity::{decimals, number};
 pub use self::{
@@ -47,7 +47,15 @@ fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
         let value = quantity(metric.value, metric.unit);
         (!boring).then(|| if word == "tokens_per_s" { value } else { format!("{word} {value}") })
     });
-    shown.collect::<Vec<_>>().join("  ")
+    // What a task measures that does not know beforehand: the first few, by name.
+    let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
+    let own = own.take(3).map(|(name, metric)| format!("{} {}", clean(name), short(metric.value)));
+    shown.chain(own).collect::<Vec<_>>().join("  ")
+}
+
+/// A number of unknown size with four digits that mean something.
+fn short(value: f64) -> Value {
+    Value::Float(format!("{value:.3e}").parse().unwrap_or(value))
 }
 
 /// What is said when a stop was asked for.
@@ -75,6 +83,12 @@ pub fn summary(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_any_size_are_short() {
+        let texts = [2.0_f64.sqrt(), 4.567e-7, 123_456_789.0, 3.0].map(|number| short(number).to_string());
+        assert_eq!(texts, ["1.414", "4.567e-7", "123500000", "3"]);
+    }
 
     #[test]
     fn escapes_cannot_reach_the_terminal() {
