@@ -1,5 +1,7 @@
 //! Why a job will run: which field of its identity no record has, what it was in the nearest one, and where it is decided.
 
+use std::collections::BTreeSet;
+
 use sweep_job::{Task, Value};
 
 use crate::{
@@ -97,11 +99,22 @@ fn causes(plan: &Plan, id: JobId, record: &Record, records: &[Record]) -> Vec<Ca
             (Some(digest), _) => format!("content {}", digest.chars().take(12).collect::<String>()),
             (None, value) => value.map_or_else(|| "nothing".to_owned(), ToString::to_string),
         };
-        let (old, new) = (then.inputs.get(param.name), now.inputs.get(param.name));
-        if old != new {
-            let value = |values: &sweep_job::Values| values.get(param.name).cloned();
-            let (old, new) = (digest(old, value(&record.params).as_ref()), digest(new, value(&job.values).as_ref()));
-            changed(param.name, old, new, place());
+        // A list's or a map's inputs stand under `name.1`, `name.key`.
+        let own =
+            |name: &str| name == param.name || name.strip_prefix(param.name).is_some_and(|rest| rest.starts_with('.'));
+        let names: BTreeSet<&String> = now.inputs.keys().chain(then.inputs.keys()).filter(|name| own(name)).collect();
+        let mut as_input = false;
+        for name in names {
+            let (old, new) = (then.inputs.get(name), now.inputs.get(name));
+            if old != new {
+                let value = |values: &sweep_job::Values| values.get(param.name).cloned();
+                let (old, new) =
+                    (digest(old, value(&record.params).as_ref()), digest(new, value(&job.values).as_ref()));
+                changed(name, old, new, place());
+                as_input = true;
+            }
+        }
+        if as_input {
             continue;
         }
         let (old, new) = (then.params.get(param.name), now.params.get(param.name));

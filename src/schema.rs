@@ -313,12 +313,13 @@ fn table() -> Value {
             }
         }
     }
+    // A task with metrics of its own choosing (`command`) makes every name possible; which step a table is about, a
+    // schema cannot see. The declared ones are still offered.
     let cells = json!({
         "type": ["string", "array"],
+        "minLength": 1,
         "minItems": 1,
-        "items": { "type": "string", "enum": metrics, "enumDescriptions": docs },
-        "if": { "type": "string" },
-        "then": { "enum": metrics },
+        "items": { "anyOf": [{ "enum": metrics, "enumDescriptions": docs }, { "type": "string", "minLength": 1 }] },
     });
     object(
         TABLE_KEYS,
@@ -347,22 +348,8 @@ fn with(task: &TaskInfo) -> Value {
 }
 
 fn parameter(param: &Param) -> Value {
-    let null = if param.nullable { Some("null") } else { None };
-    let typed = |name: &'static str| -> Vec<&str> { [name, "string"].into_iter().chain(null).collect() };
     let accepts = param.accepts();
-    let mut schema = match param.kind {
-        Kind::Bool => json!({ "type": typed("boolean"), "pattern": one_expression(Reach::Everywhere) }),
-        Kind::Int => json!({ "type": typed("integer"), "pattern": one_expression(Reach::Everywhere) }),
-        Kind::Float => json!({ "type": typed("number"), "pattern": one_expression(Reach::Everywhere) }),
-        Kind::Text | Kind::Path(_) => {
-            let types: Vec<&str> = std::iter::once("string").chain(null).collect();
-            json!({ "type": types, "minLength": 1, "pattern": text_pattern(Reach::Everywhere) })
-        }
-        Kind::Choice(words) => {
-            let words: Vec<Value> = words.iter().map(|word| json!(word)).chain(null.map(|_| Value::Null)).collect();
-            json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": EXPRESSION }] })
-        }
-    };
+    let mut schema = kind(param.kind, param.nullable);
     if let Kind::Path(built_in) = param.kind
         && !built_in.is_empty()
     {
@@ -392,6 +379,35 @@ fn parameter(param: &Param) -> Value {
         };
     }
     schema
+}
+
+/// What a kind of parameter accepts, or an expression in its place.
+fn kind(kind: Kind, nullable: bool) -> Value {
+    let null = if nullable { Some("null") } else { None };
+    let types = |names: &[&'static str]| -> Vec<&str> { names.iter().copied().chain(null).collect() };
+    let typed =
+        |name: &'static str| json!({ "type": types(&[name, "string"]), "pattern": one_expression(Reach::Everywhere) });
+    match kind {
+        Kind::Bool => typed("boolean"),
+        Kind::Int => typed("integer"),
+        Kind::Float => typed("number"),
+        Kind::Text | Kind::Path(_) | Kind::Inside => {
+            json!({ "type": types(&["string"]), "minLength": 1, "pattern": text_pattern(Reach::Everywhere) })
+        }
+        Kind::Scalar => {
+            json!({ "type": types(&["string", "number", "boolean"]), "pattern": text_pattern(Reach::Everywhere) })
+        }
+        Kind::Choice(words) => {
+            let words: Vec<Value> = words.iter().map(|word| json!(word)).chain(null.map(|_| Value::Null)).collect();
+            json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": EXPRESSION }] })
+        }
+        Kind::List(item) => json!({
+            "type": types(&["array", "string"]),
+            "items": self::kind(*item, false),
+            "pattern": one_expression(Reach::Everywhere),
+        }),
+        Kind::Map(value) => json!({ "type": types(&["object"]), "additionalProperties": self::kind(*value, false) }),
+    }
 }
 
 /// `1` for `1.0`: how a recipe's author would write it.

@@ -1,5 +1,6 @@
 //! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab.
 
+mod command;
 mod mock;
 
 use std::{
@@ -67,6 +68,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         .ok_or_else(|| broken(format!("the engine sent a `{}` that this worker does not understand", job.task)))?;
     match &task {
         Task::Mock(mock) => mock::run(mock, channel),
+        Task::Command(command) => command::run(command, job, channel),
         Task::Train(_) | Task::Eval(_) | Task::Check(_) => lab(&task, job, channel),
     }
 }

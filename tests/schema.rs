@@ -195,7 +195,6 @@ fn bad() -> Vec<(String, &'static str)> {
         (recipe("steps: { a: { uses: train, with: { value: 1 } } }"), "/steps/a/with"),
         (recipe("steps: { a: { uses: train, matrix: { prune: [none, bitterr7] } } }"), "/steps/a/matrix/prune/1"),
         (step("matrix: { seed: [0, -1] }"), "/steps/a/matrix/seed/1"),
-        (table("from: a, cells: [valeu]"), "/tables/t/cells/0"),
         // Axes.
         (step("matrix: { value: { rnage: [0, 3] } }"), "/steps/a/matrix/value"),
         (step("matrix: { value: { range: [0, 3], linspace: [0, 1, 2] } }"), "/steps/a/matrix/value"),

@@ -178,6 +178,10 @@ impl ParamJson {
             Kind::Text => ("text", &[]),
             Kind::Choice(words) => ("choice", words),
             Kind::Path(words) => ("path", words),
+            Kind::Scalar => ("scalar", &[]),
+            Kind::Inside => ("relative path", &[]),
+            Kind::List(_) => ("list", &[]),
+            Kind::Map(_) => ("map", &[]),
         };
         let bound = |bound: f64| (bound.abs() != f64::MAX).then(|| schema::number(bound));
         Self {

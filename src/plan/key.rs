@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, io, path::Path, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sweep_job::{Backend, Kind, TaskInfo, Value, Values};
+use sweep_job::{Backend, Kind, Part, TaskInfo, Value, Values, tasks::input_name};
 
 /// A job's name in the store: the BLAKE3 digest of its [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ pub struct Identity {
     /// The parameters that differ from their defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub params: BTreeMap<String, Value>,
-    /// The digests of the input files, by parameter.
+    /// The digests of the input files, by parameter; those of a list as `parameter.1`, `parameter.2`, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub inputs: BTreeMap<String, String>,
     /// The keys of the jobs that it needs, sorted.
@@ -51,6 +51,15 @@ impl Identity {
         needs.dedup();
         let mut params = task.identity(values);
         params.retain(|name, _| !inputs.contains_key(name));
+        for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
+            // A program finds the inputs of a list by name, and where they come from makes no difference to it.
+            if let Some(Value::List(paths)) = params.get_mut(param.name) {
+                for path in paths {
+                    let name = path.as_text().and_then(|path| input_name(Path::new(path)));
+                    *path = name.map_or(Value::Null, |name| Value::Text(name.to_owned()));
+                }
+            }
+        }
         Self { format: FORMAT, task: task.name.to_owned(), revision: task.revision, backend, params, inputs, needs }
     }
 
@@ -111,11 +120,24 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Whether a parameter's value names a file or folder, and not something built in.
-pub(super) fn input_path(kind: Kind, value: &Value) -> Option<&Path> {
+/// What in a parameter's value names a file or folder, and not something built in.
+pub(super) fn input_paths(kind: Kind, value: &mut Value) -> Vec<(Option<Part>, &mut String)> {
     match (kind, value) {
-        (Kind::Path(built_in), Value::Text(text)) if !built_in.contains(&text.as_str()) => Some(Path::new(text)),
-        _ => None,
+        (Kind::Path(built_in), Value::Text(text)) => {
+            if built_in.contains(&text.as_str()) {
+                Vec::new()
+            } else {
+                vec![(None, text)]
+            }
+        }
+        (Kind::List(kind), Value::List(items)) => {
+            let parts = items.iter_mut().enumerate().flat_map(|(index, item)| {
+                let paths = input_paths(*kind, item).into_iter();
+                paths.map(move |(_, path)| (Some(Part::Item(index)), path))
+            });
+            parts.collect()
+        }
+        _ => Vec::new(),
     }
 }
 

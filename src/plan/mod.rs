@@ -14,7 +14,7 @@ use std::{
 };
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
-use sweep_job::{Backend, Kind, ParamError, TaskInfo, Value, Values};
+use sweep_job::{Backend, Kind, Param, ParamError, Part, TaskInfo, Value, Values};
 
 use self::dimension::Context;
 pub use self::{
@@ -344,20 +344,31 @@ impl Builder<'_> {
         let mut ok = true;
         for param in step.task.params() {
             let written = step.with.iter().find(|(name, _)| name.value == param.name);
-            let Some(value) = (match written {
-                Some((_, template)) => template.resolve(&self.recipe.params, &matrix),
+            let value = match written {
+                Some((_, template)) => {
+                    let value = template.resolve(&self.recipe.params, &matrix);
+                    // An expression that names nothing has been reported, and what follows from it is no other mistake.
+                    ok &= value.is_some();
+                    value
+                }
                 None => matrix.get(param.name).cloned(),
-            }) else {
-                continue;
             };
+            let Some(value) = value else { continue };
             places.insert(param.name, value.span);
             match param.check(&value.value) {
                 Ok(checked) => {
                     given.insert(param.name.to_owned(), checked);
                 }
                 Err(error) => {
-                    let used_at = written.map_or(value.span, |(_, template)| template.span);
-                    self.bad_value(step, param.name, &value, used_at, &error);
+                    let template = written.map(|(_, template)| template);
+                    // Where the author has written the parts out, the one that does not fit is marked.
+                    let part = match &error {
+                        ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
+                        _ => None,
+                    };
+                    let used_at = part.or(template).map_or(value.span, |template| template.span);
+                    let part = part.and_then(|part| part.resolve(&self.recipe.params, &matrix));
+                    self.bad_value(step, param.name, part.as_ref().unwrap_or(&value), used_at, &error);
                     ok = false;
                 }
             }
@@ -381,7 +392,10 @@ impl Builder<'_> {
         let sources = &self.recipe.sources;
         let help = match error {
             ParamError::Choice { allowed, found } => suggest(found, "allowed", allowed.iter().copied()),
-            ParamError::Type { .. } | ParamError::Range { .. } => {
+            ParamError::Type { .. }
+            | ParamError::Range { .. }
+            | ParamError::Outside { .. }
+            | ParamError::Part { .. } => {
                 let doc = step.task.param(param).map(|param| param.doc);
                 doc.map(|doc| format!("`{param}`: {doc}"))
             }
@@ -405,42 +419,53 @@ impl Builder<'_> {
     ) -> Option<BTreeMap<String, String>> {
         let mut inputs = BTreeMap::new();
         for param in step.task.params() {
-            let Some(path) = values.get(param.name).and_then(|value| key::input_path(param.kind, value)) else {
-                continue;
-            };
-            let path = self.recipe.folder.join(path);
-            match self.digest(&path) {
-                Ok(digest) => {
-                    let absolute = std::path::absolute(&path).unwrap_or(path);
-                    let Some(text) = absolute.to_str() else {
-                        let span = places.get(param.name).copied().unwrap_or(step.name.span);
-                        let message = format!("the path {} is not UTF-8", absolute.display());
-                        let problem = Problem::new(&self.recipe.sources, span, message, "cannot be passed on");
-                        self.problems.push(span, problem.help("rename the folder that is not"));
+            let Some(value) = values.get_mut(param.name) else { continue };
+            for (part, written) in key::input_paths(param.kind, value) {
+                let path = self.recipe.folder.join(&*written);
+                match self.digest(&path) {
+                    Ok(digest) => {
+                        let name = match &part {
+                            Some(Part::Item(index)) => format!("{}.{}", param.name, index + 1),
+                            Some(Part::Key(key)) => format!("{}.{key}", param.name),
+                            None => param.name.to_owned(),
+                        };
+                        inputs.insert(name, digest);
+                        let absolute = std::path::absolute(&path).unwrap_or(path);
+                        let Some(text) = absolute.to_str() else {
+                            let span = places.get(param.name).copied().unwrap_or(step.name.span);
+                            let message = format!("the path {} is not UTF-8", absolute.display());
+                            let problem = Problem::new(&self.recipe.sources, span, message, "cannot be passed on");
+                            self.problems.push(span, problem.help("rename the folder that is not"));
+                            return None;
+                        };
+                        text.clone_into(written);
+                    }
+                    Err(error) => {
+                        let template = step.with.iter().find(|(name, _)| name.value == param.name);
+                        let item = template.and_then(|(_, template)| template.part(part.as_ref()?));
+                        let span = item.map(|item| item.span).or(places.get(param.name).copied());
+                        self.no_input(step, param, &path, span.unwrap_or(step.name.span), &error);
                         return None;
-                    };
-                    inputs.insert(param.name.to_owned(), digest);
-                    values.insert(param.name.to_owned(), Value::Text(text.to_owned()));
-                }
-                Err(error) => {
-                    let span = places.get(param.name).copied().unwrap_or(step.name.span);
-                    let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
-                    let what = format!("`{}` of step `{}`", param.name, step.name.value);
-                    let message = match error.kind() {
-                        io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
-                        _ => format!("{what} cannot be read: {error}"),
-                    };
-                    let help = match built_in {
-                        [] => "paths start from the recipe's folder".to_owned(),
-                        built_in => format!("paths start from the recipe's folder; built in: {}", built_in.join(", ")),
-                    };
-                    let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
-                    self.problems.push(span, problem);
-                    return None;
+                    }
                 }
             }
         }
         Some(inputs)
+    }
+
+    fn no_input(&mut self, step: &Step, param: &Param, path: &Path, span: Span, error: &io::Error) {
+        let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
+        let what = format!("`{}` of step `{}`", param.name, step.name.value);
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
+            _ => format!("{what} cannot be read: {error}"),
+        };
+        let help = match built_in {
+            [] => "paths start from the recipe's folder".to_owned(),
+            built_in => format!("paths start from the recipe's folder; built in: {}", built_in.join(", ")),
+        };
+        let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
+        self.problems.push(span, problem);
     }
 
     fn digest(&mut self, path: &Path) -> io::Result<String> {

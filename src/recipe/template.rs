@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sweep_job::Value;
+use sweep_job::{Part, Value};
 
 use super::{
     node::{Node, NodeKind},
@@ -28,6 +28,8 @@ enum TemplateKind {
     Mixed(Vec<Piece>),
     /// A list with expressions in its items.
     List(Vec<Template>),
+    /// A map with expressions in its values.
+    Map(Vec<(String, Template)>),
 }
 
 #[derive(Debug, Clone)]
@@ -62,6 +64,19 @@ pub type Names = BTreeMap<String, Spanned<Value>>;
 impl Template {
     /// Reads a value; expressions are parsed, not looked up.
     pub fn parse(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
+        if let NodeKind::Map(_) = &node.kind {
+            problems.push(
+                node.span,
+                Problem::new(sources, node.span, "a map is no value here", "expected a scalar or a list")
+                    .help("write a number, a text, `true`, `false`, or a list of them"),
+            );
+            return None;
+        }
+        Self::parse_any(node, sources, problems)
+    }
+
+    /// The same where a map is a value, too.
+    pub fn parse_any(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
         let kind = match &node.kind {
             NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => {
                 parse_text(text, node.span, sources, problems)?
@@ -71,13 +86,11 @@ impl Template {
                 let items: Vec<_> = items.iter().filter_map(|item| Self::parse(item, sources, problems)).collect();
                 TemplateKind::List(items)
             }
-            NodeKind::Map(_) => {
-                problems.push(
-                    node.span,
-                    Problem::new(sources, node.span, "a map is no value here", "expected a scalar or a list")
-                        .help("write a number, a text, `true`, `false`, or a list of them"),
-                );
-                return None;
+            NodeKind::Map(entries) => {
+                let entries = entries.iter().filter_map(|entry| {
+                    Some((entry.key.value.clone(), Self::parse_any(&entry.value, sources, problems)?))
+                });
+                TemplateKind::Map(entries.collect())
             }
         };
         Some(Self { span: node.span, kind })
@@ -101,6 +114,18 @@ impl Template {
                 })
                 .collect(),
             TemplateKind::List(items) => items.iter().flat_map(Self::references).collect(),
+            TemplateKind::Map(entries) => entries.iter().flat_map(|(_, value)| value.references()).collect(),
+        }
+    }
+
+    /// A part of it, if it is written out here and not behind an expression.
+    pub fn part(&self, part: &Part) -> Option<&Self> {
+        match (&self.kind, part) {
+            (TemplateKind::List(items), Part::Item(index)) => items.get(*index),
+            (TemplateKind::Map(entries), Part::Key(key)) => {
+                entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+            }
+            _ => None,
         }
     }
 
@@ -127,6 +152,11 @@ impl Template {
             TemplateKind::List(items) => {
                 let items = items.iter().map(|item| Some(item.resolve(params, matrix)?.value));
                 Some(Spanned::new(Value::List(items.collect::<Option<_>>()?), self.span))
+            }
+            TemplateKind::Map(entries) => {
+                let resolved = |value: &Self| Some(value.resolve(params, matrix)?.value);
+                let entries = entries.iter().map(|(key, value)| Some((key.clone(), resolved(value)?)));
+                Some(Spanned::new(Value::Map(entries.collect::<Option<_>>()?), self.span))
             }
         }
     }

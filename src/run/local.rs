@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use sweep_job::{Job, Message};
 
 /// What the loop waits for.
@@ -72,16 +72,13 @@ impl Worker {
         self.signal(Signal::KILL);
     }
 
-    /// Waits for its end; after `patience` it is ended.
+    /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it.
     pub(super) fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         let until = Instant::now() + patience;
         let mut pause = Duration::from_micros(100);
         loop {
-            if let Some(status) = self.child.try_wait()? {
-                self.ended = true;
-                return Ok(status);
-            }
-            if Instant::now() >= until {
+            if self.has_ended()? || Instant::now() >= until {
+                // Before it is waited for: until then its number, which is its group's, is nobody else's.
                 self.kill();
                 let status = self.child.wait()?;
                 self.ended = true;
@@ -92,11 +89,21 @@ impl Worker {
         }
     }
 
+    /// Whether it has ended; it still has to be waited for.
+    fn has_ended(&self) -> io::Result<bool> {
+        let Some(pid) = self.pid() else { return Ok(true) };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?.is_some())
+    }
+
+    /// Its number, as long as nobody else can have it.
+    fn pid(&self) -> Option<Pid> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        pid.filter(|_| !self.ended)
+    }
+
     fn signal(&self, signal: Signal) {
-        // Not after it was waited for: then its number may be another process's.
-        if !self.ended
-            && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-        {
+        if let Some(pid) = self.pid() {
             let _ = kill_process_group(pid, signal);
         }
     }

@@ -340,12 +340,13 @@ impl Run<'_, '_> {
         let seconds = running.begun.elapsed().as_secs_f64();
         let event = match running.outcome.take() {
             Some(Ok(outcome)) => self.commit(job, running, outcome, seconds),
-            Some(Err(failure)) => self.fail(job, seconds, failure, Some(running.log)),
-            None if self.signals > 1 => {
+            // What was ended because the user wanted the end did not fail.
+            _ if self.signals > 1 => {
                 self.summary.skipped += 1;
                 self.tell(&RunEvent::Skipped { job, because: None });
                 Event::Failed(job)
             }
+            Some(Err(failure)) => self.fail(job, seconds, failure, Some(running.log)),
             None => {
                 let failure = Failure { kind: FailureKind::Crash, message: describe_exit(status) };
                 self.fail(job, seconds, failure, Some(running.log))

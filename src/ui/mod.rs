@@ -6,7 +6,7 @@ mod quantity;
 
 use std::path::Path;
 
-use sweep_job::{Failure, Outcome, TaskInfo};
+use sweep_job::{Failure, Outcome, TaskInfo, Value};
 
 pub(crate) use self::quantity::{decimals, number};
 pub use self::{
@@ -36,7 +36,15 @@ fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
         let value = quantity(metric.value, metric.unit);
         (!boring).then(|| if word == "tokens_per_s" { value } else { format!("{word} {value}") })
     });
-    shown.collect::<Vec<_>>().join("  ")
+    // What a task measures that does not know beforehand: the first few, by name.
+    let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
+    let own = own.take(3).map(|(name, metric)| format!("{} {}", clean(name), short(metric.value)));
+    shown.chain(own).collect::<Vec<_>>().join("  ")
+}
+
+/// A number of unknown size with four digits that mean something.
+fn short(value: f64) -> Value {
+    Value::Float(format!("{value:.3e}").parse().unwrap_or(value))
 }
 
 /// Why a job failed, and where to read more.
@@ -65,4 +73,15 @@ pub fn summary(summary: &Summary) -> String {
     let jobs = summary.cached + summary.done + summary.failed + summary.skipped;
     let end = if summary.interrupted.is_some() { ", interrupted; run it again to go on" } else { "" };
     format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_any_size_are_short() {
+        let texts = [2.0_f64.sqrt(), 4.567e-7, 123_456_789.0, 3.0].map(|number| short(number).to_string());
+        assert_eq!(texts, ["1.414", "4.567e-7", "123500000", "3"]);
+    }
 }

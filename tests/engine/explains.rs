@@ -79,6 +79,19 @@ fn an_edited_input() {
 }
 
 #[test]
+fn an_edited_input_of_a_program() {
+    let recipe = "steps: { a: { uses: command, with: { argv: [cat, data.txt], inputs: [other.txt, data.txt] } } }";
+    let sandbox = Sandbox::with(recipe);
+    sandbox.write("data.txt", "x=1\n");
+    sandbox.write("other.txt", "");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    sandbox.write("data.txt", "x=2\n");
+    let text = sandbox.sweep(&["explain", "recipe.yaml", "a"]).stdout;
+    assert!(text.contains("inputs.2   content "), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains('→')).count(), 1, "{text}");
+}
+
+#[test]
 fn a_new_seed() {
     let text = said(&study(), "seed: [0, 1]", "seed: [0, 2]", &["train/seed=2"]);
     assert!(text.contains("seed   ") && text.contains("→ 2   recipe.yaml:9:25"), "{text}");

@@ -181,6 +181,50 @@ tables:
 }
 
 #[test]
+fn commands() {
+    insta::assert_snapshot!(message(
+        "
+steps:
+  a:
+    uses: command
+    matrix: { lr: [1], unused: [2] }
+    with:
+      argv: [echo, '${{ matrix.lr }}', '${{ matrix.rl }}']
+  b:
+    uses: command
+    with:
+      argv: [echo, null]
+      env: { FINE: 1, LIST: [1] }
+      outputs: [fine, ../escape]
+      metrics: /etc/passwd
+      run: [x]
+      inputs: [recipe.yaml, missing.txt]
+  c: { uses: command }
+  d:
+    uses: command
+    with:
+      argv: [cat]
+      run: cat
+      env: { SWEEP_SEED: 1, '2': x }
+  e:
+    uses: command
+    with:
+      argv: ['']
+      inputs: [recipe.yaml, ./recipe.yaml]
+      outputs: [recipe.yaml/x]
+      inptus: []
+  f:
+    uses: mock
+    matrix: { value: [{ a: 1 }] }
+    with: { seed: { a: 1 } }
+tables:
+  t: { from: a, rows: [lr], cells: [anything] }
+",
+        &[],
+    ));
+}
+
+#[test]
 fn network_parameters_that_do_not_go_together() {
     insta::assert_snapshot!(message(
         "

@@ -15,7 +15,7 @@ mod value;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
 pub use outcome::{Curve, Metric, Outcome, Unit};
-pub use params::{Bounds, Group, Kind, Param, ParamError, ParamType, Path};
+pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar};
 pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report};
 pub use task::{Conflict, MetricInfo, Task, TaskInfo, Values};
 pub use value::Value;

@@ -1,7 +1,7 @@
 //! Declaring a task's parameters once: type, range, unit, default and text come from one place, and validation, keys,
 //! documentation and the typed struct from it.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, path::Component};
 
 use crate::value::Value;
 
@@ -41,6 +41,14 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// An input file or folder, whose content is part of the key, or one of these names of things built in.
     Path(&'static [&'static str]),
+    /// Text, a number, `true` or `false`; becomes text.
+    Scalar,
+    /// A relative path that stays in the job's folder.
+    Inside,
+    /// A list of these.
+    List(&'static Kind),
+    /// A map from names to these.
+    Map(&'static Kind),
 }
 
 /// The smallest and the largest number accepted.
@@ -76,6 +84,97 @@ pub enum ParamError {
         /// What was given.
         found: String,
     },
+    /// The path leads out of the job's folder, or names the folder itself.
+    Outside {
+        /// What was given.
+        found: String,
+    },
+    /// A part of a list or of a map does not fit.
+    Part {
+        /// Which one.
+        part: Part,
+        /// Why.
+        error: Box<ParamError>,
+    },
+}
+
+/// A part of a list or of a map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// The item with this index.
+    Item(usize),
+    /// The value of this key.
+    Key(String),
+}
+
+impl Kind {
+    /// Brings a value into this kind's canonical form. If it is `nullable`, a mismatch says so.
+    fn check(self, value: &Value, nullable: bool) -> Result<Value, ParamError> {
+        let mismatch = || ParamError::Type {
+            expected: if nullable { format!("{self} or `null`") } else { self.to_string() },
+            found: value.clone(),
+        };
+        Ok(match (self, value) {
+            (Self::Bool, Value::Bool(_)) | (Self::Int, Value::Int(_)) | (Self::Scalar, Value::Text(_)) => value.clone(),
+            (Self::Int, Value::Float(float)) => Value::Int(whole(*float).ok_or_else(mismatch)?),
+            (Self::Float, Value::Int(int)) => Value::Float(*int as f64),
+            // `+ 0.0` makes -0.0 the zero that everybody means.
+            (Self::Float, Value::Float(float)) if float.is_finite() => Value::Float(float + 0.0),
+            (Self::Text | Self::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
+            (Self::Choice(allowed), Value::Text(text)) => {
+                if !allowed.contains(&text.as_str()) {
+                    return Err(ParamError::Choice { allowed, found: text.clone() });
+                }
+                value.clone()
+            }
+            (Self::Scalar, Value::Int(_) | Value::Float(_) | Value::Bool(_)) => Value::Text(value.to_string()),
+            (Self::Inside, Value::Text(text)) => {
+                Value::Text(inside(text).ok_or_else(|| ParamError::Outside { found: text.clone() })?)
+            }
+            (Self::List(kind), Value::List(items)) => {
+                let items = items.iter().enumerate();
+                let items = items.map(|(index, item)| kind.check_part(item, || Part::Item(index)));
+                Value::List(items.collect::<Result<_, _>>()?)
+            }
+            (Self::Map(kind), Value::Map(entries)) => {
+                let entries = entries.iter().map(|(key, value)| {
+                    let checked = kind.check_part(value, || Part::Key(key.clone()))?;
+                    Ok((key.clone(), checked))
+                });
+                Value::Map(entries.collect::<Result<_, ParamError>>()?)
+            }
+            _ => return Err(mismatch()),
+        })
+    }
+
+    fn check_part(self, value: &Value, part: impl Fn() -> Part) -> Result<Value, ParamError> {
+        let checked = self.check(value, false);
+        checked.map_err(|error| ParamError::Part { part: part(), error: Box::new(error) })
+    }
+
+    /// Several of this kind, as a list's description names them.
+    fn plural(self) -> String {
+        match self {
+            Self::Text => "texts".into(),
+            Self::Scalar => "texts and numbers".into(),
+            Self::Path([]) => "paths".into(),
+            Self::Inside => "paths inside the job's folder".into(),
+            other => format!("values, each {other}"),
+        }
+    }
+}
+
+/// A relative path without detours; `None` if it leads out of the folder that it starts from, or nowhere.
+fn inside(text: &str) -> Option<String> {
+    let mut names = Vec::new();
+    for component in std::path::Path::new(text).components() {
+        match component {
+            Component::Normal(name) => names.push(name.to_str()?),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!names.is_empty()).then(|| names.join("/"))
 }
 
 impl Bounds {
@@ -105,6 +204,10 @@ impl fmt::Display for Kind {
             Self::Choice(allowed) => write!(f, "one of {}", quoted(allowed)),
             Self::Path([]) => f.write_str("a path"),
             Self::Path(built_in) => write!(f, "a path or {}", quoted(built_in)),
+            Self::Scalar => f.write_str("text or a number"),
+            Self::Inside => f.write_str("a path inside the job's folder"),
+            Self::List(kind) => write!(f, "a list of {}", kind.plural()),
+            Self::Map(kind) => write!(f, "a map from names to {}", kind.plural()),
         }
     }
 }
@@ -116,6 +219,19 @@ impl fmt::Display for ParamError {
             Self::Type { expected, found } => write!(f, "expected {expected}, found {} `{found}`", found.kind()),
             Self::Range { bounds, found } => write!(f, "{found} is out of range: {bounds}"),
             Self::Choice { allowed, found } => write!(f, "`{found}` is not one of {}", quoted(allowed)),
+            Self::Outside { found } => {
+                write!(f, "expected {}, which `{found}` is not: write a relative path without `..`", Kind::Inside)
+            }
+            Self::Part { part, error } => write!(f, "{part}: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Item(index) => write!(f, "item {}", index + 1),
+            Self::Key(key) => write!(f, "`{key}`"),
         }
     }
 }
@@ -131,26 +247,10 @@ impl Param {
     /// Brings a value into this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
     /// spellings give the same key.
     pub fn check(&self, value: &Value) -> Result<Value, ParamError> {
-        let mismatch = || ParamError::Type {
-            expected: if self.nullable { format!("{} or `null`", self.kind) } else { self.kind.to_string() },
-            found: value.clone(),
-        };
-        let checked = match (self.kind, value) {
-            (_, Value::Null) if self.nullable => return Ok(Value::Null),
-            (Kind::Bool, Value::Bool(_)) | (Kind::Int, Value::Int(_)) => value.clone(),
-            (Kind::Int, Value::Float(float)) => Value::Int(whole(*float).ok_or_else(mismatch)?),
-            (Kind::Float, Value::Int(int)) => Value::Float(*int as f64),
-            // `+ 0.0` makes -0.0 the zero that everybody means.
-            (Kind::Float, Value::Float(float)) if float.is_finite() => Value::Float(float + 0.0),
-            (Kind::Text | Kind::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
-            (Kind::Choice(allowed), Value::Text(text)) => {
-                if !allowed.contains(&text.as_str()) {
-                    return Err(ParamError::Choice { allowed, found: text.clone() });
-                }
-                value.clone()
-            }
-            _ => return Err(mismatch()),
-        };
+        if self.nullable && matches!(value, Value::Null) {
+            return Ok(Value::Null);
+        }
+        let checked = self.kind.check(value, self.nullable)?;
         if let (Some(bounds), Some(number)) = (self.bounds, checked.as_f64())
             && !(bounds.min..=bounds.max).contains(&number)
         {
@@ -262,6 +362,82 @@ impl ParamType for Path {
     }
 }
 
+impl ParamType for String {
+    const KIND: Kind = Kind::Text;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.clone())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_text().map(str::to_owned)
+    }
+}
+
+/// A text that a recipe may also write as a number or as `true` or `false`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scalar(pub String);
+
+impl ParamType for Scalar {
+    const KIND: Kind = Kind::Scalar;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.clone())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_text().map(|text| Self(text.to_owned()))
+    }
+}
+
+/// A relative path that does not leave the folder that it starts from, which is the job's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inside(pub String);
+
+impl ParamType for Inside {
+    const KIND: Kind = Kind::Inside;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.clone())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_text().and_then(inside).map(Self)
+    }
+}
+
+impl<T: ParamType> ParamType for Vec<T> {
+    const KIND: Kind = Kind::List(&T::KIND);
+
+    fn to_value(&self) -> Value {
+        Value::List(self.iter().map(T::to_value).collect())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::List(items) => items.iter().map(T::from_value).collect(),
+            _ => None,
+        }
+    }
+}
+
+impl<T: ParamType> ParamType for BTreeMap<String, T> {
+    const KIND: Kind = Kind::Map(&T::KIND);
+
+    fn to_value(&self) -> Value {
+        Value::Map(self.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Map(entries) => {
+                entries.iter().map(|(key, value)| Some((key.clone(), T::from_value(value)?))).collect()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A group of parameters that a task takes together; the macro `params!` writes the implementation.
 pub trait Group: Sized {
     /// The declarations.
@@ -364,3 +540,35 @@ pub(crate) const fn first<T: Copy>(list: &[T]) -> Option<T> {
 }
 
 pub(crate) use {choice, params};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn paths_inside_a_folder_have_one_spelling_and_no_way_out() {
+        for (written, kept) in [("a", "a"), ("./a//b/", "a/b"), ("a/./b", "a/b"), ("..a", "..a")] {
+            assert_eq!(inside(written).as_deref(), Some(kept), "{written}");
+        }
+        for written in ["", ".", "./", "/a", "..", "a/../b", "a/.."] {
+            assert_eq!(inside(written), None, "{written}");
+        }
+    }
+
+    #[test]
+    fn items_become_text_and_a_mistake_says_which_one() {
+        let kind = <Vec<Scalar> as ParamType>::KIND;
+        let check = |value: &Value| kind.check(value, false);
+        let items = Value::List(vec![text("a"), Value::Float(6e-4), Value::Int(3), Value::Bool(true), text("")]);
+        let texts = Value::List(["a", "0.0006", "3", "true", ""].map(text).into());
+        assert_eq!(check(&items), Ok(texts));
+        let error = check(&Value::List(vec![text("a"), Value::Null])).unwrap_err();
+        assert_eq!(error.to_string(), "item 2: expected text or a number, found null");
+        let error = check(&text("a b")).unwrap_err();
+        assert_eq!(error.to_string(), "expected a list of texts and numbers, found text `a b`");
+    }
+}

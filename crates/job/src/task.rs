@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{Check, Eval, Mock, Train},
+    tasks::{Check, Command, Eval, Mock, Train},
 };
 
 /// Parameters by name.
@@ -19,6 +19,8 @@ pub enum Task {
     Eval(Eval),
     /// Checks that a network is what it claims to be.
     Check(Check),
+    /// Runs any program.
+    Command(Command),
     /// Does what it is told, without a network: for tests of the engine.
     Mock(Mock),
 }
@@ -36,6 +38,8 @@ pub struct TaskInfo {
     pub groups: &'static [&'static [Param]],
     /// What it measures.
     pub metrics: &'static [MetricInfo],
+    /// Whether it may measure more than it declares, because something else decides what.
+    pub open_metrics: bool,
     /// The metrics that a line of progress has room for.
     pub headline: &'static [&'static str],
     /// Whether it computes on a backend.
@@ -77,6 +81,7 @@ impl Task {
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
+            open_metrics: false,
             headline: &["loss", "sparsity", "throughput.tokens_per_s"],
             on_device: true,
             hidden: false,
@@ -89,6 +94,7 @@ impl Task {
             about: "measures a network's loss on held-out tokens",
             groups: Eval::GROUPS,
             metrics: Eval::METRICS,
+            open_metrics: false,
             headline: &["loss", "perplexity"],
             on_device: true,
             hidden: false,
@@ -101,6 +107,7 @@ impl Task {
             about: "builds a network and asserts that it computes, learns, and does not see the future",
             groups: Check::GROUPS,
             metrics: Check::METRICS,
+            open_metrics: false,
             headline: &["assertions", "parameters"],
             on_device: true,
             hidden: false,
@@ -108,11 +115,25 @@ impl Task {
             conflicts: Check::conflicts,
         },
         TaskInfo {
+            name: "command",
+            revision: 1,
+            about: "runs any program, and keeps the numbers and files that it leaves",
+            groups: Command::GROUPS,
+            metrics: Command::METRICS,
+            open_metrics: true,
+            headline: &[],
+            on_device: false,
+            hidden: false,
+            build: |values| Command::from_values(values).map(Task::Command),
+            conflicts: Command::conflicts,
+        },
+        TaskInfo {
             name: "mock",
             revision: 1,
             about: "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine",
             groups: Mock::GROUPS,
             metrics: Mock::METRICS,
+            open_metrics: false,
             headline: &["value"],
             on_device: false,
             hidden: true,
@@ -138,7 +159,7 @@ impl TaskInfo {
         self.params().find(|param| param.name == name)
     }
 
-    /// The metric with this name.
+    /// The declared metric with this name.
     pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
@@ -195,7 +216,9 @@ mod tests {
             }
             let defaults = info.complete(Values::new());
             assert!(info.build(&defaults).is_some(), "{}: the defaults do not build", info.name);
-            assert_eq!(info.conflicts(&defaults), Vec::new(), "{}: the defaults conflict", info.name);
+            // A `command` without a program is nothing.
+            let conflicts = usize::from(info.name == "command");
+            assert_eq!(info.conflicts(&defaults).len(), conflicts, "{}: the defaults conflict", info.name);
             assert!(info.identity(&defaults).is_empty(), "{}: defaults are not in the key", info.name);
         }
     }

@@ -149,7 +149,7 @@ impl<'a> Lower<'a> {
         let resources = find(keys, "resources").map(|node| self.resources(node)).unwrap_or_default();
         let mut with = Vec::new();
         for entry in find(keys, "with").map(|node| self.entries(node, "`with`")).unwrap_or_default() {
-            if let Some(template) = Template::parse(&entry.value, self.sources, &mut self.problems) {
+            if let Some(template) = Template::parse_any(&entry.value, self.sources, &mut self.problems) {
                 with.push((entry.key.clone(), template));
             }
         }

@@ -52,7 +52,8 @@ impl Lower<'_> {
         let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
         if cells.is_empty() {
             let metrics: Vec<_> = step.task.metrics.iter().map(|metric| metric.name).collect();
-            let help = format!("add `cells:` with metrics of `{}`: {}", step.task.name, metrics.join(", "));
+            let more = if step.task.open_metrics { ", and what the program reports" } else { "" };
+            let help = format!("add `cells:` with metrics of `{}`: {}{more}", step.task.name, metrics.join(", "));
             self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
         }
         for list in [&rows, &columns, &cells] {
@@ -63,7 +64,7 @@ impl Lower<'_> {
             }
         }
         for cell in &cells {
-            if step.task.metric(&cell.value).is_none() {
+            if !step.task.open_metrics && step.task.metric(&cell.value).is_none() {
                 let metrics = step.task.metrics.iter().map(|metric| metric.name);
                 let help = suggest(&cell.value, "metrics", metrics).unwrap_or_default();
                 let message = format!("task `{}` does not measure `{}`", step.task.name, cell.value);

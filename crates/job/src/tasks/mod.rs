@@ -1,6 +1,7 @@
 //! One file per task: its parameters, what it measures, and which parameters do not go together.
 
 mod check;
+mod command;
 mod data;
 mod eval;
 mod mock;
@@ -8,6 +9,7 @@ mod model;
 mod train;
 
 pub use check::{Check, Checking};
+pub use command::{Command, input_name};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use mock::{Mock, MockEnd};

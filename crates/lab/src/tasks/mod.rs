@@ -25,6 +25,7 @@ pub(crate) fn run(task: &Task, backend: Backend, dir: &Path, report: &mut dyn Re
         Task::Train(train) => dispatch(backend, train::Job { train, dir, report }),
         Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
+        Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }
 }

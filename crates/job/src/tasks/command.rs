@@ -1,0 +1,114 @@
+//! `uses: command`.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::{
+    Conflict, Group, Inside, MetricInfo, Param, Scalar, Unit, Values,
+    params::{Path as Input, params},
+};
+
+params! {
+    /// Runs any program.
+    pub struct Command {
+        /// The program and its arguments. Without `/` the program is looked for on the `PATH`; an input or a file of the
+        /// job is `./NAME`.
+        argv: Vec<Scalar> = Vec::new();
+        /// A script, for `sh -eu -c`; instead of `argv`.
+        run: Option<String> = None;
+        /// Environment variables, on top of those that `sweep` itself has.
+        env: BTreeMap<String, Scalar> = BTreeMap::new();
+        /// Files and folders that the program reads, code included. Their content is part of the key. Each is in the
+        /// job's folder under its own name (`../data/a.txt` is `a.txt`), as a link.
+        inputs: Vec<Input> = Vec::new();
+        /// Files and folders that the program writes and that are kept; everything else in the job's folder is removed.
+        outputs: Vec<Inside> = Vec::new();
+        /// A JSON file that the program writes; its numbers are the metrics. Without it, lines `name=value` on standard
+        /// output are.
+        metrics: Option<Inside> = None;
+        /// The program finds it in `SWEEP_SEED`.
+        seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
+    }
+}
+
+/// The name under which the program finds an input: the last of its path.
+pub fn input_name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+impl Command {
+    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
+
+    pub(crate) const METRICS: &'static [MetricInfo] =
+        &[MetricInfo { name: "time.run", unit: Unit::Seconds, doc: "time from the program's start to its end" }];
+
+    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+        <Self as Group>::from_values(values)
+    }
+
+    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(command) = Self::from_values(values) else { return Vec::new() };
+        let mut conflicts = Vec::new();
+        command.check_program(&mut conflicts);
+        command.check_environment(&mut conflicts);
+        command.check_names(&mut conflicts);
+        conflicts
+    }
+
+    fn check_program(&self, conflicts: &mut Vec<Conflict>) {
+        let (message, advice) = match (self.argv.first(), &self.run) {
+            (None, None) => ("there is no program to run", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),
+            (Some(_), Some(_)) => ("`argv` and `run` exclude each other", "keep one of them"),
+            (Some(program), None) if program.0.is_empty() => ("the program has no name", "write it first in `argv`"),
+            _ => return,
+        };
+        conflicts.push(Conflict { params: vec!["argv", "run"], message: message.into(), advice: advice.into() });
+    }
+
+    fn check_environment(&self, conflicts: &mut Vec<Conflict>) {
+        for name in self.env.keys() {
+            let mut chars = name.chars();
+            let first = chars.next().is_some_and(|char| char.is_ascii_alphabetic() || char == '_');
+            let (message, advice) = if name.starts_with("SWEEP_") {
+                (format!("`{name}` is not for recipes to set"), "variables that begin with `SWEEP_` come from `sweep`")
+            } else if !(first && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')) {
+                let advice = "a name begins with a letter or `_` and goes on with letters, digits and `_`";
+                (format!("`{name}` cannot name an environment variable"), advice)
+            } else {
+                continue;
+            };
+            conflicts.push(Conflict { params: vec!["env"], message, advice: advice.into() });
+        }
+    }
+
+    /// What the job's folder holds must have names, each its own.
+    fn check_names(&self, conflicts: &mut Vec<Conflict>) {
+        let mut names = Vec::new();
+        for input in &self.inputs {
+            let (message, advice) = match input_name(&input.0) {
+                None => {
+                    (format!("the input `{}` has no name of its own", input.0.display()), "name a file or a folder")
+                }
+                Some(name) if names.contains(&name) => (
+                    format!("two inputs are called `{name}`, and the job's folder has room for one"),
+                    "rename one of them, or take the folder that holds both",
+                ),
+                Some(name) => {
+                    names.push(name);
+                    continue;
+                }
+            };
+            conflicts.push(Conflict { params: vec!["inputs"], message, advice: advice.into() });
+        }
+        let written = self.outputs.iter().map(|output| ("outputs", output));
+        for (param, path) in written.chain(self.metrics.iter().map(|path| ("metrics", path))) {
+            let name = path.0.split('/').next().unwrap_or_default();
+            if names.contains(&name) {
+                conflicts.push(Conflict {
+                    params: vec![param],
+                    message: format!("`{}` would be written over the input `{name}`", path.0),
+                    advice: "write it under another name".into(),
+                });
+            }
+        }
+    }
+}

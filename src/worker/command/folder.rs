@@ -1,0 +1,124 @@
+//! The folder that a program works in: its inputs are links there, and of what it writes only the outputs are kept.
+
+use std::{
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use sweep_job::{Failure, FailureKind};
+
+/// A job's folder.
+pub(super) struct Folder {
+    path: PathBuf,
+    /// The same without links, to compare with where links lead.
+    real: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), real: fs::canonicalize(path)? })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes an input available.
+    pub(super) fn link(&self, input: &Path, name: &str) -> io::Result<()> {
+        fs::os::unix::fs::symlink(input, self.path.join(name))
+    }
+
+    /// Whether the program has written an output, and nothing in it depends on what is not kept.
+    pub(super) fn check(&self, output: &str, outputs: &[&str]) -> Result<(), Failure> {
+        let mut path = self.path.clone();
+        let names: Vec<&str> = output.split('/').collect();
+        for (index, name) in names.iter().enumerate() {
+            path.push(name);
+            let kind = match fs::symlink_metadata(&path) {
+                Ok(metadata) => metadata.file_type(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(refuse(format!("the program ended without writing its output `{output}`")));
+                }
+                Err(error) => return Err(refuse(format!("the output `{output}` cannot be read: {error}"))),
+            };
+            if kind.is_symlink() && index + 1 < names.len() {
+                let link = names[..=index].join("/");
+                return Err(refuse(format!("the output `{output}` is behind the link `{link}`, which is not kept")));
+            }
+        }
+        self.check_tree(&path, outputs).map_err(|error| match error {
+            Unfit::Refused(failure) => failure,
+            Unfit::Io(error) => refuse(format!("the output `{output}` cannot be read: {error}")),
+        })
+    }
+
+    fn check_tree(&self, path: &Path, outputs: &[&str]) -> Result<(), Unfit> {
+        let kind = fs::symlink_metadata(path)?.file_type();
+        let shown = path.strip_prefix(&self.path).unwrap_or(path).display();
+        if kind.is_dir() {
+            for entry in fs::read_dir(path)? {
+                self.check_tree(&entry?.path(), outputs)?;
+            }
+        } else if kind.is_symlink() {
+            let target = fs::read_link(path)?;
+            let real = fs::canonicalize(path).ok();
+            let kept = |real: PathBuf| outputs.iter().any(|output| real.starts_with(self.real.join(output)));
+            // The folder will be moved, so that only a relative link still leads to the same file.
+            if target.is_absolute() || !real.is_some_and(kept) {
+                let message = format!("the output `{shown}` is a link to `{}`, which is not kept", target.display());
+                return Err(Unfit::Refused(refuse(message)));
+            }
+        } else if !kind.is_file() {
+            return Err(Unfit::Refused(refuse(format!("the output `{shown}` is neither a file nor a folder"))));
+        }
+        Ok(())
+    }
+
+    /// Removes everything but these.
+    pub(super) fn keep(&self, outputs: &[&str]) -> io::Result<()> {
+        let outputs: Vec<PathBuf> = outputs.iter().map(|output| self.path.join(output)).collect();
+        tidy(&self.path, &outputs)
+    }
+}
+
+/// Why an output cannot be kept.
+enum Unfit {
+    Refused(Failure),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn refuse(message: String) -> Failure {
+    Failure { kind: FailureKind::Experiment, message }
+}
+
+/// Removes what is in a folder and neither kept nor on the way to what is.
+fn tidy(folder: &Path, kept: &[PathBuf]) -> io::Result<()> {
+    // A program may have made it read-only, and then nothing could be removed from it.
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if kept.contains(&path) {
+            continue;
+        }
+        let is_folder = entry.file_type()?.is_dir();
+        if is_folder {
+            tidy(&path, kept)?;
+        }
+        match (is_folder, kept.iter().any(|kept| kept.starts_with(&path))) {
+            (_, true) => {}
+            (true, false) => fs::remove_dir(&path)?,
+            (false, false) => fs::remove_file(&path)?,
+        }
+    }
+    Ok(())
+}
