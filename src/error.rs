@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
     device::DeviceError,
-    plan::PlanError,
+    plan::{NothingSelected, PlanError},
     recipe::{Problems, RecipeError},
     store::StoreError,
 };
@@ -20,6 +20,8 @@ pub enum Exit {
     Usage,
     /// A recipe is invalid.
     Recipe,
+    /// `--only` names nothing.
+    NothingSelected,
     /// A job failed.
     JobFailed,
     /// A signal ended it.
@@ -56,6 +58,9 @@ pub enum Error {
         /// What there is.
         help: String,
     },
+    /// Nothing was selected.
+    #[error(transparent)]
+    NothingSelected(#[from] NothingSelected),
     /// There is no device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -83,6 +88,7 @@ impl Exit {
             Self::Failure => 1,
             Self::Usage => 2,
             Self::Recipe => 3,
+            Self::NothingSelected => 4,
             Self::JobFailed => 5,
             Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
         }
@@ -105,6 +111,7 @@ impl Error {
             | Self::UnknownJob { .. }
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
+            Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,
         }
     }

@@ -84,6 +84,14 @@ struct RecipeArgs {
     backend: BackendArg,
 }
 
+/// Which part of a recipe.
+#[derive(Debug, Args)]
+struct OnlyArgs {
+    /// Only this step, or these of its points, and what they need; can be repeated.
+    #[arg(long, value_name = "STEP[/AXIS=VALUE,…]")]
+    only: Vec<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum BackendArg {
     Auto,

@@ -7,13 +7,13 @@ use std::{
 
 use clap::Args;
 
-use super::{Prepared, RecipeArgs, cpus, look_up, print, use_color};
+use super::{OnlyArgs, Prepared, RecipeArgs, cpus, look_up, print, use_color};
 use crate::{
     device,
     error::{Error, Exit},
     plan::Plan,
     report::{Format, Report, records},
-    run::{self, Journal, Observer, Options, Signals},
+    run::{self, Journal, Observer, Options, Signals, Wanted},
     store::{Store, StoreError},
     text::say,
     ui::{Bars, Lines},
@@ -23,6 +23,8 @@ use crate::{
 pub(super) struct RunArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
+    #[command(flatten)]
+    only: OnlyArgs,
     /// Run at most so many jobs at once; on a GPU one, on the CPU as many as the cores are enough for.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -53,8 +55,17 @@ fn usable(store: &Store, plan: &Plan, mut cached: Vec<bool>) -> Result<Vec<bool>
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let Prepared { plan, device } = args.recipe.prepare(true)?;
     let store = Store::new(results);
+    let selected = plan.select(&args.only.only)?;
     let cached = usable(&store, &plan, look_up(&store, &plan))?;
-    let open = cached.iter().filter(|cached| !**cached).count();
+    let states: Vec<Wanted> = plan
+        .jobs()
+        .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
+            (false, _) => Wanted::No,
+            (true, true) => Wanted::Cached,
+            (true, false) => Wanted::Yes,
+        })
+        .collect();
+    let open = states.iter().filter(|state| **state == Wanted::Yes).count();
     let cpus = cpus();
     let on_gpu = device.as_ref().is_some_and(|(_, device)| device.backend != sweep_job::Backend::Cpu);
     let jobs = args.jobs.map_or(if on_gpu { 1 } else { cpus }, usize::from);
@@ -80,7 +91,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     let device = device.map(|(_, device)| device);
     let options = Options { cpus, jobs, fail_fast: args.fail_fast, device, folder };
-    let summary = run::run(&plan, &store, &cached, &options, Some(signals), &mut observers)
+    let summary = run::run(&plan, &store, &states, &options, Some(signals), &mut observers)
         .map_err(Error::io("the run cannot go on"))?;
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));

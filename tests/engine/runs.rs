@@ -73,6 +73,34 @@ fn an_edited_input_runs_again() {
 }
 
 #[test]
+fn a_part_with_what_it_needs() {
+    let sandbox = Sandbox::with(GRID);
+    let labels = |sandbox: &Sandbox| sandbox.records().into_keys().collect::<Vec<_>>();
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--only", "grid/seed=1"]);
+    assert!(plan.stdout.starts_with("grid · 3 jobs: 0 cached, 3 to run"), "{}", plan.stdout);
+    let part = sandbox.sweep(&["run", "recipe.yaml", "--only", "grid/value=2.5,seed=1"]);
+    assert_eq!(part.code, Some(0), "{}", part.stderr);
+    assert!(part.stderr.contains("2 jobs: 2 done"), "{}", part.stderr);
+    assert_eq!(labels(&sandbox), ["first", "grid/value=2.5,seed=1"]);
+    sandbox.sweep(&["run", "recipe.yaml", "--only", "first", "--only", "grid/seed=1"]);
+    assert_eq!(labels(&sandbox), ["first", "grid/value=1.5,seed=1", "grid/value=2.5,seed=1"]);
+    let all = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(all.stderr.contains("6 jobs: 3 cached, 3 done"), "{}", all.stderr);
+
+    for (only, reason) in [
+        ("gird", "did you mean `grid`?"),
+        ("grid/sead=1", "did you mean `seed`?"),
+        ("grid/seed=7", "no point of `grid` has these values"),
+        ("grid/seed", "write `grid/axis=value`"),
+        ("last/seed=1", "step `last` has no axes"),
+    ] {
+        let ended = sandbox.sweep(&["run", "recipe.yaml", "--only", only]);
+        assert_eq!(ended.code, Some(4), "{only}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{only}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_damaged_record_runs_again_and_a_newer_one_stops() {
     let sandbox = Sandbox::with(&format!("{GRID}tables: {{ t: {{ from: grid, rows: [value], cells: [value] }} }}\n"));
     let first = sandbox.sweep(&["run", "recipe.yaml"]);
