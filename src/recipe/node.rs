@@ -254,6 +254,16 @@ fn in_our_words(message: &str) -> (String, Option<&'static str>) {
         ("this recipe is too large to be meant".into(), Some("use fewer aliases, or split the recipe"))
     } else if says("recursion") {
         ("this recipe is nested too deeply".into(), Some("nothing in a recipe is nested deeper than a few levels"))
+    } else if says("tabs disallowed") {
+        ("a tab cannot indent".into(), Some("indent with spaces"))
+    } else if says("did not find expected key") {
+        (message.to_owned(), Some("compare the indentation of this line with the lines above it"))
+    } else if says("unknown anchor") {
+        (message.to_owned(), Some("`*name` stands for what `&name` marks further up"))
+    } else if says("quoted scalar") {
+        (message.to_owned(), Some("close the quote, on the same line if possible"))
+    } else if says("unclosed bracket") {
+        (message.to_owned(), Some("close it"))
     } else {
         (message.to_owned(), None)
     }

@@ -171,7 +171,11 @@ pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a
     let nearest = allowed
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().min(word.chars().count()) / 3).max(1))
+        .filter(|(distance, candidate)| {
+            // A third of the letters may differ, but not all of them: `b` is no misspelt `a`.
+            let letters = candidate.chars().count().min(word.chars().count());
+            *distance <= (letters / 3).max(1) && *distance < letters
+        })
         .min_by_key(|(distance, _)| *distance);
     Some(match nearest {
         Some((_, candidate)) if allowed.len() > 12 => format!("did you mean `{candidate}`?"),

@@ -5,6 +5,7 @@
 mod command;
 mod concurrency;
 mod explains;
+mod gallery;
 mod matrices;
 mod mistakes;
 mod reports;
