@@ -57,6 +57,35 @@ fn a_plan_runs_nothing_and_says_what_would() {
 }
 
 #[test]
+fn a_plan_in_every_format() {
+    let sandbox = Sandbox::with(
+        "
+name: graph
+steps:
+  a: { uses: mock }
+  b: { uses: mock, needs: a, matrix: { x: ['say \"hi\"', 1] }, if: matrix.x != null, with: { value: 2 } }
+  c: { uses: mock, needs: [a, b], with: { value: 3 } }
+",
+    );
+    sandbox.sweep(&["run", "recipe.yaml", "--only", "a"]);
+    let print = |format: &str| sandbox.sweep(&["plan", "recipe.yaml", "--format", format]).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&print("json")).unwrap();
+    assert_eq!((&plan["format"], &plan["recipe"]), (&1.into(), &"graph".into()));
+    let jobs = plan["jobs"].as_array().unwrap();
+    let states: Vec<_> =
+        jobs.iter().map(|job| (job["label"].as_str().unwrap(), job["state"].as_str().unwrap())).collect();
+    assert_eq!(
+        states,
+        [("a", "cached"), ("b/x=say \"hi\"", "to run"), ("c", "to run")],
+        "the second point of b is the same job"
+    );
+    assert_eq!(jobs[2]["needs"].as_array().unwrap().len(), 2);
+    assert!(jobs[1]["needs"][0] == jobs[0]["key"]);
+    insta::assert_snapshot!(print("dot"));
+    insta::assert_snapshot!(print("mermaid"));
+}
+
+#[test]
 fn help_touches_no_driver() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(&["--help"]);
