@@ -109,7 +109,8 @@ impl Bars {
     fn start(&mut self, plan: &Plan, job: usize) {
         // It may have waited for another sweep, with a bar that says so.
         self.forget(job);
-        let template = "  {spinner} {prefix}  {bar:14}  {pos}/{len}  {msg}";
+        // `wide_msg` is cut at the edge of the terminal.
+        let template = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
         let bar = self.multi.insert_before(&self.whole, ProgressBar::new(0));
         bar.set_style(style(template).progress_chars("━╸─"));
         bar.set_prefix(self.padded(plan, job));

@@ -58,7 +58,7 @@ fn stopping(ending: bool, running: usize) -> String {
     match (ending, running) {
         (_, 0) => "stopping".into(),
         (false, running) => {
-            format!("stopping: {} still running; again Ctrl-C ends them", count(running, "job"))
+            format!("stopping: {} still running; Ctrl-C again ends them", count(running, "job"))
         }
         (true, running) => format!("ending {}", count(running, "job")),
     }
