@@ -10,7 +10,7 @@ endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SWEEP := $(TARGET)/release/sweep --results $(RESULTS)
 
-.PHONY: help build demo check test lint doc
+.PHONY: help build demo check test lint
 
 help:
 	@echo 'make demo    build, run recipes/bitter.yaml on what this machine has, print its tables'

@@ -1,6 +1,7 @@
 //! `sweep run`.
 
 use std::{
+    collections::BTreeSet,
     io::{self, IsTerminal as _},
     path::Path,
 };
@@ -11,7 +12,7 @@ use super::{OnlyArgs, Prepared, RecipeArgs, cpus, look_up, print, use_color};
 use crate::{
     device,
     error::{Error, Exit},
-    plan::Plan,
+    plan::{JobId, Plan},
     report::{Format, Report, records},
     run::{self, Journal, Observer, Options, Signals, Wanted},
     store::{Store, StoreError},
@@ -35,12 +36,13 @@ pub(super) struct RunArgs {
 
 /// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
 /// from a later version is nobody's to run again.
-fn usable(store: &Store, plan: &Plan, mut cached: Vec<bool>) -> Result<Vec<bool>, StoreError> {
-    for (id, job) in plan.jobs().filter(|_| !plan.recipe.tables.is_empty()) {
-        if !cached[id.index()] {
-            continue;
-        }
-        match store.get(job.key) {
+fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, StoreError> {
+    let mut cached = found.to_vec();
+    // Only the tables read records.
+    let read: BTreeSet<JobId> =
+        plan.recipe.tables.iter().flat_map(|table| &plan.steps[table.from.value]).map(|(_, id)| *id).collect();
+    for id in read.into_iter().filter(|id| found[id.index()]) {
+        match store.get(plan.job(id).key) {
             Ok(record) => cached[id.index()] = record.is_some(),
             Err(error @ StoreError::Damaged { .. }) => {
                 say(format_args!("warning: {error}"));
@@ -56,7 +58,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let Prepared { plan, device } = args.recipe.prepare(true)?;
     let store = Store::new(results);
     let selected = plan.select(&args.only.only)?;
-    let cached = usable(&store, &plan, look_up(&store, &plan))?;
+    let cached = usable(&store, &plan, &look_up(&store, &plan))?;
     let states: Vec<Wanted> = plan
         .jobs()
         .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {

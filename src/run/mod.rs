@@ -144,8 +144,6 @@ pub struct Summary {
 pub trait Observer {
     /// Something happened.
     fn on(&mut self, plan: &Plan, event: &RunEvent);
-    /// Time passed.
-    fn tick(&mut self) {}
 }
 
 /// How long a worker may take to end after it was asked to.
@@ -446,9 +444,6 @@ impl Run<'_, '_> {
             if running.kill_at.is_some_and(|at| at <= Instant::now()) {
                 running.worker.kill();
             }
-        }
-        for observer in self.observers.iter_mut() {
-            observer.tick();
         }
         over
     }
