@@ -32,13 +32,18 @@ pub enum Exit {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The recipe cannot be read.
-    #[error("cannot read the recipe: {0}")]
-    Read(#[source] io::Error),
-    /// The recipe is invalid.
-    #[error("{} is not a valid recipe", .path.display())]
-    Recipe {
-        /// The recipe.
+    #[error("cannot read the recipe {}: {source}", .path.display())]
+    Read {
+        /// The file.
         path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A recipe is invalid.
+    #[error("{name} is not a valid recipe")]
+    Recipe {
+        /// What was to be read.
+        name: String,
         /// What is wrong with it.
         problems: Problems,
     },
@@ -105,8 +110,8 @@ impl Error {
     /// The exit code that this failure means.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Read(error) if error.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
-            Self::Read(_)
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
+            Self::Read { .. }
             | Self::UnknownTask { .. }
             | Self::UnknownJob { .. }
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
@@ -121,18 +126,18 @@ impl Error {
         move |source| Self::Io { what, source }
     }
 
-    /// A failure to read a recipe.
-    pub fn recipe(path: PathBuf) -> impl FnOnce(RecipeError) -> Self {
+    /// A failure to read recipes.
+    pub fn recipe(name: String) -> impl FnOnce(RecipeError) -> Self {
         move |error| match error {
-            RecipeError::Read(source) => Self::Read(source),
-            RecipeError::Invalid(problems) => Self::Recipe { path, problems },
+            RecipeError::Read { path, source } => Self::Read { path, source },
+            RecipeError::Invalid(problems) => Self::Recipe { name, problems },
         }
     }
 
-    /// A failure to plan a recipe.
-    pub fn plan(path: PathBuf) -> impl FnOnce(PlanError) -> Self {
+    /// A failure to plan recipes.
+    pub fn plan(name: String) -> impl FnOnce(PlanError) -> Self {
         move |error| match error {
-            PlanError::Invalid(problems) => Self::Recipe { path, problems },
+            PlanError::Invalid(problems) => Self::Recipe { name, problems },
             PlanError::Key(source) => Self::Key(source),
         }
     }

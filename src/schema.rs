@@ -1,4 +1,4 @@
-//! The JSON Schema of a recipe: with it an editor completes and checks a recipe while it is typed.
+//! The JSON Schemas of recipes and sweep files: with them an editor completes and checks a file while it is typed.
 //!
 //! It is made from what the reader goes by: the lists of keys in [`crate::recipe`] and the declarations of the tasks. It
 //! says what can be said without looking a name up: keys, shapes, types, ranges and words. Whether a step, a param or an
@@ -12,7 +12,7 @@ use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
     ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, Design, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    TABLE_KEYS,
+    SWEEP_KEYS, TABLE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -31,9 +31,8 @@ enum Reach {
     Everywhere,
 }
 
-/// The schema as a text, as `docs/recipe.schema.json` has it.
-pub fn text() -> String {
-    let mut schema = recipe();
+/// A schema as a text, as `docs/recipe.schema.json` and `docs/sweep.schema.json` have it.
+pub fn text(mut schema: Value) -> String {
     // Whether maps keep their order depends on how serde_json was built; the file does not.
     schema.sort_all_objects();
     let mut text = String::new();
@@ -71,10 +70,11 @@ fn write(value: &Value, indent: usize, text: &mut String) {
 pub fn recipe() -> Value {
     let mut schema = object(
         RECIPE_KEYS,
-        &["steps"],
+        &[],
         vec![
             ("name", described("Names the report's folder; the file's name if left out.", reference("name"))),
             ("about", text_of("The question that the study answers, for readers.")),
+            ("extends", text_of("A recipe that this one changes and adds to; a path from this file's folder.")),
             (
                 "params",
                 described(
@@ -82,28 +82,30 @@ pub fn recipe() -> Value {
                     named("literal"),
                 ),
             ),
-            ("steps", described("What to run: a task each, at every point of its matrix.", some(named("step")))),
+            ("steps", described("What to run: a task each, at every point of its matrix.", named("step"))),
             ("tables", described("What to print: metrics of a step by its axes.", named("table"))),
         ],
     );
     let Value::Object(entries) = &mut schema else { return schema };
+    // What extends a recipe may leave out what that one has, and take a step or a table away with `null`.
+    let whole = |least: usize, required: &[&str]| json!({ "minProperties": least, "additionalProperties": { "type": "object", "required": required } });
+    entries.insert("if".into(), json!({ "not": { "required": ["extends"] } }));
+    entries.insert(
+        "then".into(),
+        json!({
+            "required": ["steps"],
+            "properties": { "steps": whole(1, &["uses"]), "tables": whole(0, &["from", "cells"]) },
+        }),
+    );
     entries.insert("$schema".into(), json!("http://json-schema.org/draft-07/schema#"));
     entries.insert("title".into(), json!("A recipe of sweep"));
     entries.insert("description".into(), json!("One study: values, steps, what varies, and the tables to print."));
     let mut definitions = json!({
-        "name": {
-            "type": "string",
-            "pattern": whole(NAME),
-            "patternErrorMessage": "A name begins with a letter or `_` and goes on with letters, digits, `-` and `_`.",
-        },
-        "names": { "type": ["string", "array"], "pattern": whole(NAME), "items": reference("name") },
+        "name": name(),
+        "names": { "type": ["string", "array"], "pattern": self::whole(NAME), "items": reference("name") },
         "literal": value("literal", Reach::Nowhere),
         "value": value("value", Reach::Params),
-        "number": {
-            "type": ["number", "string"],
-            "pattern": one_expression(Reach::Params),
-            "patternErrorMessage": "Expected a number, or `${{ params.NAME }}`.",
-        },
+        "number": a_number(),
         "selection": described("Axis to a value, or to a list of values.", named("value")),
         "assignment": described("Axis to value.", named("value")),
         "step": step(),
@@ -120,6 +122,61 @@ pub fn recipe() -> Value {
     schema
 }
 
+/// The schema of a sweep file.
+pub fn sweep() -> Value {
+    let axis_name = json!({
+        "type": "string",
+        "pattern": whole(&format!(r"{NAME}(?:\.{NAME})?")),
+        "patternErrorMessage": "`AXIS`, or `STEP.AXIS`.",
+    });
+    let path = || json!({ "type": "string", "minLength": 1 });
+    let mut axes = json!({ "type": "object", "additionalProperties": reference("axis") });
+    axes["propertyNames"] = axis_name;
+    let recipes = json!({ "type": ["array", "string"], "minItems": 1, "minLength": 1, "items": path() });
+    let only = json!({ "type": ["array", "string"], "items": { "type": "string" } });
+    let mut schema = object(
+        SWEEP_KEYS,
+        &[],
+        vec![
+            ("name", described("Names the reports' folder; the file's name if left out.", reference("name"))),
+            ("about", text_of("What this is for, for readers.")),
+            ("recipe", described("The recipe; a path from this file's folder.", path())),
+            ("recipes", described("The recipes; paths from this file's folder.", recipes)),
+            ("set", described("Other values for params.", named("literal"))),
+            ("axes", described("Other values for axes: `AXIS`, or `STEP.AXIS` for those of one step.", axes)),
+            ("only", described("A part of the recipes: `STEP`, or `STEP/AXIS=VALUE,…`, and what that needs.", only)),
+        ],
+    );
+    schema["oneOf"] = json!([{ "required": ["recipe"] }, { "required": ["recipes"] }]);
+    schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    schema["title"] = json!("A sweep file of sweep");
+    schema["description"] = json!("Recipes, and what is different in them.");
+    schema["definitions"] = json!({
+        "name": name(),
+        "literal": value("literal", Reach::Nowhere),
+        "value": value("value", Reach::Params),
+        "number": a_number(),
+        "axis": axis(),
+    });
+    schema
+}
+
+fn name() -> Value {
+    json!({
+        "type": "string",
+        "pattern": whole(NAME),
+        "patternErrorMessage": "A name begins with a letter or `_` and goes on with letters, digits, `-` and `_`.",
+    })
+}
+
+fn a_number() -> Value {
+    json!({
+        "type": ["number", "string"],
+        "pattern": one_expression(Reach::Params),
+        "patternErrorMessage": "Expected a number, or `${{ params.NAME }}`.",
+    })
+}
+
 // ---- Steps ----------------------------------------------------------------------------------------------------------
 
 fn step() -> Value {
@@ -134,7 +191,7 @@ fn step() -> Value {
     });
     let mut schema = object(
         STEP_KEYS,
-        &["uses"],
+        &[],
         vec![
             ("uses", uses()),
             (
@@ -159,6 +216,7 @@ fn step() -> Value {
             ("resources", described("What a job takes of the machine.", resources())),
         ],
     );
+    schema["type"] = json!(["object", "null"]);
     schema["allOf"] = Task::ALL.iter().map(by_task).collect();
     schema
 }
@@ -321,9 +379,9 @@ fn table() -> Value {
         "minItems": 1,
         "items": { "anyOf": [{ "enum": metrics, "enumDescriptions": docs }, { "type": "string", "minLength": 1 }] },
     });
-    object(
+    let mut schema = object(
         TABLE_KEYS,
-        &["from", "cells"],
+        &[],
         vec![
             ("title", text_of("The heading.")),
             ("from", described("The step.", reference("name"))),
@@ -332,7 +390,9 @@ fn table() -> Value {
             ("columns", described("The axes whose values have columns of their own.", reference("names"))),
             ("cells", described("The metrics shown; axes that are neither rows nor columns are averaged.", cells)),
         ],
-    )
+    );
+    schema["type"] = json!(["object", "null"]);
+    schema
 }
 
 // ---- Parameters -----------------------------------------------------------------------------------------------------
@@ -530,11 +590,12 @@ mod tests {
                 _ => {}
             }
         }
-        let schema = recipe();
-        let mut found = Vec::new();
-        references(&schema, &mut found);
-        for reference in found {
-            assert!(schema.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        for schema in [recipe(), sweep()] {
+            let mut found = Vec::new();
+            references(&schema, &mut found);
+            for reference in found {
+                assert!(schema.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+            }
         }
     }
 

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sweep::{plan::Plan, recipe::Draft};
+use sweep::{
+    plan::Plan,
+    recipe::{Draft, Request},
+};
 use sweep_job::{Backend, Task};
 
 fn root() -> PathBuf {
@@ -32,6 +35,15 @@ fn every_shipped_recipe_plans() {
         count += 1;
     }
     assert!(count >= 2, "bitter and check, at least");
+}
+
+#[test]
+fn every_shipped_sweep_plans() {
+    for entry in std::fs::read_dir(root().join("sweeps")).unwrap() {
+        let paths = [entry.unwrap().path()];
+        let draft = Draft::load(&Request { paths: &paths, ..Request::default() }).unwrap();
+        assert!(!Plan::new(draft, Backend::Cpu).unwrap().is_empty(), "{}", paths[0].display());
+    }
 }
 
 #[test]

@@ -15,9 +15,12 @@ fn root() -> PathBuf {
 }
 
 fn validator() -> Validator {
-    let schema = schema::recipe();
-    jsonschema::draft7::meta::validate(&schema).unwrap();
-    jsonschema::draft7::new(&schema).unwrap()
+    validator_of(&schema::recipe())
+}
+
+fn validator_of(schema: &Value) -> Validator {
+    jsonschema::draft7::meta::validate(schema).unwrap();
+    jsonschema::draft7::new(schema).unwrap()
 }
 
 /// The text as JSON, read as YAML 1.2 like the reader and the editors do.
@@ -36,34 +39,38 @@ fn read(path: &Path, recipe: &str) -> Result<(), String> {
     Plan::new(draft, Backend::Cpu).map(|_| ()).map_err(|error| error.to_string())
 }
 
-fn shipped() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(root().join("recipes")).unwrap().map(|entry| entry.unwrap().path());
-    let recipes: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
-    assert!(recipes.len() >= 2, "bitter and check, at least");
-    recipes
+fn shipped(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+    assert!(!files.is_empty(), "{folder} has files");
+    files
 }
 
 #[test]
-fn the_file_is_what_the_program_prints() {
-    let path = root().join("docs/recipe.schema.json");
-    let text = schema::text();
-    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), schema::recipe());
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, text).unwrap();
-    } else {
-        let stale = "docs/recipe.schema.json is stale: UPDATE_DOCS=1 cargo test --no-default-features --test schema";
-        assert!(std::fs::read_to_string(&path).is_ok_and(|file| file == text), "{stale}");
+fn the_files_are_what_the_program_prints() {
+    for (name, schema) in [("recipe", schema::recipe()), ("sweep", schema::sweep())] {
+        let path = root().join(format!("docs/{name}.schema.json"));
+        let text = schema::text(schema.clone());
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), schema);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, text).unwrap();
+        } else {
+            let stale = "the schema is stale: UPDATE_DOCS=1 cargo test --no-default-features --test schema";
+            assert!(std::fs::read_to_string(&path).is_ok_and(|file| file == text), "{name}: {stale}");
+        }
     }
 }
 
 #[test]
-fn shipped_recipes_name_the_schema_and_fit_it() {
-    let validator = validator();
-    for path in shipped() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let line = "# yaml-language-server: $schema=../docs/recipe.schema.json\n";
-        assert!(text.starts_with(line), "{}: the first line is not: {line}", path.display());
-        assert_eq!(mistakes(&validator, &text), Vec::<String>::new(), "{}", path.display());
+fn shipped_files_name_their_schema_and_fit_it() {
+    for (folder, name, schema) in [("recipes", "recipe", schema::recipe()), ("sweeps", "sweep", schema::sweep())] {
+        let validator = validator_of(&schema);
+        for path in shipped(folder) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let line = format!("# yaml-language-server: $schema=../docs/{name}.schema.json\n");
+            assert!(text.starts_with(&line), "{}: the first line is not: {line}", path.display());
+            assert_eq!(mistakes(&validator, &text), Vec::<String>::new(), "{}", path.display());
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! `sweep explain`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::{SpanRound, Timestamp, Unit};
 
-use super::{Prepared, RecipeArgs, print};
+use super::{ChangeArgs, Prepared, print};
 use crate::{
     error::{Error, Exit},
     explain::{Cause, Explanation, explain},
@@ -16,14 +16,16 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
-    #[command(flatten)]
-    recipe: RecipeArgs,
+    /// The recipe or sweep file.
+    recipe: PathBuf,
     /// The job: its step and point, as `sweep plan --list` prints them, or the beginning of its key.
     job: String,
+    #[command(flatten)]
+    changes: ChangeArgs,
 }
 
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
-    let Prepared { plan, .. } = args.recipe.prepare(false)?;
+    let Prepared { plan, .. } = args.changes.prepare(std::slice::from_ref(&args.recipe), &[], false)?;
     let store = Store::new(results);
     let id = find(&plan, &args.job)?;
     let job = plan.job(id);
@@ -63,8 +65,7 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
     for cause in causes {
         match cause {
             Cause::Changed { what, old, new, place } => {
-                let place =
-                    place.map(|place| format!("   {}", plan.recipe.sources.location(place))).unwrap_or_default();
+                let place = place.map(|place| format!("   {}", plan.sources().location(place))).unwrap_or_default();
                 lines.push(format!("{indent}{what}   {} → {}{place}", clean(old), clean(new)));
             }
             Cause::Need { job, causes } if causes.is_empty() => {
@@ -84,16 +85,18 @@ fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
     let reached = plan.dependents(id);
     let mut names = Vec::new();
     let mut steps = vec![plan.job(id).label.step.clone()];
-    for (step, jobs) in plan.recipe.steps.iter().zip(&plan.steps) {
+    for (step, jobs) in plan.steps() {
         let again = jobs.iter().filter(|(_, job)| reached.contains(job) && !store.contains(plan.job(*job).key)).count();
         if again > 0 {
             names.push(format!("{} of {}", count(again, "job"), step.name.value));
             steps.push(step.name.value.clone());
         }
     }
-    for table in &plan.recipe.tables {
-        if steps.contains(&plan.recipe.steps[table.from.value].name.value) {
-            names.push(format!("table {}", table.name.value));
+    for recipe in plan.studies.iter().map(|study| &study.recipe) {
+        for table in &recipe.tables {
+            if steps.contains(&recipe.steps[table.from.value].name.value) {
+                names.push(format!("table {}", table.name.value));
+            }
         }
     }
     names
@@ -108,13 +111,19 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
         format!("{step}/{}", axes.join(","))
     };
     let wanted = sorted(name);
-    let points = plan
-        .recipe
-        .steps
+    let several = plan.studies.len() > 1;
+    let labels: Vec<(String, JobId)> = plan
+        .studies
         .iter()
-        .zip(&plan.steps)
-        .flat_map(|(step, jobs)| jobs.iter().map(|(point, id)| (format!("{}/{point}", step.name.value), *id)));
-    let labels: Vec<(String, JobId)> = points.collect();
+        .flat_map(|study| {
+            let prefix = if several { format!("{}:", study.recipe.name) } else { String::new() };
+            let jobs = study.recipe.steps.iter().zip(&study.steps);
+            jobs.flat_map(move |(step, jobs)| {
+                let prefix = format!("{prefix}{}", step.name.value);
+                jobs.iter().map(move |(point, id)| (format!("{prefix}/{point}"), *id))
+            })
+        })
+        .collect();
     if let Some((_, id)) = labels.iter().find(|(label, _)| sorted(label) == wanted) {
         return Ok(*id);
     }

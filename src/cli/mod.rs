@@ -20,7 +20,7 @@ use crate::{
     device,
     error::{Error, Exit},
     plan::Plan,
-    recipe::Draft,
+    recipe::{Draft, Request},
     store::Store,
     text::{clean, count, say},
     worker,
@@ -49,8 +49,12 @@ enum Command {
     Report(report::ReportArgs),
     /// List what a step can use; with a name, show its parameters and metrics.
     Tasks(tasks::TasksArgs),
-    /// Print the JSON Schema of recipes, for editors.
-    Schema,
+    /// Print the JSON Schema of recipes, or of sweep files, for editors.
+    Schema {
+        /// Of what.
+        #[arg(value_enum, default_value = "recipe")]
+        of: SchemaOf,
+    },
     /// List what this machine has to compute on, and which of it `--backend auto` takes.
     Devices,
     /// Print a completion script for a shell.
@@ -70,15 +74,32 @@ enum Command {
     },
 }
 
-/// Which recipe, and with which values.
+/// What a schema is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SchemaOf {
+    Recipe,
+    Sweep,
+}
+
+/// Which recipes, and with which values.
 #[derive(Debug, Args)]
 struct RecipeArgs {
-    /// The recipe's file.
-    #[arg(value_name = "RECIPE")]
-    path: PathBuf,
+    /// Recipes, or sweep files, which name recipes and what is different in them.
+    #[arg(value_name = "RECIPE", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArgs,
+}
+
+/// What is different from what the files say.
+#[derive(Debug, Args)]
+struct ChangeArgs {
     /// Give a param of the recipe another value; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
     set: Vec<String>,
+    /// Give an axis other values, wherever it is or in one step; can be repeated.
+    #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
+    axes: Vec<String>,
     /// Where to compute. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
@@ -119,7 +140,13 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
         Command::Tasks(args) => tasks::tasks(&args),
-        Command::Schema => print(&crate::schema::text()).map(|()| Exit::Done),
+        Command::Schema { of } => {
+            let schema = match of {
+                SchemaOf::Recipe => crate::schema::recipe(),
+                SchemaOf::Sweep => crate::schema::sweep(),
+            };
+            print(&crate::schema::text(schema)).map(|()| Exit::Done)
+        }
         Command::Devices => devices::devices(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -164,6 +191,12 @@ fn cpus() -> usize {
 }
 
 impl RecipeArgs {
+    fn prepare(&self, only: &[String], must_exist: bool) -> Result<Prepared, Error> {
+        self.changes.prepare(&self.paths, only, must_exist)
+    }
+}
+
+impl ChangeArgs {
     fn choice(&self) -> BackendChoice {
         match self.backend {
             BackendArg::Auto => BackendChoice::Auto,
@@ -173,10 +206,13 @@ impl RecipeArgs {
         }
     }
 
-    /// Reads and plans the recipe. The drivers are asked only if a job needs a device and the answer matters: always
-    /// for `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
-    fn prepare(&self, must_exist: bool) -> Result<Prepared, Error> {
-        let draft = Draft::load(&self.path, &self.set).map_err(Error::recipe(self.path.clone()))?;
+    /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
+    /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
+    fn prepare(&self, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let name = names.join(", ");
+        let request = Request { paths, set: &self.set, axes: &self.axes, only };
+        let draft = Draft::load(&request).map_err(Error::recipe(name.clone()))?;
         let choice = self.choice();
         let needed = draft.needs_device();
         let device = match choice {
@@ -193,7 +229,7 @@ impl RecipeArgs {
             (None, BackendChoice::Only(backend)) => backend,
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
-        let plan = Plan::new(draft, backend).map_err(Error::plan(self.path.clone()))?;
+        let plan = Plan::new(draft, backend).map_err(Error::plan(name))?;
         Ok(Prepared { plan, device })
     }
 }

@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::{OnlyArgs, Prepared, RecipeArgs, look_up, print};
 use crate::{
     error::{Error, Exit},
-    plan::{Job, JobId, Key, Plan},
+    plan::{Job, JobId, Key, Plan, Study},
+    recipe::Recipe,
     store::Store,
     text::{clean, count},
 };
@@ -49,9 +50,9 @@ struct View<'a> {
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
-    let Prepared { plan, .. } = args.recipe.prepare(false)?;
+    let Prepared { plan, .. } = args.recipe.prepare(&args.only.only, false)?;
     let cached = look_up(&Store::new(results), &plan);
-    let selected = plan.select(&args.only.only)?;
+    let selected = plan.selection()?;
     let view = View { plan: &plan, selected, cached };
     print(&match args.format {
         PlanFormat::Table => view.table(args.list),
@@ -78,7 +79,7 @@ struct JobJson<'a> {
 #[derive(Serialize)]
 struct PlanJson<'a> {
     format: u32,
-    recipe: &'a str,
+    recipes: Vec<&'a str>,
     jobs: Vec<JobJson<'a>>,
 }
 
@@ -95,8 +96,8 @@ impl<'a> View<'a> {
         let plan = self.plan;
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
         let (all, open) = (self.selected.len(), self.selected.len() - done);
-        let mut text = format!("{} · {}: {done} cached, {open} to run\n", plan.recipe.name, count(all, "job"));
-        if let Some(about) = &plan.recipe.about {
+        let mut text = format!("{} · {}: {done} cached, {open} to run\n", plan.title(), count(all, "job"));
+        if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
         let mut grid = Table::new();
@@ -109,14 +110,19 @@ impl<'a> View<'a> {
             }
         } else {
             grid.set_header(["  step", "jobs", "cached", "to run"]);
-            for (step, jobs) in plan.recipe.steps.iter().zip(&plan.steps) {
+            let several = plan.studies.len() > 1;
+            let steps = plan.studies.iter().flat_map(|study| {
+                let name = |step: &str| if several { format!("{}:{step}", study.recipe.name) } else { step.to_owned() };
+                study.recipe.steps.iter().zip(&study.steps).map(move |(step, jobs)| (name(&step.name.value), jobs))
+            });
+            for (name, jobs) in steps {
                 let jobs: Vec<_> = jobs.iter().map(|(_, id)| id).filter(|id| self.selected.contains(id)).collect();
                 if jobs.is_empty() {
                     continue;
                 }
                 let hits = jobs.iter().filter(|id| self.cached[id.index()]).count();
                 let row = [jobs.len(), hits, jobs.len() - hits].map(|number| number.to_string());
-                grid.add_row(std::iter::once(format!("  {}", step.name.value)).chain(row));
+                grid.add_row(std::iter::once(format!("  {name}")).chain(row));
             }
             for column in grid.column_iter_mut().skip(1) {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -136,13 +142,17 @@ impl<'a> View<'a> {
             state: self.state(id),
             needs: self.plan.needs(id).map(|need| self.plan.job(need).key).collect(),
         });
-        let plan = PlanJson { format: 1, recipe: &self.plan.recipe.name, jobs: jobs.collect() };
+        let plan = PlanJson {
+            format: 1,
+            recipes: self.plan.studies.iter().map(|study| study.recipe.name.as_str()).collect(),
+            jobs: jobs.collect(),
+        };
         // Text keys and nothing that is not finite: this cannot fail.
         serde_json::to_string_pretty(&plan).map(|text| text + "\n").unwrap_or_default()
     }
 
     fn dot(&self) -> String {
-        let mut lines = vec![format!("digraph \"{}\" {{", self.plan.recipe.name), "  rankdir=LR;".to_owned()];
+        let mut lines = vec![format!("digraph \"{}\" {{", self.plan.title()), "  rankdir=LR;".to_owned()];
         for (id, job) in self.jobs() {
             let style = if self.cached[id.index()] { "filled" } else { "solid" };
             let label = quoted(&job.label.to_string());

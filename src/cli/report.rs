@@ -22,12 +22,18 @@ pub(super) struct ReportArgs {
 }
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
-    let Prepared { plan, .. } = args.recipe.prepare(false)?;
-    let report = Report::new(&plan, &records(&plan, &Store::new(results))?);
-    report.write(results).map_err(Error::io("cannot write the report"))?;
-    if report.tables.is_empty() {
-        say(format_args!("{} has no tables", plan.recipe.name));
+    let Prepared { plan, .. } = args.recipe.prepare(&[], false)?;
+    let records = records(&plan, &Store::new(results))?;
+    let mut texts = Vec::new();
+    for study in &plan.studies {
+        let report = Report::new(study, &records);
+        report.write(results).map_err(Error::io("cannot write the report"))?;
+        if report.tables.is_empty() {
+            say(format_args!("{} has no tables", study.recipe.name));
+        } else {
+            texts.push(report.render(args.format));
+        }
     }
-    print(&report.render(args.format))?;
+    print(&texts.join("\n"))?;
     Ok(Exit::Done)
 }

@@ -12,7 +12,7 @@ use super::{OnlyArgs, Prepared, RecipeArgs, cpus, look_up, print, use_color};
 use crate::{
     device,
     error::{Error, Exit},
-    plan::{JobId, Plan},
+    plan::{JobId, Plan, Study},
     report::{Format, Report, records},
     run::{self, Journal, Observer, Options, Signals, Wanted},
     store::{Store, StoreError},
@@ -39,8 +39,7 @@ pub(super) struct RunArgs {
 fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, StoreError> {
     let mut cached = found.to_vec();
     // Only the tables read records.
-    let read: BTreeSet<JobId> =
-        plan.recipe.tables.iter().flat_map(|table| &plan.steps[table.from.value]).map(|(_, id)| *id).collect();
+    let read: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
     for id in read.into_iter().filter(|id| found[id.index()]) {
         match store.get(plan.job(id).key) {
             Ok(record) => cached[id.index()] = record.is_some(),
@@ -55,9 +54,9 @@ fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, Store
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let Prepared { plan, device } = args.recipe.prepare(true)?;
+    let Prepared { plan, device } = args.recipe.prepare(&args.only.only, true)?;
     let store = Store::new(results);
-    let selected = plan.select(&args.only.only)?;
+    let selected = plan.selection()?;
     let cached = usable(&store, &plan, &look_up(&store, &plan))?;
     let states: Vec<Wanted> = plan
         .jobs()
@@ -99,11 +98,14 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
     if summary.interrupted.is_none() {
-        let report = Report::new(&plan, &records(&plan, &store)?);
-        let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
-        if !report.tables.is_empty() {
-            print(&format!("\n{}", report.render(Format::Term)))?;
-            say(format_args!("tables: {}", folder.join("tables").display()));
+        let records = records(&plan, &store)?;
+        for study in &plan.studies {
+            let report = Report::new(study, &records);
+            let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
+            if !report.tables.is_empty() {
+                print(&format!("\n{}", report.render(Format::Term)))?;
+                say(format_args!("tables: {}", folder.join("tables").display()));
+            }
         }
     }
     Ok(match (summary.interrupted, summary.failed) {

@@ -49,12 +49,12 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
         if axes.is_empty() && !step.matrix.include.is_empty() { (Vec::new(), true) } else { product(step, context) };
     for assignment in step.matrix.exclude.iter().filter(|_| whole) {
         if assignment.values.iter().all(|(name, _)| axes.contains(&name.value.as_str())) {
-            exclude(&mut points, assignment, context);
+            exclude(&mut points, assignment, step.matrix.narrowed.is_empty(), context);
         }
     }
     let kept = points.len();
     for assignment in step.matrix.include.iter().filter(|_| whole) {
-        include(&mut points, kept, &axes, assignment, context);
+        include(&mut points, kept, step, assignment, context);
     }
     if let Some(condition) = &step.matrix.condition {
         points.retain(|point| {
@@ -103,11 +103,11 @@ fn product(step: &Step, context: &mut Context<'_>) -> (Vec<Point>, bool) {
     (points, whole)
 }
 
-fn exclude(points: &mut Vec<Point>, assignment: &Assignment, context: &mut Context<'_>) {
+fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, context: &mut Context<'_>) {
     let values = values_of(assignment, context);
     let before = points.len();
     points.retain(|point| !point.matches(&values));
-    if points.len() == before {
+    if points.len() == before && must_match {
         let help =
             "check the values, or remove the entry; `on` and `\"on\"` are the same text, `1` and `\"1\"` are not";
         context.problem(assignment.span, "`exclude` leaves nothing out", "no point has these values", help);
@@ -115,8 +115,10 @@ fn exclude(points: &mut Vec<Point>, assignment: &Assignment, context: &mut Conte
 }
 
 /// GitHub's rule: an entry with further keys gives them to the points that it matches; else it is a new point.
-fn include(points: &mut Vec<Point>, kept: usize, axes: &[&str], assignment: &Assignment, context: &mut Context<'_>) {
+fn include(points: &mut Vec<Point>, kept: usize, step: &Step, assignment: &Assignment, context: &mut Context<'_>) {
     let span = assignment.span;
+    let axes = step.matrix.axes();
+    let narrowed = &step.matrix.narrowed;
     let values = values_of(assignment, context);
     let (own, further): (Vec<_>, Vec<_>) = values.into_iter().partition(|(axis, _)| axes.contains(axis));
     let spanned = |axis: &str, value: &Value| {
@@ -139,6 +141,14 @@ fn include(points: &mut Vec<Point>, kept: usize, axes: &[&str], assignment: &Ass
     }
     let missing: Vec<String> =
         axes.iter().filter(|axis| !own.iter().any(|(name, _)| name == *axis)).map(|axis| format!("`{axis}`")).collect();
+    if !narrowed.is_empty() {
+        // The values that an axis has got from outside are all that it has.
+        let known = |axis: &str, value: &Value| points[..kept].iter().any(|point| point.get(axis) == Some(value));
+        let outside = own.iter().any(|(axis, value)| narrowed.iter().any(|name| name == axis) && !known(axis, value));
+        if outside || !missing.is_empty() {
+            return;
+        }
+    }
     if !missing.is_empty() {
         let message = format!("`include` matches no point, and for a point of its own it lacks {}", missing.join(", "));
         context.problem(span, message, "not a whole point", "give a value for every axis");
@@ -150,7 +160,14 @@ fn include(points: &mut Vec<Point>, kept: usize, axes: &[&str], assignment: &Ass
         known.values.iter().map(|(axis, value)| (axis.clone(), value.value.clone())).collect::<Vec<_>>()
     };
     if points.iter().any(|known| own(known) == own(&point)) {
-        context.problem(span, "`include` adds a point that is there already", "already a point", "remove the entry");
+        if narrowed.is_empty() {
+            context.problem(
+                span,
+                "`include` adds a point that is there already",
+                "already a point",
+                "remove the entry",
+            );
+        }
         return;
     }
     points.push(point);

@@ -1,4 +1,4 @@
-//! [`Recipe`] to [`Plan`]: every job that a recipe means, typed, keyed, and connected to the jobs that it needs.
+//! [`Recipe`]s to [`Plan`]: every job that they mean, typed, keyed, and connected to the jobs that it needs.
 //!
 //! A `Plan` can only come from [`Plan::new`]; that it exists proves that the graph has no cycle, that every value fits
 //! its task, and that every key is computed.
@@ -24,21 +24,38 @@ pub use self::{
     select::NothingSelected,
 };
 use crate::recipe::{
-    Collector, Draft, Names, Need, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step, Template,
-    suggest,
+    Collector, Draft, Names, Need, Problem, Problems, Recipe, Resources, Selection, Sources, Span, Spanned, Step,
+    Template, suggest,
 };
 
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
 
-/// The jobs of a recipe and what each needs.
+/// The jobs of recipes and what each needs. What is the same job in several of them is one.
 #[derive(Debug)]
 pub struct Plan {
+    /// The recipes, in the order in which they were named.
+    pub studies: Vec<Study>,
+    /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
+    only: Vec<Spanned<String>>,
+    sources: Sources,
+    graph: DiGraph<Job, ()>,
+}
+
+/// A recipe and its jobs.
+#[derive(Debug)]
+pub struct Study {
     /// The recipe.
     pub recipe: Recipe,
     /// The jobs of each step, in the order of its points; as many as the recipe has steps.
     pub steps: Vec<Vec<(Point, JobId)>>,
-    graph: DiGraph<Job, ()>,
+}
+
+impl Study {
+    /// The points that its tables are made from, with their jobs; a step of several tables comes several times.
+    pub fn reported(&self) -> impl Iterator<Item = &(Point, JobId)> {
+        self.recipe.tables.iter().flat_map(|table| &self.steps[table.from.value])
+    }
 }
 
 /// A step at a point, or several that are the same job.
@@ -61,6 +78,8 @@ pub struct Job {
 /// How people name a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
+    /// The recipe's name, where there are several.
+    pub recipe: Option<String>,
     /// The step's name.
     pub step: String,
     /// The point, as `axis=value,axis=value`; empty for a step without a matrix.
@@ -70,6 +89,9 @@ pub struct Label {
 impl std::fmt::Display for Label {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let separator = if self.point.is_empty() { "" } else { "/" };
+        if let Some(recipe) = &self.recipe {
+            write!(f, "{recipe}:")?;
+        }
         write!(f, "{}{separator}{}", self.step, self.point)
     }
 }
@@ -86,42 +108,26 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Expands a recipe. `backend` is where the jobs that need a device will compute.
+    /// Expands recipes. `backend` is where the jobs that need a device will compute.
     pub fn new(draft: Draft, backend: Backend) -> Result<Self, PlanError> {
-        let Draft { recipe, mut problems } = draft;
-        let order = step_order(&recipe, &mut problems);
-        let mut points: Vec<Vec<Point>> = vec![Vec::new(); recipe.steps.len()];
-        for step in &order {
-            let earlier = |name: &str| recipe.step(name).map(|(index, _)| points[index].as_slice());
-            let mut context = Context {
-                params: &recipe.params,
-                sources: &recipe.sources,
-                problems: &mut problems,
-                earlier: &earlier,
-            };
-            points[*step] = expand::expand(&recipe.steps[*step], &mut context);
+        let Draft { recipes, only, sources, mut problems } = draft;
+        let several = recipes.len() > 1;
+        let mut jobs = Jobs::default();
+        let mut studies = Vec::with_capacity(recipes.len());
+        for recipe in recipes {
+            let (order, points) = expand_all(&recipe, &mut problems);
+            let prefix = several.then(|| recipe.name.clone());
+            let steps = vec![Vec::new(); recipe.steps.len()];
+            let mut builder =
+                Builder { recipe: &recipe, prefix, backend, jobs: &mut jobs, steps, problems: &mut problems };
+            for step in order {
+                builder.add_step(step, &points[step])?;
+            }
+            let steps = builder.steps;
+            studies.push(Study { recipe, steps });
         }
-        for table in &recipe.tables {
-            check_selection(&recipe, table.from.value, &table.only, &points[table.from.value], &mut problems);
-        }
-        for need in recipe.steps.iter().flat_map(|step| &step.needs) {
-            check_selection(&recipe, need.step, &need.only, &points[need.step], &mut problems);
-        }
-        let mut builder = Builder {
-            recipe: &recipe,
-            backend,
-            graph: DiGraph::new(),
-            by_key: HashMap::new(),
-            digests: HashMap::new(),
-            steps: vec![Vec::new(); recipe.steps.len()],
-            problems,
-        };
-        for step in order {
-            builder.add_step(step, &points[step])?;
-        }
-        let Builder { graph, steps, problems, .. } = builder;
         problems.finish(())?;
-        Ok(Self { recipe, steps, graph })
+        Ok(Self { studies, only, sources, graph: jobs.graph })
     }
 
     /// How many jobs there are; points that are the same job count once.
@@ -144,17 +150,34 @@ impl Plan {
         self.graph.node_indices().map(|id| (id, &self.graph[id]))
     }
 
-    /// Where the recipe decides a job's parameter; `None` if it leaves it at its default.
+    /// The steps of all recipes with their jobs.
+    pub fn steps(&self) -> impl Iterator<Item = (&Step, &[(Point, JobId)])> {
+        self.studies.iter().flat_map(|study| study.recipe.steps.iter().zip(study.steps.iter().map(Vec::as_slice)))
+    }
+
+    /// The texts that the recipes came from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The names of the recipes, as a title.
+    pub fn title(&self) -> String {
+        let names: Vec<&str> = self.studies.iter().map(|study| study.recipe.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Where a recipe decides a job's parameter; `None` if it leaves it at its default.
     pub fn place(&self, id: JobId, param: &str) -> Option<Span> {
-        let mut points = self.recipe.steps.iter().zip(&self.steps);
-        points.find_map(|(step, jobs)| {
-            let (point, _) = jobs.iter().find(|(_, job)| *job == id)?;
-            let matrix: Names = point.values.iter().cloned().collect();
-            let value = match step.with.iter().find(|(name, _)| name.value == param) {
-                Some((_, template)) => template.resolve(&self.recipe.params, &matrix),
-                None => matrix.get(param).cloned(),
-            };
-            value.map(|value| value.span)
+        self.studies.iter().find_map(|Study { recipe, steps }| {
+            recipe.steps.iter().zip(steps).find_map(|(step, jobs)| {
+                let (point, _) = jobs.iter().find(|(_, job)| *job == id)?;
+                let matrix: Names = point.values.iter().cloned().collect();
+                let value = match step.with.iter().find(|(name, _)| name.value == param) {
+                    Some((_, template)) => template.resolve(&recipe.params, &matrix),
+                    None => matrix.get(param).cloned(),
+                };
+                value.map(|value| value.span)
+            })
         })
     }
 
@@ -172,6 +195,25 @@ impl Plan {
     pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.graph.neighbors_directed(id, Direction::Incoming)
     }
+}
+
+/// The points of every step of a recipe, and the order in which the steps can be connected.
+fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec<Point>>) {
+    let order = step_order(recipe, problems);
+    let mut points: Vec<Vec<Point>> = vec![Vec::new(); recipe.steps.len()];
+    for step in &order {
+        let earlier = |name: &str| recipe.step(name).map(|(index, _)| points[index].as_slice());
+        let mut context =
+            Context { params: &recipe.params, sources: &recipe.sources, problems: &mut *problems, earlier: &earlier };
+        points[*step] = expand::expand(&recipe.steps[*step], &mut context);
+    }
+    for table in &recipe.tables {
+        check_selection(recipe, table.from.value, &table.only, &points[table.from.value], problems);
+    }
+    for need in recipe.steps.iter().flat_map(|step| &step.needs) {
+        check_selection(recipe, need.step, &need.only, &points[need.step], problems);
+    }
+    (order, points)
 }
 
 /// The steps, each after those that it needs, otherwise in the order of the text; without those that are in a cycle or
@@ -257,14 +299,23 @@ impl Join {
     }
 }
 
-struct Builder<'a> {
-    recipe: &'a Recipe,
-    backend: Backend,
+/// The jobs of all recipes.
+#[derive(Default)]
+struct Jobs {
     graph: DiGraph<Job, ()>,
     by_key: HashMap<Key, JobId>,
     digests: HashMap<PathBuf, String>,
+}
+
+/// Turns the points of a recipe into jobs.
+struct Builder<'a> {
+    recipe: &'a Recipe,
+    /// The recipe's name, where there are several.
+    prefix: Option<String>,
+    backend: Backend,
+    jobs: &'a mut Jobs,
     steps: Vec<Vec<(Point, JobId)>>,
-    problems: Collector,
+    problems: &'a mut Collector,
 }
 
 impl Builder<'_> {
@@ -276,19 +327,19 @@ impl Builder<'_> {
             let needs = self.needed_jobs(step, point, &joins);
             let Some((values, inputs)) = values else { continue };
             let backend = step.task.on_device.then_some(self.backend);
-            let keys = needs.iter().map(|id| self.graph[*id].key).collect();
+            let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
             let identity = Identity::new(step.task, &values, backend, inputs, keys);
             let key = identity.key()?;
-            let id = match self.by_key.get(&key) {
+            let id = match self.jobs.by_key.get(&key) {
                 Some(id) => *id,
                 None => {
-                    let label = Label { step: step.name.value.clone(), point: point.to_string() };
+                    let label = self.label(step, point);
                     let resources = step.resources;
-                    let id = self.graph.add_node(Job { key, identity, task: step.task, values, resources, label });
+                    let id = self.jobs.graph.add_node(Job { key, identity, task: step.task, values, resources, label });
                     for need in needs {
-                        self.graph.update_edge(need, id, ());
+                        self.jobs.graph.update_edge(need, id, ());
                     }
-                    self.by_key.insert(key, id);
+                    self.jobs.by_key.insert(key, id);
                     id
                 }
             };
@@ -329,7 +380,7 @@ impl Builder<'_> {
             jobs.extend(matching.map(|(_, id)| *id));
             if jobs.len() == before && join.sound {
                 let needed = &self.recipe.steps[need.step].name.value;
-                let message = format!("`{}` needs `{needed}`, which has no point that agrees", label_of(step, point));
+                let message = format!("`{}` needs `{needed}`, which has no point that agrees", self.label(step, point));
                 let help = "steps join on the axes that both have; give the needed step these values too";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
@@ -383,7 +434,7 @@ impl Builder<'_> {
         for conflict in step.task.conflicts(&values) {
             let place = conflict.params.iter().find_map(|name| places.get(name));
             let span = place.copied().unwrap_or(step.name.span);
-            let message = format!("{}: {}", label_of(step, point), conflict.message);
+            let message = format!("{}: {}", self.label(step, point), conflict.message);
             let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
             self.problems.push(span, problem.help(conflict.advice));
         }
@@ -423,7 +474,8 @@ impl Builder<'_> {
         for param in step.task.params() {
             let Some(value) = values.get_mut(param.name) else { continue };
             for (part, written) in key::input_paths(param.kind, value) {
-                let path = self.recipe.folder.join(&*written);
+                let source = places.get(param.name).map_or(step.name.span, |place| *place).source;
+                let path = self.recipe.sources.folder(source).join(&*written);
                 match self.digest(&path) {
                     Ok(digest) => {
                         let name = match &part {
@@ -463,29 +515,35 @@ impl Builder<'_> {
             _ => format!("{what} cannot be read: {error}"),
         };
         let help = match built_in {
-            [] => "paths start from the recipe's folder".to_owned(),
-            built_in => format!("paths start from the recipe's folder; built in: {}", built_in.join(", ")),
+            [] => "paths start from the folder of the file that they stand in".to_owned(),
+            built_in => {
+                format!("paths start from the folder of the file that they stand in; built in: {}", built_in.join(", "))
+            }
         };
         let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
         self.problems.push(span, problem);
     }
 
+    fn label(&self, step: &Step, point: &Point) -> Label {
+        Label { recipe: self.prefix.clone(), step: step.name.value.clone(), point: point.to_string() }
+    }
+
     fn digest(&mut self, path: &Path) -> io::Result<String> {
-        if let Some(digest) = self.digests.get(path) {
+        if let Some(digest) = self.jobs.digests.get(path) {
             return Ok(digest.clone());
         }
         let digest = key::digest(path)?;
-        self.digests.insert(path.to_owned(), digest.clone());
+        self.jobs.digests.insert(path.to_owned(), digest.clone());
         Ok(digest)
     }
 }
 
-fn label_of(step: &Step, point: &Point) -> Label {
-    Label { step: step.name.value.clone(), point: point.to_string() }
-}
-
 /// Reports values that no point of a step has: a misspelt one would silently select nothing.
 fn check_selection(recipe: &Recipe, step: usize, selection: &Selection, points: &[Point], problems: &mut Collector) {
+    if recipe.is_narrowed() {
+        // What an author selects need not all be there when the axes have other values.
+        return;
+    }
     let name = &recipe.steps[step].name.value;
     for (axis, templates) in &selection.0 {
         let mut known: Vec<&Value> = Vec::new();

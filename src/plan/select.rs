@@ -1,28 +1,33 @@
-//! `--only`: a part of a plan, with everything that it needs.
+//! `--only`, and `only` of a sweep file: a part of a plan, with everything that it needs.
 
 use std::collections::HashSet;
 
-use super::{JobId, Plan, Point};
-use crate::{recipe::suggest, text::clean};
+use super::{JobId, Plan, Point, Study};
+use crate::{
+    recipe::{Spanned, Step, suggest},
+    text::clean,
+};
 
 /// A selection that selects nothing.
 #[derive(Debug, thiserror::Error)]
-#[error("`--only {selection}` selects nothing: {reason}")]
+#[error("{place}`only` {selection} selects nothing: {reason}")]
 pub struct NothingSelected {
+    place: String,
     selection: String,
     reason: String,
 }
 
 impl Plan {
-    /// The jobs that `selections` name, and those that they need; every job if there are no selections.
+    /// The jobs that are wanted, and those that they need: what `--only` or a sweep file's `only` names; else every job.
     ///
-    /// A selection is a step, or a step and values on some of its axes: `train`, `train/prune=bitter7,seed=0`.
-    pub fn select(&self, selections: &[String]) -> Result<HashSet<JobId>, NothingSelected> {
-        if selections.is_empty() {
+    /// A selection is a step, or a step and values on some of its axes: `train`, `train/prune=bitter7,seed=0`. It counts
+    /// for every recipe that has the step; `bitter:train` counts for one.
+    pub fn selection(&self) -> Result<HashSet<JobId>, NothingSelected> {
+        if self.only.is_empty() {
             return Ok(self.graph.node_indices().collect());
         }
         let mut open = Vec::new();
-        for selection in selections {
+        for selection in &self.only {
             open.extend(self.selected(selection)?);
         }
         let mut selected = HashSet::new();
@@ -34,20 +39,36 @@ impl Plan {
         Ok(selected)
     }
 
-    fn selected(&self, selection: &str) -> Result<Vec<JobId>, NothingSelected> {
-        let nothing = |reason: String| NothingSelected { selection: clean(selection).into_owned(), reason };
-        let (name, values) = selection.split_once('/').unwrap_or((selection, ""));
-        let Some((index, step)) = self.recipe.step(name) else {
-            let steps = self.recipe.steps.iter().map(|step| step.name.value.as_str());
-            return Err(nothing(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
+    fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {
+        let nothing = |reason: String| {
+            // What was typed needs no place.
+            let place = Some(self.sources.location(selection.span)).filter(|place| !place.starts_with("--"));
+            let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+            NothingSelected { place, selection: clean(&selection.value).into_owned(), reason }
         };
+        let (step, values) = selection.value.split_once('/').unwrap_or((&selection.value, ""));
+        let (study, name) = step.split_once(':').map_or((None, step), |(study, name)| (Some(study), name));
+        let named: Vec<&Study> =
+            self.studies.iter().filter(|known| study.is_none_or(|name| known.recipe.name == name)).collect();
+        if named.is_empty() {
+            let recipes = self.studies.iter().map(|study| study.recipe.name.as_str());
+            return Err(nothing(suggest(study.unwrap_or_default(), "recipes", recipes).unwrap_or_default()));
+        }
+        let steps: Vec<(&Step, &[(Point, JobId)])> = named
+            .iter()
+            .filter_map(|study| study.recipe.step(name).map(|(index, step)| (step, study.steps[index].as_slice())))
+            .collect();
+        if steps.is_empty() {
+            let steps = named.iter().flat_map(|study| &study.recipe.steps).map(|step| step.name.value.as_str());
+            return Err(nothing(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
+        }
         let mut wanted = Vec::new();
         for part in values.split(',').filter(|part| !part.is_empty()) {
             let Some((axis, value)) = part.split_once('=') else {
                 return Err(nothing(format!("write `{name}/axis=value`, not `{}`", clean(part))));
             };
-            if !step.axes().contains(&axis) {
-                let axes = suggest(axis, "axes", step.axes());
+            if !steps.iter().any(|(step, _)| step.axes().contains(&axis)) {
+                let axes = suggest(axis, "axes", steps.iter().flat_map(|(step, _)| step.axes()));
                 return Err(nothing(axes.unwrap_or_else(|| format!("step `{name}` has no axes"))));
             }
             wanted.push((axis, value));
@@ -55,8 +76,8 @@ impl Plan {
         let matches = |point: &Point| {
             wanted.iter().all(|(axis, value)| point.get(axis).is_some_and(|own| own.to_string() == *value))
         };
-        let jobs: Vec<JobId> =
-            self.steps[index].iter().filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
+        let points = steps.iter().flat_map(|(_, points)| *points);
+        let jobs: Vec<JobId> = points.filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
         if jobs.is_empty() {
             return Err(nothing(format!(
                 "no point of `{name}` has these values; `sweep plan --list` lists the points"

@@ -3,6 +3,7 @@
 //! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. What its matrices
 //! expand to, and whether the values fit the tasks, is [`crate::plan`]'s business.
 
+mod compose;
 mod condition;
 mod excerpt;
 mod lower;
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::TaskInfo;
 
+use self::compose::Loader;
 pub(crate) use self::lower::{
     ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    TABLE_KEYS,
+    SWEEP_KEYS, TABLE_KEYS,
 };
 pub use self::{
     condition::Condition,
@@ -25,7 +27,6 @@ pub use self::{
     source::{Sources, Span, Spanned},
     template::{Names, Reference, Scope, Template, check_references},
 };
-use self::{lower::Lower, node::Node};
 
 /// One study.
 #[derive(Debug, Clone)]
@@ -34,8 +35,8 @@ pub struct Recipe {
     pub name: String,
     /// The question it answers.
     pub about: Option<String>,
-    /// The folder that relative paths start from.
-    pub folder: PathBuf,
+    /// The folder of its reports, below that of all reports.
+    pub report: PathBuf,
     /// Values for the whole study.
     pub params: Names,
     /// The steps, in the order of the text.
@@ -90,6 +91,9 @@ pub struct Matrix {
     pub exclude: Vec<Assignment>,
     /// Keeps the points for which it holds.
     pub condition: Option<Condition>,
+    /// Axes that have got other values than the author gave them, by a sweep file or on the command line: what he says
+    /// about further values does not count then.
+    pub narrowed: Vec<String>,
 }
 
 /// One factor of a matrix's product.
@@ -237,46 +241,64 @@ pub struct Table {
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The file cannot be read.
-    #[error("cannot read the recipe: {0}")]
-    Read(#[source] std::io::Error),
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The file says something that is no recipe.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-/// A recipe as far as it could be understood, with the mistakes found on the way. Whoever turns it into a plan finds
+/// What the user asks for: files, and what is different in them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// Recipes and sweep files.
+    pub paths: &'a [PathBuf],
+    /// `name=value`: other values for params.
+    pub set: &'a [String],
+    /// `axis=a,b` or `step.axis=a,b`: other values for axes.
+    pub axes: &'a [String],
+    /// `step` or `step/axis=value,…`: a part of the recipes.
+    pub only: &'a [String],
+}
+
+/// Recipes as far as they could be understood, with the mistakes found on the way. Whoever turns them into a plan finds
 /// the others, so that the author sees all of them in one go.
 #[derive(Debug)]
 pub struct Draft {
-    pub(crate) recipe: Recipe,
+    pub(crate) recipes: Vec<Recipe>,
+    pub(crate) only: Vec<Spanned<String>>,
+    pub(crate) sources: Sources,
     pub(crate) problems: Collector,
 }
 
 impl Draft {
-    /// Reads a recipe; `set` holds `name=value` overrides of its params.
-    pub fn load(path: &Path, set: &[String]) -> Result<Self, RecipeError> {
-        let text = fs_err::read_to_string(path).map_err(RecipeError::Read)?;
-        Ok(Self::parse(path, text, set)?)
+    /// Reads recipes and sweep files.
+    pub fn load(request: &Request<'_>) -> Result<Self, RecipeError> {
+        Loader::default().load(request)
     }
 
     /// Reads a recipe from a text that came from `path`. Fails only where the text is no YAML.
     pub fn parse(path: &Path, text: String, set: &[String]) -> Result<Self, Problems> {
-        let mut sources = Sources::default();
-        let source = sources.add(source::display_name(path), text);
-        let mut problems = Collector::default();
-        match Node::parse(&sources, source, &mut problems) {
-            Some(node) => Ok(Lower::new(&mut sources, problems).recipe(&node, path, set)),
-            None => problems.fail(),
-        }
+        Loader::default().parse(path, text, set)
     }
 
     /// Whether a step computes on a device.
     pub fn needs_device(&self) -> bool {
-        self.recipe.steps.iter().any(|step| step.task.on_device)
+        self.recipes.iter().flat_map(|recipe| &recipe.steps).any(|step| step.task.on_device)
     }
 }
 
 impl Recipe {
+    /// Whether an axis has other values than the author gave it.
+    pub fn is_narrowed(&self) -> bool {
+        self.steps.iter().any(|step| !step.matrix.narrowed.is_empty())
+    }
+
     /// The step with this name.
     pub fn step(&self, name: &str) -> Option<(usize, &Step)> {
         self.steps.iter().enumerate().find(|(_, step)| step.name.value == name)

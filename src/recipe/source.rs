@@ -1,6 +1,10 @@
 //! Texts that a recipe comes from, and places in them.
 
-use std::{borrow::Cow, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
 
 use miette::SourceSpan;
 
@@ -27,7 +31,7 @@ pub struct Spanned<T> {
     pub span: Span,
 }
 
-/// The texts that a recipe was made from: its file, and one for every `--set`.
+/// The texts that recipes were made from: files, and one for every `--set` and `--axis`.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     texts: Vec<Text>,
@@ -37,6 +41,8 @@ pub struct Sources {
 #[derive(Debug, Clone)]
 struct Text {
     name: String,
+    /// Where relative paths in it start from.
+    folder: Arc<Path>,
     whole: Arc<str>,
     /// What messages show of it: as long, without what could drive a terminal.
     shown: Arc<str>,
@@ -65,8 +71,18 @@ impl From<Span> for SourceSpan {
 }
 
 impl Sources {
-    /// Adds a text under the name that messages show, and returns its index.
+    /// Adds a file's text, and returns its index. Relative paths in it start from its folder.
+    pub fn add_file(&mut self, path: &Path, text: impl Into<Arc<str>>) -> u16 {
+        self.add_in(display_name(path), path.parent().unwrap_or(Path::new("")), text)
+    }
+
+    /// Adds what was typed under the name that messages show, and returns its index. Relative paths in it start from the
+    /// current folder.
     pub fn add(&mut self, name: impl AsRef<str>, text: impl Into<Arc<str>>) -> u16 {
+        self.add_in(name, Path::new(""), text)
+    }
+
+    fn add_in(&mut self, name: impl AsRef<str>, folder: &Path, text: impl Into<Arc<str>>) -> u16 {
         let text: Arc<str> = text.into();
         let shown = match clean_in_place(&text) {
             Cow::Borrowed(_) => Arc::clone(&text),
@@ -74,7 +90,8 @@ impl Sources {
         };
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
-        self.texts.push(Text { name: clean(name.as_ref()).into_owned(), whole: text, shown, lines });
+        let name = clean(name.as_ref()).into_owned();
+        self.texts.push(Text { name, folder: folder.into(), whole: text, shown, lines });
         u16::try_from(self.texts.len() - 1).unwrap_or(u16::MAX)
     }
 
@@ -86,6 +103,11 @@ impl Sources {
     /// The name of a text.
     pub fn name(&self, source: u16) -> &str {
         self.texts.get(usize::from(source)).map_or("", |text| &text.name)
+    }
+
+    /// The folder that relative paths in a text start from; empty for the current one.
+    pub fn folder(&self, source: u16) -> &Path {
+        self.texts.get(usize::from(source)).map_or(Path::new(""), |text| &text.folder)
     }
 
     /// The characters at a place.
@@ -121,9 +143,18 @@ impl Sources {
     }
 }
 
-/// How messages name a file: as the user gave it.
-pub(super) fn display_name(path: &Path) -> String {
-    path.display().to_string()
+/// How messages name a file: as the user gave it, without detours such as `sweeps/../recipes`.
+fn display_name(path: &Path) -> String {
+    let mut shown = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir if shown.file_name().is_some() => {
+                shown.pop();
+            }
+            other => shown.push(other),
+        }
+    }
+    shown.display().to_string()
 }
 
 fn to_u32(number: usize) -> u32 {

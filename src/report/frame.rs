@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sweep_job::Metric;
 
 use crate::{
-    plan::{JobId, Plan, Point, resolved, selected},
+    plan::{JobId, Point, Study, resolved, selected},
     recipe,
     store::Record,
 };
@@ -30,9 +30,9 @@ pub struct Row {
 
 impl Frame {
     /// What `table` selects with `from` and `where`.
-    pub fn new(plan: &Plan, table: &recipe::Table, records: &BTreeMap<JobId, Record>) -> Self {
-        let only = resolved(&plan.recipe, &table.only);
-        let rows = plan.steps[table.from.value].iter().filter(|(point, _)| selected(point, &only));
+    pub fn new(study: &Study, table: &recipe::Table, records: &BTreeMap<JobId, Record>) -> Self {
+        let only = resolved(&study.recipe, &table.only);
+        let rows = study.steps[table.from.value].iter().filter(|(point, _)| selected(point, &only));
         let rows = rows.map(|(point, job)| Row {
             point: point.clone(),
             job: *job,

@@ -21,15 +21,15 @@ pub use self::{
     table::{Cell, Column, Table, TableRow},
 };
 use crate::{
-    plan::{JobId, Plan},
+    plan::{JobId, Plan, Study},
     store::{Record, Store, StoreError},
 };
 
 /// The tables of a recipe, made from what the store has.
 #[derive(Debug)]
 pub struct Report {
-    /// The recipe's name.
-    pub recipe: String,
+    /// Its folder, below that of all reports.
+    pub folder: PathBuf,
     /// The tables, in the order of the recipe.
     pub tables: Vec<Table>,
 }
@@ -46,10 +46,10 @@ pub enum Format {
 }
 
 impl Report {
-    /// Makes the tables of a plan's recipe.
-    pub fn new(plan: &Plan, records: &BTreeMap<JobId, Record>) -> Self {
-        let tables = plan.recipe.tables.iter().map(|table| Table::new(table, plan, &Frame::new(plan, table, records)));
-        Self { recipe: plan.recipe.name.clone(), tables: tables.collect() }
+    /// Makes the tables of a recipe.
+    pub fn new(study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
+        let table = |table| Table::new(table, study, &Frame::new(study, table, records));
+        Self { folder: study.recipe.report.clone(), tables: study.recipe.tables.iter().map(table).collect() }
     }
 
     /// All tables as a text.
@@ -58,9 +58,9 @@ impl Report {
         texts.join("\n")
     }
 
-    /// Writes every table below `results/reports/<recipe>/tables`, as Markdown and as CSV; answers the folder.
+    /// Writes every table below `results/reports/<folder>/tables`, as Markdown and as CSV; answers the folder.
     pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
-        let folder = results.join("reports").join(&self.recipe);
+        let folder = results.join("reports").join(&self.folder);
         let tables = folder.join("tables");
         if !self.tables.is_empty() {
             fs::create_dir_all(&tables)?;
@@ -76,8 +76,7 @@ impl Report {
 /// The records of the jobs that a plan's tables are made from, as far as they are done.
 pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
     let mut records = BTreeMap::new();
-    let jobs = plan.recipe.tables.iter().flat_map(|table| &plan.steps[table.from.value]);
-    for (_, id) in jobs {
+    for (_, id) in plan.studies.iter().flat_map(Study::reported) {
         if !records.contains_key(id)
             && let Some(record) = store.get(plan.job(*id).key)?
         {

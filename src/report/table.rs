@@ -6,7 +6,7 @@ use sweep_job::{Unit, Value};
 
 use super::{Frame, Row, Sample};
 use crate::{
-    plan::Plan,
+    plan::Study,
     recipe,
     text::clean,
     ui::{Scale, decimals, number},
@@ -64,10 +64,10 @@ pub struct Cell {
 
 impl Table {
     /// Sorts a frame's rows into cells.
-    pub fn new(table: &recipe::Table, plan: &Plan, frame: &Frame) -> Self {
+    pub fn new(table: &recipe::Table, study: &Study, frame: &Frame) -> Self {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&table.rows), names(&table.columns));
-        let task = plan.recipe.steps[table.from.value].task;
+        let task = study.recipe.steps[table.from.value].task;
         let (row_keys, column_keys) = (Keys::new(frame, &row_axes), Keys::new(frame, &column_axes));
         let mut columns = Vec::new();
         for key in &column_keys.labels {
@@ -99,7 +99,7 @@ impl Table {
             let largest = samples.map(|sample| sample.mean.abs()).fold(0.0, f64::max);
             column.scale = Scale::of(largest, column.unit);
         }
-        let averaged: Vec<String> = plan.recipe.steps[table.from.value]
+        let averaged: Vec<String> = study.recipe.steps[table.from.value]
             .axes()
             .into_iter()
             .filter(|axis| !row_axes.iter().chain(&column_axes).any(|shown| shown == axis))

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod command;
+mod composition;
 mod concurrency;
 mod explains;
 mod gallery;

@@ -70,7 +70,7 @@ steps:
     sandbox.sweep(&["run", "recipe.yaml", "--only", "a"]);
     let print = |format: &str| sandbox.sweep(&["plan", "recipe.yaml", "--format", format]).stdout;
     let plan: serde_json::Value = serde_json::from_str(&print("json")).unwrap();
-    assert_eq!((&plan["format"], &plan["recipe"]), (&1.into(), &"graph".into()));
+    assert_eq!((&plan["format"], &plan["recipes"][0]), (&1.into(), &"graph".into()));
     let jobs = plan["jobs"].as_array().unwrap();
     let states: Vec<_> =
         jobs.iter().map(|job| (job["label"].as_str().unwrap(), job["state"].as_str().unwrap())).collect();

@@ -270,7 +270,7 @@ impl Lower<'_> {
         };
         let mut axes = matrix.axes();
         axes.extend(matrix.include.iter().flat_map(|entry| entry.values.iter().map(|(name, _)| name.value.as_str())));
-        Condition::parse(text, node.span, &axes, params, self.sources, &mut self.problems)
+        Condition::parse(text, node.span, &axes, params, self.sources, self.problems)
     }
 
     fn assignments(&mut self, node: &Node, what: &str, params: &Names) -> Vec<Assignment> {

@@ -1,17 +1,22 @@
 //! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
 
 mod matrix;
+mod sweep;
 mod tables;
 
-use std::{ops::RangeInclusive, path::Path};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+};
 
 use sweep_job::{Task, Value};
 
 pub(crate) use self::matrix::{ABLATE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS};
+pub(super) use self::sweep::Sweep;
 
 use super::{
-    Condition, Dimension, Draft, Names, Need, Recipe, Reference, Resources, Selection, Step, Template,
-    check_references, is_name,
+    Condition, Dimension, Names, Need, Recipe, Reference, Resources, Selection, Step, Template, check_references,
+    is_name,
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -20,11 +25,13 @@ use super::{
 /// Gathers what is needed on the way from a text's values to a recipe.
 pub(super) struct Lower<'a> {
     sources: &'a mut Sources,
-    problems: Collector,
+    problems: &'a mut Collector,
 }
 
 /// The keys of a recipe. What stands here must also be in [`crate::schema`]; a test says so.
-pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "params", "steps", "tables"];
+pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables"];
+/// The keys of a sweep file.
+pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only"];
 /// The keys of a step.
 pub(crate) const STEP_KEYS: &[&str] = &["uses", "needs", "matrix", "seeds", "ablate", "if", "with", "resources"];
 /// The keys of an entry of `needs`.
@@ -37,12 +44,12 @@ pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "colu
 pub(crate) const CPUS: RangeInclusive<i64> = 1..=4096;
 
 impl<'a> Lower<'a> {
-    pub(super) fn new(sources: &'a mut Sources, problems: Collector) -> Self {
+    pub(super) fn new(sources: &'a mut Sources, problems: &'a mut Collector) -> Self {
         Self { sources, problems }
     }
 
-    /// Reads a whole recipe.
-    pub(super) fn recipe(mut self, node: &Node, path: &Path, set: &[String]) -> Draft {
+    /// Reads a whole recipe, put together from what it extends; also answers the place of its name.
+    pub(super) fn recipe(mut self, node: &Node, path: &Path) -> (Recipe, Span) {
         let entries = self.map(node, "a recipe", RECIPE_KEYS).unwrap_or_default();
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let name = match find(entries, "name") {
@@ -58,11 +65,12 @@ impl<'a> Lower<'a> {
             None => {}
         }
         let about = find(entries, "about").and_then(|node| self.text(node, "`about`"));
-        let params = self.params(find(entries, "params"), set);
+        let params = self.params(find(entries, "params"));
         let steps = match find(entries, "steps") {
             Some(steps) => self.steps(steps, &params),
             None => {
-                if matches!(node.kind, NodeKind::Map(_)) {
+                // A recipe whose base could not be read has steps that nobody knows.
+                if matches!(node.kind, NodeKind::Map(_)) && find(entries, "extends").is_none() {
                     let span = node.span.part(0, 1);
                     let help = "a recipe needs `steps:` with at least one step";
                     self.problem(span, "this recipe has no steps", "nothing to run", help);
@@ -72,50 +80,20 @@ impl<'a> Lower<'a> {
         };
         let written = find(entries, "steps").map(written).unwrap_or_default();
         let tables = find(entries, "tables").map_or_else(Vec::new, |node| self.tables(node, &steps, &written, &params));
-        let recipe = Recipe {
-            name: name.map(|name| name.value).unwrap_or_default(),
-            about,
-            folder: path.parent().map(Path::to_owned).unwrap_or_default(),
-            params,
-            steps,
-            tables,
-            sources: self.sources.clone(),
-        };
-        Draft { recipe, problems: self.problems }
+        let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
+        let name = name.map(|name| name.value).unwrap_or_default();
+        let sources = Sources::default();
+        (Recipe { name, about, report: PathBuf::new(), params, steps, tables, sources }, span)
     }
 
-    fn params(&mut self, node: Option<&Node>, set: &[String]) -> Names {
+    fn params(&mut self, node: Option<&Node>) -> Names {
         let mut params = Names::new();
         for entry in node.map(|node| self.entries(node, "`params`")).unwrap_or_default() {
             self.check_name(&entry.key, "param");
             let Some(value) = self.literal(&entry.value) else { continue };
             params.insert(entry.key.value.clone(), Spanned::new(value, entry.value.span));
         }
-        for assignment in set {
-            self.set(assignment, &mut params);
-        }
         params
-    }
-
-    /// One `--set name=value`.
-    fn set(&mut self, assignment: &str, params: &mut Names) {
-        let source = self.sources.add(format!("--set {assignment}"), assignment);
-        let whole = Span { source, ..Span::default() }.part(0, assignment.len());
-        let Some((name, text)) = assignment.split_once('=') else {
-            self.problem(whole, "`--set` without a value", "expected NAME=VALUE", "for example `--set iters=100`");
-            return;
-        };
-        if !params.contains_key(name) {
-            let help = suggest(name, "params", params.keys().map(String::as_str))
-                .unwrap_or_else(|| "this recipe has no `params`".into());
-            self.problem(whole.part(0, name.len()), format!("unknown param `{name}`"), "no param has this name", help);
-            return;
-        }
-        let scalar = self.sources.add(format!("--set {assignment}"), text);
-        let node = Node::parse(self.sources, scalar, &mut self.problems);
-        if let Some(value) = node.and_then(|node| self.literal(&node)) {
-            params.insert(name.to_owned(), Spanned::new(value, whole.part(name.len() + 1, text.len())));
-        }
     }
 
     fn steps(&mut self, node: &Node, params: &Names) -> Vec<Step> {
@@ -149,7 +127,7 @@ impl<'a> Lower<'a> {
         let resources = find(keys, "resources").map(|node| self.resources(node)).unwrap_or_default();
         let mut with = Vec::new();
         for entry in find(keys, "with").map(|node| self.entries(node, "`with`")).unwrap_or_default() {
-            if let Some(template) = Template::parse_any(&entry.value, self.sources, &mut self.problems) {
+            if let Some(template) = Template::parse_any(&entry.value, self.sources, self.problems) {
                 with.push((entry.key.clone(), template));
             }
         }
@@ -174,7 +152,7 @@ impl<'a> Lower<'a> {
     fn check_step(&mut self, step: &Step, params: &Names) {
         let axes = step.axes();
         for (key, template) in &step.with {
-            check_references(template, params, Some(&axes), self.sources, &mut self.problems);
+            check_references(template, params, Some(&axes), self.sources, self.problems);
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);
                 let what = format!("parameters of `{}`", step.task.name);
@@ -357,14 +335,14 @@ impl<'a> Lower<'a> {
 
     /// A value in which only params may stand.
     fn value(&mut self, node: &Node, params: &Names) -> Option<Template> {
-        let template = Template::parse(node, self.sources, &mut self.problems)?;
-        check_references(&template, params, None, self.sources, &mut self.problems);
+        let template = Template::parse(node, self.sources, self.problems)?;
+        check_references(&template, params, None, self.sources, self.problems);
         Some(template)
     }
 
     /// A value in which no expression may stand.
     fn literal(&mut self, node: &Node) -> Option<Value> {
-        let template = Template::parse(node, self.sources, &mut self.problems)?;
+        let template = Template::parse(node, self.sources, self.problems)?;
         if let Some(reference) = template.references().first() {
             let help = "params are the values that expressions refer to; write the value itself";
             self.problem(reference.span, "an expression cannot be used here", "not a plain value", help);

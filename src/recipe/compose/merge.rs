@@ -1,0 +1,84 @@
+//! `extends`: a recipe over another one, entry by entry.
+
+use sweep_job::Value;
+
+use crate::recipe::{
+    node::{Entry, Node, NodeKind},
+    problem::{Collector, Problem},
+    source::Sources,
+};
+
+/// How deep maps are merged before the later one replaces the earlier one.
+#[derive(Clone, Copy)]
+enum Level {
+    /// The recipe: its sections are merged, the rest is replaced.
+    Recipe,
+    /// A section: steps and tables are merged by name, params are replaced.
+    Section(&'static str),
+    /// A step: what holds entries of the author's choice is merged, the rest is replaced.
+    Step,
+    /// Entries are replaced.
+    Entries,
+}
+
+/// `base` with the entries of `over` in the place of its own, and those that it does not have behind them. The name
+/// stays behind: it names the report's folder, and two recipes are two reports.
+pub(super) fn recipes(mut base: Node, over: Node, sources: &Sources, problems: &mut Collector) -> Node {
+    if let NodeKind::Map(entries) = &mut base.kind {
+        entries.retain(|entry| entry.key.value != "name");
+    }
+    merge(base, over, Level::Recipe, sources, problems)
+}
+
+fn merge(base: Node, over: Node, level: Level, sources: &Sources, problems: &mut Collector) -> Node {
+    let span = over.span;
+    let (NodeKind::Map(mut entries), NodeKind::Map(changes)) = (base.kind, over.kind.clone()) else {
+        // What is no map is a mistake, or replaces a map on purpose; reading it says which.
+        return over;
+    };
+    for change in changes {
+        let place = entries.iter().position(|entry| entry.key.value == change.key.value);
+        if level.removable() && matches!(change.value.kind, NodeKind::Scalar(Value::Null)) {
+            match place {
+                Some(index) => drop(entries.remove(index)),
+                None => {
+                    let message = format!("`{}` is not in the base recipe", change.key.value);
+                    let problem = Problem::new(sources, change.key.span, message, "nothing to remove");
+                    problems.push(change.key.span, problem.help("remove the entry, or give it a value"));
+                }
+            }
+            continue;
+        }
+        let Some(index) = place else {
+            entries.push(change);
+            continue;
+        };
+        let below = level.below(&change.key.value);
+        let Entry { value: earlier, .. } = entries.remove(index);
+        let value = match below {
+            Some(below) => merge(earlier, change.value, below, sources, problems),
+            None => change.value,
+        };
+        entries.insert(index, Entry { key: change.key, value });
+    }
+    Node { kind: NodeKind::Map(entries), span }
+}
+
+impl Level {
+    /// How the value of a key is merged; `None` if it is replaced.
+    fn below(self, key: &str) -> Option<Self> {
+        match (self, key) {
+            (Self::Recipe, "params") => Some(Self::Section("params")),
+            (Self::Recipe, "steps") => Some(Self::Section("steps")),
+            (Self::Recipe, "tables") => Some(Self::Section("tables")),
+            (Self::Section("steps"), _) => Some(Self::Step),
+            (Self::Section("tables"), _) | (Self::Step, "with" | "matrix" | "resources") => Some(Self::Entries),
+            _ => None,
+        }
+    }
+
+    /// Whether `null` removes an entry: where it could not be a value.
+    fn removable(self) -> bool {
+        matches!(self, Self::Section("steps" | "tables"))
+    }
+}

@@ -1,0 +1,228 @@
+//! From what the user names to whole recipes: base recipes that are extended, sweep files that change the values and axes
+//! of recipes, and changes from the command line.
+//!
+//! Everything here happens to the texts' values, before a recipe is read: whoever changes a param in a sweep file, on the
+//! command line or in the recipe itself means the same study, and gets the same keys. Each value keeps the place where it
+//! was written, so a mistake is shown there.
+
+mod merge;
+mod overlay;
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use sweep_job::Value;
+
+pub(super) use self::overlay::Overlay;
+use super::{
+    Draft, Recipe, RecipeError, Request,
+    lower::{Lower, Sweep},
+    node::{Node, NodeKind},
+    problem::{Collector, Problem, Problems},
+    source::{Sources, Span, Spanned},
+};
+
+/// Reads files and puts them together.
+#[derive(Default)]
+pub(super) struct Loader {
+    sources: Sources,
+    problems: Collector,
+    /// What has been read, by its canonical path: a base of two recipes has one place for each of its mistakes.
+    files: HashMap<PathBuf, Option<Node>>,
+}
+
+/// A recipe to read: its file, what stands in it, and the report's folder where the file's name does not decide it.
+struct Wanted {
+    path: PathBuf,
+    node: Node,
+    report: Option<PathBuf>,
+    /// Step and axis: the axes that have got other values than the file says.
+    narrowed: Vec<(String, String)>,
+}
+
+impl Wanted {
+    fn new(path: PathBuf, node: Node, report: Option<PathBuf>) -> Self {
+        Self { path, node, report, narrowed: Vec::new() }
+    }
+}
+
+impl Loader {
+    /// Reads what a request names.
+    pub(super) fn load(mut self, request: &Request<'_>) -> Result<Draft, RecipeError> {
+        let typed = Overlay::typed(request, &mut self.sources, &mut self.problems);
+        let mut only = Vec::new();
+        let mut overlays = Vec::new();
+        let mut wanted = Vec::new();
+        for path in request.paths {
+            let read = self.read(path).map_err(|source| RecipeError::Read { path: path.clone(), source })?;
+            let Some(node) = read else { continue };
+            if is_sweep(&node) {
+                let sweep = Lower::new(&mut self.sources, &mut self.problems).sweep(&node);
+                let first = wanted.len();
+                self.swept(path, &sweep, &mut wanted);
+                only.extend(sweep.only);
+                overlays.push((first..wanted.len(), sweep.changes));
+            } else {
+                wanted.push(Wanted::new(path.clone(), node, None));
+            }
+        }
+        // What is typed comes last, so that it has the last word.
+        overlays.push((0..wanted.len(), typed));
+        for (range, overlay) in overlays {
+            overlay.apply(&mut wanted[range], &self.sources, &mut self.problems);
+        }
+        // A selection that is typed replaces those of sweep files: it says what is wanted now.
+        if !request.only.is_empty() {
+            only = request
+                .only
+                .iter()
+                .map(|selection| {
+                    let source = self.sources.add(format!("--only {selection}"), selection.as_str());
+                    Spanned::new(selection.clone(), Span { source, ..Span::default() }.part(0, selection.len()))
+                })
+                .collect();
+        }
+        Ok(self.finish(wanted, only))
+    }
+
+    /// Reads one recipe whose text is at hand. Fails only where it is no YAML.
+    pub(super) fn parse(mut self, path: &Path, text: String, set: &[String]) -> Result<Draft, Problems> {
+        let source = self.sources.add_file(path, text);
+        let Some(node) = Node::parse(&self.sources, source, &mut self.problems) else { return self.problems.fail() };
+        let node = self.extended(node, &mut vec![path.to_owned()]);
+        let mut wanted = vec![Wanted::new(path.to_owned(), node, None)];
+        let request = Request { set, ..Request::default() };
+        let typed = Overlay::typed(&request, &mut self.sources, &mut self.problems);
+        typed.apply(&mut wanted, &self.sources, &mut self.problems);
+        Ok(self.finish(wanted, Vec::new()))
+    }
+
+    fn finish(mut self, wanted: Vec<Wanted>, only: Vec<Spanned<String>>) -> Draft {
+        let mut recipes: Vec<Recipe> = Vec::new();
+        for Wanted { path, node, report, narrowed } in wanted {
+            let (mut recipe, name) = Lower::new(&mut self.sources, &mut self.problems).recipe(&node, &path);
+            for step in &mut recipe.steps {
+                let own = narrowed.iter().filter(|(name, _)| *name == step.name.value);
+                step.matrix.narrowed = own.map(|(_, axis)| axis.clone()).collect();
+            }
+            recipe.report = report.unwrap_or_else(|| PathBuf::from(&recipe.name));
+            if recipes.iter().any(|other| other.name == recipe.name) {
+                let message = format!("two recipes are called `{}`", recipe.name);
+                let help = "give one of them another `name:`; it names the report's folder";
+                self.problem(name, message, "again", help);
+            }
+            recipes.push(recipe);
+        }
+        for recipe in &mut recipes {
+            recipe.sources = self.sources.clone();
+        }
+        Draft { recipes, only, sources: self.sources, problems: self.problems }
+    }
+
+    /// Adds the recipes that a sweep file names.
+    fn swept(&mut self, path: &Path, sweep: &Sweep, wanted: &mut Vec<Wanted>) {
+        let name = sweep.name.clone().unwrap_or_else(|| stem(path));
+        for recipe in &sweep.recipes {
+            let path = self.sources.folder(recipe.span.source).join(&recipe.value);
+            let Some(node) = self.named(&path, recipe.span, &mut Vec::new()) else { continue };
+            if is_sweep(&node) {
+                let help = "a sweep file names recipes; name those that this one names";
+                self.problem(recipe.span, format!("`{}` is a sweep file", recipe.value), "not a recipe", help);
+                continue;
+            }
+            let mut report = PathBuf::from(&name);
+            if sweep.recipes.len() > 1 {
+                report.push(stem(&path));
+            }
+            wanted.push(Wanted::new(path, node, Some(report)));
+        }
+    }
+
+    /// Reads a file that the user names, with what it extends; `None` after a mistake that leaves nothing of it.
+    fn read(&mut self, path: &Path) -> io::Result<Option<Node>> {
+        let node = self.file(path)?;
+        Ok(node.map(|node| self.extended(node, &mut vec![path.to_owned()])))
+    }
+
+    /// Reads a file that another one names at `span`.
+    fn named(&mut self, path: &Path, span: Span, chain: &mut Vec<PathBuf>) -> Option<Node> {
+        match self.file(path) {
+            Ok(node) => {
+                chain.push(path.to_owned());
+                node.map(|node| self.extended(node, chain))
+            }
+            Err(error) => {
+                let message = match error.kind() {
+                    io::ErrorKind::NotFound => format!("there is no `{}`", path.display()),
+                    _ => format!("`{}` cannot be read: {error}", path.display()),
+                };
+                let help = "paths start from the folder of the file that they stand in";
+                self.problem(span, message, "cannot be read", help);
+                None
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<Option<Node>> {
+        let canonical = fs_err::canonicalize(path)?;
+        if let Some(node) = self.files.get(&canonical) {
+            return Ok(node.clone());
+        }
+        let text = fs_err::read_to_string(path)?;
+        let source = self.sources.add_file(path, text);
+        let node = Node::parse(&self.sources, source, &mut self.problems);
+        self.files.insert(canonical, node.clone());
+        Ok(node)
+    }
+
+    /// A recipe with what it extends; `chain` holds the files on the way to it, itself last. Where that cannot be had,
+    /// which is reported, `extends` stays in the recipe: what is missing from it is then no mistake of its own.
+    fn extended(&mut self, mut node: Node, chain: &mut Vec<PathBuf>) -> Node {
+        let NodeKind::Map(entries) = &mut node.kind else { return node };
+        let Some(index) = entries.iter().position(|entry| entry.key.value == "extends") else { return node };
+        let Some(base) = self.base(&entries[index].value, chain) else { return node };
+        entries.remove(index);
+        merge::recipes(base, node, &self.sources, &mut self.problems)
+    }
+
+    /// The recipe that `extends` names.
+    fn base(&mut self, named: &Node, chain: &mut Vec<PathBuf>) -> Option<Node> {
+        let NodeKind::Scalar(Value::Text(text)) = &named.kind else {
+            let message = format!("`extends` must name a file, found {}", named.describe());
+            self.problem(named.span, message, "not a path", "for example `extends: base.yaml`");
+            return None;
+        };
+        let path = self.sources.folder(named.span.source).join(text);
+        let same = |other: &PathBuf| fs_err::canonicalize(other).ok() == fs_err::canonicalize(&path).ok();
+        if path.exists() && chain.iter().any(same) {
+            let message = format!("`{}` extends itself", path.display());
+            self.problem(named.span, message, "this closes the circle", "remove one `extends`");
+            return None;
+        }
+        let base = self.named(&path, named.span, chain)?;
+        if is_sweep(&base) {
+            let message = format!("`{text}` is a sweep file");
+            self.problem(named.span, message, "not a recipe", "extend the recipe that it names");
+            return None;
+        }
+        Some(base)
+    }
+
+    fn problem(&mut self, span: Span, message: impl Into<String>, label: impl Into<String>, help: impl Into<String>) {
+        self.problems.push(span, Problem::new(&self.sources, span, message, label).help(help));
+    }
+}
+
+/// Whether a file names recipes instead of being one.
+fn is_sweep(node: &Node) -> bool {
+    matches!(&node.kind, NodeKind::Map(entries) if entries.iter().any(|entry| {
+        entry.key.value == "recipe" || entry.key.value == "recipes"
+    }))
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+}

@@ -1,0 +1,220 @@
+//! `--set`, `--axis` and their like in sweep files: other values for params and axes.
+
+use sweep_job::Value;
+
+use super::Wanted;
+use crate::recipe::{
+    Request,
+    node::{Entry, Node, NodeKind},
+    problem::{Collector, Problem, suggest},
+    source::{Sources, Span, Spanned},
+};
+
+/// Changes to recipes.
+#[derive(Debug, Default)]
+pub(in crate::recipe) struct Overlay {
+    /// Params and their values.
+    pub(in crate::recipe) set: Vec<(Spanned<String>, Node)>,
+    /// Axes, as `AXIS` or `STEP.AXIS`, and their values.
+    pub(in crate::recipe) axes: Vec<(Spanned<String>, Node)>,
+}
+
+impl Overlay {
+    /// What the command line says.
+    pub(super) fn typed(request: &Request<'_>, sources: &mut Sources, problems: &mut Collector) -> Self {
+        let set = request.set.iter();
+        let set = set.filter_map(|text| typed("--set", text, "NAME=VALUE", "iters=100", false, sources, problems));
+        let set = set.collect();
+        let axes = request.axes.iter();
+        let axes =
+            axes.filter_map(|text| typed("--axis", text, "AXIS=VALUES", "lr=1e-4,1e-3", true, sources, problems));
+        Self { set, axes: axes.collect() }
+    }
+
+    /// Changes every recipe that has what is to be changed. What no recipe has is a mistake.
+    pub(super) fn apply(self, recipes: &mut [Wanted], sources: &Sources, problems: &mut Collector) {
+        if recipes.is_empty() {
+            // Nothing could be read, which has been reported.
+            return;
+        }
+        for (name, value) in self.set {
+            let mut found = false;
+            for Wanted { node, .. } in &mut *recipes {
+                if let Some(param) = entry(node, "params").and_then(|params| entry(params, &name.value)) {
+                    param.clone_from(&value);
+                    found = true;
+                }
+            }
+            if !found {
+                let names: Vec<String> =
+                    recipes.iter_mut().flat_map(|recipe| names(entry(&mut recipe.node, "params").as_deref())).collect();
+                let help = suggest(&name.value, "params", names.iter().map(String::as_str))
+                    .unwrap_or_else(|| "this recipe has no `params`".into());
+                let message = format!("unknown param `{}`", name.value);
+                let problem = Problem::new(sources, name.span, message, "no param has this name");
+                problems.push(name.span, problem.help(help));
+            }
+        }
+        for (name, values) in self.axes {
+            set_axis(recipes, &name, &values, sources, problems);
+        }
+    }
+}
+
+fn set_axis(
+    recipes: &mut [Wanted],
+    name: &Spanned<String>,
+    values: &Node,
+    sources: &Sources,
+    problems: &mut Collector,
+) {
+    let (only, axis) = match name.value.split_once('.') {
+        Some((step, axis)) => (Some(step), axis),
+        None => (None, name.value.as_str()),
+    };
+    let mut found = false;
+    let (mut axes, mut steps) = (Vec::new(), Vec::new());
+    for Wanted { node, narrowed, .. } in recipes {
+        let Some(Node { kind: NodeKind::Map(entries), .. }) = entry(node, "steps") else { continue };
+        for Entry { key, value: step } in entries {
+            steps.push(key.value.clone());
+            if only.is_some_and(|only| only != key.value) {
+                continue;
+            }
+            axes.extend(axis_names(step));
+            if replace_axis(step, &Spanned::new(axis, name.span), values, only.is_some()) {
+                found = true;
+                narrowed.push((key.value.clone(), axis.to_owned()));
+            }
+        }
+    }
+    if !found {
+        let (message, help) = match only {
+            Some(step) if !steps.iter().any(|known| known == step) => {
+                (format!("unknown step `{step}`"), suggest(step, "steps", steps.iter().map(String::as_str)))
+            }
+            _ => {
+                axes.sort_unstable();
+                axes.dedup();
+                let known = suggest(axis, "axes", axes.iter().map(String::as_str));
+                let help = known.map(|known| format!("{known}; `STEP.{axis}` gives a step a new axis"));
+                (format!("no step has an axis `{axis}` that can be given other values"), help)
+            }
+        };
+        let problem = Problem::new(sources, name.span, message, "cannot be changed").maybe_help(help);
+        problems.push(name.span, problem);
+    }
+}
+
+/// Gives a step's axis other values; `true` if it has that axis, or `add` says that it shall have it. An axis that
+/// follows another step's goes on to follow it, unless the step is named.
+fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool) -> bool {
+    let axis = name.value;
+    let follows = |node: &Node| matches!(&node.kind, NodeKind::Scalar(Value::Text(text)) if text.contains("${{"));
+    if let Some(matrix) = entry(step, "matrix") {
+        if let Some(node) = entry(matrix, axis).filter(|_| !RESERVED.contains(&axis)) {
+            if follows(node) && !add {
+                return true;
+            }
+            node.clone_from(values);
+            return true;
+        }
+        if let Some(node) = entry(matrix, "zip").and_then(|zip| entry(zip, axis)) {
+            node.clone_from(values);
+            return true;
+        }
+    }
+    let seeds = axis == "seed" && entry(step, "seeds").is_some();
+    if !seeds && (!add || RESERVED.contains(&axis)) {
+        return false;
+    }
+    let NodeKind::Map(entries) = &mut step.kind else { return false };
+    entries.retain(|entry| !seeds || entry.key.value != "seeds");
+    let added = Entry { key: Spanned::new(axis.to_owned(), name.span), value: values.clone() };
+    match entries.iter_mut().find(|entry| entry.key.value == "matrix") {
+        Some(Entry { value: Node { kind: NodeKind::Map(axes), .. }, .. }) => axes.push(added),
+        Some(_) => return false,
+        None => entries.push(Entry {
+            key: Spanned::new("matrix".to_owned(), name.span),
+            value: Node { kind: NodeKind::Map(vec![added]), span: values.span },
+        }),
+    }
+    true
+}
+
+/// The keys of a matrix that are no axes.
+const RESERVED: [&str; 4] = ["include", "exclude", "zip", "random"];
+
+fn axis_names(step: &mut Node) -> Vec<String> {
+    let mut found = Vec::new();
+    if entry(step, "seeds").is_some() {
+        found.push("seed".to_owned());
+    }
+    if let Some(matrix) = entry(step, "matrix") {
+        found.extend(names(entry(matrix, "zip").as_deref()));
+        found.extend(names(Some(&*matrix)).into_iter().filter(|name| !RESERVED.contains(&name.as_str())));
+    }
+    found
+}
+
+fn names(node: Option<&Node>) -> Vec<String> {
+    match node {
+        Some(Node { kind: NodeKind::Map(entries), .. }) => {
+            entries.iter().map(|entry| entry.key.value.clone()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
+    match &mut node.kind {
+        NodeKind::Map(entries) => entries.iter_mut().find(|entry| entry.key.value == key).map(|entry| &mut entry.value),
+        NodeKind::Scalar(_) | NodeKind::List(_) => None,
+    }
+}
+
+/// One `--set name=value` or `--axis name=a,b`. The value is YAML; that of an axis may leave out the brackets of a list.
+fn typed(
+    flag: &str,
+    assignment: &str,
+    form: &str,
+    example: &str,
+    list: bool,
+    sources: &mut Sources,
+    problems: &mut Collector,
+) -> Option<(Spanned<String>, Node)> {
+    let source = sources.add(format!("{flag} {assignment}"), assignment);
+    let whole = Span { source, ..Span::default() }.part(0, assignment.len());
+    let Some((name, text)) = assignment.split_once('=') else {
+        let problem = Problem::new(sources, whole, format!("`{flag}` without a value"), format!("expected {form}"));
+        problems.push(whole, problem.help(format!("for example `{flag} {example}`")));
+        return None;
+    };
+    let brackets = list && !text.trim_start().starts_with(['[', '{']);
+    let text = if brackets { format!("[{text}]") } else { text.to_owned() };
+    let scalar = sources.add(format!("{flag} {assignment}"), text);
+    let mut node = Node::parse(sources, scalar, problems)?;
+    // From here on the value stands where the user typed it.
+    move_to(&mut node, whole, name.len() + 1, usize::from(brackets));
+    Some((Spanned::new(name.to_owned(), whole.part(0, name.len())), node))
+}
+
+/// Moves places from a text of its own to `offset` in `whole`, `less` characters having been put before it.
+fn move_to(node: &mut Node, whole: Span, offset: usize, less: usize) {
+    let moved = |span: Span| {
+        let start = (offset + span.start as usize).saturating_sub(less);
+        let end = (start + span.len as usize).min(whole.len as usize);
+        whole.part(start, end.saturating_sub(start))
+    };
+    node.span = moved(node.span);
+    match &mut node.kind {
+        NodeKind::Scalar(_) => {}
+        NodeKind::List(items) => items.iter_mut().for_each(|item| move_to(item, whole, offset, less)),
+        NodeKind::Map(entries) => {
+            for entry in entries {
+                entry.key.span = moved(entry.key.span);
+                move_to(&mut entry.value, whole, offset, less);
+            }
+        }
+    }
+}
