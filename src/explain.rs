@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sweep_job::{Task, Value};
 
 use crate::{
-    plan::{JobId, Key, Plan},
+    plan::{JobId, Key, Plan, without_keys},
     recipe::Span,
     store::Record,
 };
@@ -118,12 +118,14 @@ fn causes(plan: &Plan, id: JobId, record: &Record, records: &[Record]) -> Vec<Ca
             continue;
         }
         let (old, new) = (then.params.get(param.name), now.params.get(param.name));
-        if old != new {
-            let or_default = |value: Option<&Value>| match value {
-                Some(value) => value.to_string(),
-                None => format!("{} (default)", (param.default)()),
-            };
-            changed(param.name, or_default(old), or_default(new), place());
+        let or_default = |value: Option<&Value>| match value {
+            Some(value) => without_keys(&value.to_string()),
+            None => format!("{} (default)", (param.default)()),
+        };
+        let (old_text, new_text) = (or_default(old), or_default(new));
+        // The same result of another job: what is different about that job is told as a change of the need.
+        if old != new && old_text != new_text {
+            changed(param.name, old_text, new_text, place());
         }
     }
     causes.extend(need_causes(plan, id, record, records));

@@ -548,12 +548,14 @@ fn whole(pattern: &str) -> String {
 
 /// An expression: `${{ params.NAME }}`.
 fn expression(reach: Reach) -> Option<String> {
-    let scopes = match reach {
+    let names = match reach {
         Reach::Nowhere => return None,
-        Reach::Params => "params",
-        Reach::Everywhere => "params|matrix|needs",
+        Reach::Params => format!(r"params\.{NAME}"),
+        Reach::Everywhere => {
+            format!(r"(?:(?:params|matrix)\.{NAME}|needs\.{NAME}\.(?:metrics|artifacts)\.[^\s{{}}$]+)")
+        }
     };
-    Some(format!(r"{EXPRESSION}\s*(?:{scopes})(?:\.[A-Za-z_][A-Za-z0-9_-]*)+\s*\}}\}}"))
+    Some(format!(r"{EXPRESSION}\s*{names}\s*\}}\}}"))
 }
 
 /// A text that is one expression, so that the value keeps its type.

@@ -67,7 +67,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         .and_then(|info| info.build(&job.params))
         .ok_or_else(|| broken(format!("the engine sent a `{}` that this worker does not understand", job.task)))?;
     match &task {
-        Task::Mock(mock) => mock::run(mock, channel),
+        Task::Mock(mock) => mock::run(mock, &job.dir, channel),
         Task::Command(command) => command::run(command, job, channel),
         Task::Train(_) | Task::Eval(_) | Task::Check(_) => lab(&task, job, channel),
     }

@@ -126,6 +126,11 @@ tables:
     // The axis has a parameter's name, but `with` makes the parameter of it: its values can be anything.
     "steps: { a: { uses: train, matrix: { prune: [7] }, with: { prune: 'bitter${{ matrix.prune }}', data: kjv } } }",
     "steps: { a: { uses: mock, matrix: { end: [do, noi] }, if: matrix.end != 'x', with: { end: done } } }",
+    // What needed jobs leave.
+    "steps:
+  a: { uses: command, with: { run: x, outputs: [out/a.b.txt] } }
+  b: { uses: mock, needs: a, with: { input: '${{ needs.a.artifacts.out/a.b.txt }}', value: '${{ needs.a.metrics.time.run }}' } }
+  c: { uses: command, needs: [a, b], with: { argv: [x, 'v=${{ needs.b.metrics.value }}'], inputs: '${{ needs.a.artifacts.out/a.b.txt }}' } }",
     // Anchors and merges are YAML's business, not the schema's.
     "steps:\n  a: &a { uses: mock, seeds: 2 }\n  b: { <<: *a, with: { value: 3 } }",
 ];
@@ -216,6 +221,7 @@ fn bad() -> Vec<(String, &'static str)> {
         (step("ablate: { design: add-on, baseline: { value: 1 }, factors: { value: 2 } }"), "/steps/a/ablate/design"),
         // Expressions.
         (step("with: { value: '${{ parms.x }}' }"), "/steps/a/with/value"),
+        (step("needs: b, with: { value: '${{ needs.b.value }}' }"), "/steps/a/with/value"),
         (step("with: { input: 'a/${{ params.x' }"), "/steps/a/with/input"),
         (step("matrix: { value: ['${{ matrix.seed }}'] }"), "/steps/a/matrix/value/0"),
         (recipe("params: { a: 1, b: '${{ params.a }}' }\nsteps: { a: { uses: mock } }"), "/params/b"),

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fmt, io, path::Path, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sweep_job::{Backend, Kind, Part, TaskInfo, Value, Values, tasks::input_name};
 
+use super::flow;
+
 /// A job's name in the store: the BLAKE3 digest of its [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
@@ -54,7 +56,8 @@ impl Identity {
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
             // A program finds the inputs of a list by name, and where they come from makes no difference to it.
             if let Some(Value::List(paths)) = params.get_mut(param.name) {
-                for path in paths {
+                let known = paths.iter_mut().filter(|path| !path.as_text().is_some_and(flow::is_open));
+                for path in known {
                     let name = path.as_text().and_then(|path| input_name(Path::new(path)));
                     *path = name.map_or(Value::Null, |name| Value::Text(name.to_owned()));
                 }

@@ -5,6 +5,7 @@
 
 mod dimension;
 mod expand;
+mod flow;
 mod key;
 mod select;
 
@@ -17,15 +18,17 @@ use std::{
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
 use sweep_job::{Backend, Kind, Param, ParamError, Part, TaskInfo, Value, Values};
 
-use self::dimension::Context;
+pub(crate) use self::flow::without_keys;
+use self::{dimension::Context, flow::Flow};
 pub use self::{
     expand::Point,
+    flow::{Unsettled, settle},
     key::{BadKey, Identity, Key},
     select::NothingSelected,
 };
 use crate::recipe::{
-    Collector, Draft, Names, Need, Problem, Problems, Recipe, Resources, Selection, Sources, Span, Spanned, Step,
-    Template, suggest,
+    Collector, Draft, Names, Need, Problem, Problems, Product, Recipe, Reference, Resources, Scope, Selection, Sources,
+    Span, Spanned, Step, Template, suggest,
 };
 
 /// A job's index in a [`Plan`].
@@ -172,11 +175,13 @@ impl Plan {
             recipe.steps.iter().zip(steps).find_map(|(step, jobs)| {
                 let (point, _) = jobs.iter().find(|(_, job)| *job == id)?;
                 let matrix: Names = point.values.iter().cloned().collect();
-                let value = match step.with.iter().find(|(name, _)| name.value == param) {
-                    Some((_, template)) => template.resolve(&recipe.params, &matrix),
-                    None => matrix.get(param).cloned(),
-                };
-                value.map(|value| value.span)
+                match step.with.iter().find(|(name, _)| name.value == param) {
+                    Some((_, template)) => {
+                        let value = template.resolve(&recipe.params, &matrix);
+                        Some(value.map_or(template.span, |value| value.span))
+                    }
+                    None => matrix.get(param).map(|value| value.span),
+                }
             })
         })
     }
@@ -323,9 +328,9 @@ impl Builder<'_> {
         let step = &self.recipe.steps[index];
         let joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
         for point in points {
-            let values = self.values(step, point);
             let needs = self.needed_jobs(step, point, &joins);
-            let Some((values, inputs)) = values else { continue };
+            let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            let needs: Vec<JobId> = needs.into_iter().flatten().collect();
             let backend = step.task.on_device.then_some(self.backend);
             let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
             let identity = Identity::new(step.task, &values, backend, inputs, keys);
@@ -369,29 +374,44 @@ impl Builder<'_> {
         join
     }
 
-    /// The jobs of the needed steps whose points agree with this one and are selected.
-    fn needed_jobs(&mut self, step: &Step, point: &Point, joins: &[Join]) -> Vec<JobId> {
-        let mut jobs = Vec::new();
+    /// For each needed step, its jobs whose points agree with this one and are selected.
+    fn needed_jobs(&mut self, step: &Step, point: &Point, joins: &[Join]) -> Vec<Vec<JobId>> {
+        let mut needed_jobs = Vec::with_capacity(joins.len());
         for (need, join) in step.needs.iter().zip(joins) {
-            let before = jobs.len();
             let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
             let needed = &self.steps[need.step];
             let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
-            jobs.extend(matching.map(|(_, id)| *id));
-            if jobs.len() == before && join.sound {
+            let mut jobs: Vec<JobId> = Vec::new();
+            for (_, id) in matching {
+                if !jobs.contains(id) {
+                    jobs.push(*id);
+                }
+            }
+            if jobs.is_empty() && join.sound {
                 let needed = &self.recipe.steps[need.step].name.value;
                 let message = format!("`{}` needs `{needed}`, which has no point that agrees", self.label(step, point));
                 let help = "steps join on the axes that both have; give the needed step these values too";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
             }
+            needed_jobs.push(jobs);
         }
-        jobs
+        needed_jobs
     }
 
     /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
-    fn values(&mut self, step: &Step, point: &Point) -> Option<(Values, BTreeMap<String, String>)> {
+    fn values(
+        &mut self,
+        step: &Step,
+        point: &Point,
+        needs: &[Vec<JobId>],
+    ) -> Option<(Values, BTreeMap<String, String>)> {
         let matrix: Names = point.values.iter().cloned().collect();
+        let results = self.results(step, point, needs);
+        let result = |reference: &Reference| {
+            let (_, value) = results.iter().find(|(span, _)| *span == reference.span)?;
+            value.clone()
+        };
         let mut given = Values::new();
         let mut places: HashMap<&'static str, Span> = HashMap::new();
         let mut ok = true;
@@ -399,7 +419,7 @@ impl Builder<'_> {
             let written = step.with.iter().find(|(name, _)| name.value == param.name);
             let value = match written {
                 Some((_, template)) => {
-                    let value = template.resolve(&self.recipe.params, &matrix);
+                    let value = template.resolve_with(&self.recipe.params, &matrix, &result);
                     // An expression that names nothing has been reported, and what follows from it is no other mistake.
                     ok &= value.is_some();
                     value
@@ -408,7 +428,7 @@ impl Builder<'_> {
             };
             let Some(value) = value else { continue };
             places.insert(param.name, value.span);
-            match param.check(&value.value) {
+            match flow::check(param, &value.value) {
                 Ok(checked) => {
                     given.insert(param.name.to_owned(), checked);
                 }
@@ -431,7 +451,7 @@ impl Builder<'_> {
         if !ok {
             return None;
         }
-        for conflict in step.task.conflicts(&values) {
+        for conflict in step.task.conflicts(&flow::preview(&values)) {
             let place = conflict.params.iter().find_map(|name| places.get(name));
             let span = place.copied().unwrap_or(step.name.span);
             let message = format!("{}: {}", self.label(step, point), conflict.message);
@@ -441,11 +461,77 @@ impl Builder<'_> {
         Some((values, inputs))
     }
 
+    /// What the expressions of a step mean that name results of needed jobs: a text for each that [`settle`] replaces,
+    /// or a list of them where several jobs are needed. By the place of the expression.
+    fn results(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> Vec<(Span, Option<Value>)> {
+        let mut found = Vec::new();
+        for (param, template) in &step.with {
+            for reference in template.references() {
+                let Scope::Needs(name, product) = &reference.scope else { continue };
+                let index = step.needs.iter().position(|need| self.recipe.steps[need.step].name.value == *name);
+                let jobs = index.map(|index| needs[index].as_slice()).unwrap_or_default();
+                let flows: Vec<Value> = jobs
+                    .iter()
+                    .filter_map(|id| self.result(*id, *product, reference))
+                    .map(|flow| Value::Text(flow.placeholder()))
+                    .collect();
+                let is_list = step.task.param(&param.value).is_some_and(|param| matches!(param.kind, Kind::List(_)));
+                let value = match flows.as_slice() {
+                    _ if flows.len() < jobs.len() => None,
+                    [] => None,
+                    [one] => Some(one.clone()),
+                    several if is_list => Some(Value::List(several.to_vec())),
+                    several => {
+                        let message = format!(
+                            "`{}` needs {} jobs of `{name}`, and only one can be meant here",
+                            self.label(step, point),
+                            several.len()
+                        );
+                        let help = "give both steps the axes that tell them apart, or select with `where` in `needs`";
+                        let problem = Problem::new(&self.recipe.sources, reference.span, message, "which one?");
+                        self.problems.push(reference.span, problem.help(help));
+                        None
+                    }
+                };
+                found.push((reference.span, value));
+            }
+        }
+        found
+    }
+
+    /// One result of one job, if that job will leave it.
+    fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Flow> {
+        let job = &self.jobs.graph[id];
+        let name = reference.name.as_str();
+        let (message, help) = match product {
+            Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {
+                return Some(Flow { key: job.key, product, name: name.to_owned() });
+            }
+            Product::Metric => {
+                let known = job.task.metrics.iter().map(|metric| metric.name);
+                (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
+            }
+            Product::Artifact => {
+                let known = job.task.artifacts(&job.values);
+                if known.iter().any(|known| known == name) {
+                    return Some(Flow { key: job.key, product, name: name.to_owned() });
+                }
+                let none = format!("it keeps nothing; `sweep tasks {}` shows what makes it", job.task.name);
+                let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
+                (format!("`{}` leaves no artifact `{name}`", job.label), help)
+            }
+        };
+        let problem = Problem::new(&self.recipe.sources, reference.span, message, "no such result").maybe_help(help);
+        self.problems.push(reference.span, problem);
+        None
+    }
+
     fn bad_value(&mut self, step: &Step, param: &str, value: &Spanned<Value>, used_at: Span, error: &ParamError) {
         let sources = &self.recipe.sources;
         let help = match error {
             ParamError::Choice { allowed, found } => suggest(found, "allowed", allowed.iter().copied()),
             ParamError::Type { .. }
+            | ParamError::Result { .. }
             | ParamError::Range { .. }
             | ParamError::Outside { .. }
             | ParamError::Part { .. } => {
@@ -473,7 +559,10 @@ impl Builder<'_> {
         let mut inputs = BTreeMap::new();
         for param in step.task.params() {
             let Some(value) = values.get_mut(param.name) else { continue };
-            for (part, written) in key::input_paths(param.kind, value) {
+            // What a needed job leaves is known by that job's key.
+            for (part, written) in
+                key::input_paths(param.kind, value).into_iter().filter(|(_, path)| !flow::is_open(path))
+            {
                 let source = places.get(param.name).map_or(step.name.span, |place| *place).source;
                 let path = self.recipe.sources.folder(source).join(&*written);
                 match self.digest(&path) {

@@ -85,9 +85,10 @@ impl Condition {
         };
         let condition = Self { span, root };
         for reference in condition.references() {
-            let (what, known): (_, Vec<&str>) = match reference.scope {
-                Scope::Params => ("params", params.keys().map(String::as_str).collect()),
-                Scope::Matrix => ("axes of this step", axes.to_vec()),
+            let (what, known): (_, Vec<&str>) = if reference.scope == Scope::Params {
+                ("params", params.keys().map(String::as_str).collect())
+            } else {
+                ("axes of this step", axes.to_vec())
             };
             if !known.contains(&reference.name.as_str()) {
                 let message = format!("unknown name `{}`", reference.name);

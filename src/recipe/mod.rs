@@ -25,7 +25,7 @@ pub use self::{
     condition::Condition,
     problem::{Collector, Problem, Problems, suggest},
     source::{Sources, Span, Spanned},
-    template::{Names, Reference, Scope, Template, check_references},
+    template::{Known, Names, Product, Reference, Scope, Template, check_references},
 };
 
 /// One study.

@@ -1,4 +1,4 @@
-//! `${{ params.x }}` and `${{ matrix.x }}` in values.
+//! `${{ params.x }}`, `${{ matrix.x }}` and `${{ needs.step.metrics.x }}` in values.
 
 use std::collections::BTreeMap;
 
@@ -41,21 +41,41 @@ enum Piece {
 /// What an expression names.
 #[derive(Debug, Clone)]
 pub struct Reference {
-    /// `params` or `matrix`.
+    /// What is before the name.
     pub scope: Scope,
-    /// The name behind the dot.
+    /// The name behind the last dot; an artifact's may have dots and slashes.
     pub name: String,
     /// The whole expression.
     pub span: Span,
 }
 
 /// Where a name is looked up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// The recipe's `params`.
     Params,
     /// The step's axes.
     Matrix,
+    /// What the jobs of a needed step leave: known when they have run.
+    Needs(String, Product),
+}
+
+/// What a job leaves that another one can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// A number.
+    Metric,
+    /// A file or a folder.
+    Artifact,
+}
+
+/// What can be looked up at a place: the axes, and the steps that are needed there. `None` where there cannot be any.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// The axes.
+    pub axes: Option<&'a [&'a str]>,
+    /// The needed steps.
+    pub needs: Option<&'a [&'a str]>,
 }
 
 /// Names and their values, each with the place that a message about the value should point at.
@@ -130,15 +150,27 @@ impl Template {
     }
 
     /// The value, with the place that decided it: for `${{ params.iters }}` that is where `iters` got its value.
-    /// `None` if a name is unknown, which [`check_references`] has reported before.
+    /// `None` if a name is unknown, which [`check_references`] has reported before, or not known yet.
     pub fn resolve(&self, params: &Names, matrix: &Names) -> Option<Spanned<Value>> {
+        self.resolve_with(params, matrix, &|_| None)
+    }
+
+    /// The same with `needs`, which answers for what needed jobs leave. In a list, an expression that means a list puts
+    /// all of it there.
+    pub fn resolve_with(
+        &self,
+        params: &Names,
+        matrix: &Names,
+        needs: &dyn Fn(&Reference) -> Option<Value>,
+    ) -> Option<Spanned<Value>> {
         let look_up = |reference: &Reference| match reference.scope {
-            Scope::Params => params.get(&reference.name),
-            Scope::Matrix => matrix.get(&reference.name),
+            Scope::Params => params.get(&reference.name).cloned(),
+            Scope::Matrix => matrix.get(&reference.name).cloned(),
+            Scope::Needs(..) => needs(reference).map(|value| Spanned::new(value, self.span)),
         };
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
-            TemplateKind::Whole(reference) => look_up(reference).cloned(),
+            TemplateKind::Whole(reference) => look_up(reference),
             TemplateKind::Mixed(pieces) => {
                 let mut text = String::new();
                 for piece in pieces {
@@ -149,12 +181,20 @@ impl Template {
                 }
                 Some(Spanned::new(Value::Text(text), self.span))
             }
-            TemplateKind::List(items) => {
-                let items = items.iter().map(|item| Some(item.resolve(params, matrix)?.value));
-                Some(Spanned::new(Value::List(items.collect::<Option<_>>()?), self.span))
+            TemplateKind::List(templates) => {
+                let mut items = Vec::with_capacity(templates.len());
+                for template in templates {
+                    match (template.resolve_with(params, matrix, needs)?.value, &template.kind) {
+                        (Value::List(several), TemplateKind::Whole(Reference { scope: Scope::Needs(..), .. })) => {
+                            items.extend(several);
+                        }
+                        (item, _) => items.push(item),
+                    }
+                }
+                Some(Spanned::new(Value::List(items), self.span))
             }
             TemplateKind::Map(entries) => {
-                let resolved = |value: &Self| Some(value.resolve(params, matrix)?.value);
+                let resolved = |value: &Self| Some(value.resolve_with(params, matrix, needs)?.value);
                 let entries = entries.iter().map(|(key, value)| Some((key.clone(), resolved(value)?)));
                 Some(Spanned::new(Value::Map(entries.collect::<Option<_>>()?), self.span))
             }
@@ -162,33 +202,46 @@ impl Template {
     }
 }
 
-/// Reports every expression that names something unknown. `matrix` is `None` where no axis can be meant.
+/// Reports every expression that names something unknown.
 pub fn check_references(
     template: &Template,
     params: &Names,
-    matrix: Option<&[&str]>,
+    known: Known<'_>,
     sources: &Sources,
     problems: &mut Collector,
 ) {
     for reference in template.references() {
         let span = reference.span;
-        match (reference.scope, matrix) {
-            (Scope::Params, _) if !params.contains_key(&reference.name) => problems.push(
-                span,
-                Problem::new(sources, span, format!("unknown param `{}`", reference.name), "no param has this name")
-                    .maybe_help(suggest(&reference.name, "params", params.keys().map(String::as_str)))
-                    .maybe_help(params.is_empty().then(|| "this recipe has no `params`".into())),
-            ),
-            (Scope::Matrix, None) => problems
-                .push(span, Problem::new(sources, span, "an axis cannot be used here", "only `params` are known here")),
-            (Scope::Matrix, Some(axes)) if !axes.contains(&reference.name.as_str()) => problems.push(
-                span,
-                Problem::new(sources, span, format!("unknown axis `{}`", reference.name), "no axis has this name")
-                    .maybe_help(suggest(&reference.name, "axes of this step", axes.iter().copied()))
-                    .maybe_help(axes.is_empty().then(|| "this step has no `matrix`".into())),
-            ),
-            _ => {}
-        }
+        let name = reference.name.as_str();
+        let problem = match (&reference.scope, known) {
+            (Scope::Params, _) if !params.contains_key(name) => {
+                Problem::new(sources, span, format!("unknown param `{name}`"), "no param has this name")
+                    .maybe_help(suggest(name, "params", params.keys().map(String::as_str)))
+                    .maybe_help(params.is_empty().then(|| "this recipe has no `params`".into()))
+            }
+            (Scope::Matrix, Known { axes: None, .. }) => {
+                Problem::new(sources, span, "an axis cannot be used here", "only `params` are known here")
+            }
+            (Scope::Matrix, Known { axes: Some(axes), .. }) if !axes.contains(&name) => {
+                Problem::new(sources, span, format!("unknown axis `{name}`"), "no axis has this name")
+                    .maybe_help(suggest(name, "axes of this step", axes.iter().copied()))
+                    .maybe_help(axes.is_empty().then(|| "this step has no `matrix`".into()))
+            }
+            (Scope::Needs(..), Known { needs: None, .. }) => {
+                let message = "what a job leaves cannot be used here";
+                Problem::new(sources, span, message, "only `params` are known here")
+                    .help("it is known when the job has run; use it in `with`")
+            }
+            (Scope::Needs(step, _), Known { needs: Some(needs), .. }) if !needs.contains(&step.as_str()) => {
+                let message = format!("`{step}` is not a step that this one needs");
+                Problem::new(sources, span, message, "not in `needs`").help(
+                    suggest(step, "needed steps", needs.iter().copied())
+                        .unwrap_or_else(|| format!("add `needs: [{step}]`")),
+                )
+            }
+            _ => continue,
+        };
+        problems.push(span, problem);
     }
 }
 
@@ -222,29 +275,41 @@ fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collecto
     })
 }
 
+/// What an expression can be, for whoever wrote something else.
+const EXPRESSIONS: &str = "an expression is `${{ params.NAME }}`, `${{ matrix.AXIS }}`, `${{ needs.STEP.metrics.NAME }}` or \
+                           `${{ needs.STEP.artifacts.NAME }}`";
+
 fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Collector) -> Option<Reference> {
     let body = body.trim();
     let (scope, name) = body.split_once('.').unwrap_or((body, ""));
-    let known = match scope {
-        "params" => Some(Scope::Params),
-        "matrix" => Some(Scope::Matrix),
-        _ => None,
+    let found = match scope {
+        "params" => Some((Scope::Params, name)).filter(|_| super::is_name(name)),
+        "matrix" => Some((Scope::Matrix, name)).filter(|_| super::is_name(name)),
+        "needs" => parse_needs(name),
+        _ => {
+            let problem =
+                Problem::new(sources, span, format!("unknown expression `{body}`"), "not a name that is known here");
+            problems.push(span, problem.help(EXPRESSIONS));
+            return None;
+        }
     };
-    let Some(scope) = known else {
-        problems.push(
-            span,
-            Problem::new(sources, span, format!("unknown expression `{body}`"), "not a name that is known here")
-                .help("an expression is `${{ params.NAME }}` or `${{ matrix.AXIS }}`"),
-        );
+    let Some((scope, name)) = found else {
+        let problem = Problem::new(sources, span, format!("`{body}` names nothing"), "expected a name behind the dot");
+        problems.push(span, problem.help(EXPRESSIONS));
         return None;
     };
-    if !super::is_name(name) {
-        problems.push(
-            span,
-            Problem::new(sources, span, format!("`{body}` names nothing"), "expected one name behind the dot")
-                .help("an expression is `${{ params.NAME }}` or `${{ matrix.AXIS }}`"),
-        );
-        return None;
-    }
     Some(Reference { scope, name: name.to_owned(), span })
+}
+
+/// `STEP.metrics.NAME` or `STEP.artifacts.NAME`.
+fn parse_needs(text: &str) -> Option<(Scope, &str)> {
+    let (step, rest) = text.split_once('.')?;
+    let (product, name) = rest.split_once('.')?;
+    let product = match product {
+        "metrics" => Product::Metric,
+        "artifacts" => Product::Artifact,
+        _ => return None,
+    };
+    let printable = !name.is_empty() && name.chars().all(|char| !char.is_whitespace() && !"{}$".contains(char));
+    (super::is_name(step) && printable).then(|| (Scope::Needs(step.to_owned(), product), name))
 }

@@ -20,7 +20,7 @@ use std::{
 use fs_err as fs;
 use jiff::Timestamp;
 use serde::Serialize;
-use sweep_job::{Device, Failure, FailureKind, Message, Outcome, PROTOCOL, Progress};
+use sweep_job::{Device, Failure, FailureKind, Message, Outcome, PROTOCOL, Progress, Values};
 
 pub(crate) use self::local::program;
 pub use self::{journal::Journal, signals::Signals};
@@ -29,7 +29,7 @@ use self::{
     scheduler::{Action, Event, JobSpec, Limits, Reason, Scheduler},
 };
 use crate::{
-    plan::{JobId, Plan},
+    plan::{JobId, Plan, Unsettled, settle},
     store::{Claim, Pending, Provenance, RECORD_FORMAT, Record, Store},
 };
 
@@ -224,6 +224,8 @@ struct Run<'a, 'o> {
 /// A job with a process.
 struct Running {
     worker: Worker,
+    /// The parameters that it was given.
+    values: Values,
     pending: Pending,
     outcome: Option<Result<Outcome, Failure>>,
     begun: Instant,
@@ -297,15 +299,11 @@ impl Run<'_, '_> {
                 }
                 Some(Event::Busy(job))
             }
-            Ok(Claim::Miss(pending)) => match self.spawn(job, cpus, pending) {
-                Ok(()) => {
-                    self.waiting.remove(&job);
-                    self.tell(&RunEvent::Started { job, cpus });
-                    None
-                }
+            Ok(Claim::Miss(pending)) => match self.settled(job) {
+                Ok(values) => self.begin(job, cpus, values, pending),
                 Err(error) => {
-                    let message = format!("the worker could not be started: {error}");
-                    Some(self.fail(job, 0.0, Failure { kind: FailureKind::Io, message }, None))
+                    let failure = Failure { kind: FailureKind::Input, message: error.to_string() };
+                    Some(self.fail(job, 0.0, failure, None))
                 }
             },
             Err(error) => {
@@ -315,7 +313,31 @@ impl Run<'_, '_> {
         }
     }
 
-    fn spawn(&mut self, job: usize, cpus: usize, pending: Pending) -> io::Result<()> {
+    /// The parameters of a job, with what the jobs that it needs have left.
+    fn settled(&self, job: usize) -> Result<Values, Unsettled> {
+        let planned = self.plan.job(JobId::new(job));
+        let look_up = &mut |key| {
+            let record = self.store.get(key).ok().flatten()?;
+            Some((record, self.store.files(key)))
+        };
+        settle(planned.task, &planned.values, look_up)
+    }
+
+    fn begin(&mut self, job: usize, cpus: usize, values: Values, pending: Pending) -> Option<Event> {
+        match self.spawn(job, cpus, values, pending) {
+            Ok(()) => {
+                self.waiting.remove(&job);
+                self.tell(&RunEvent::Started { job, cpus });
+                None
+            }
+            Err(error) => {
+                let message = format!("the worker could not be started: {error}");
+                Some(self.fail(job, 0.0, Failure { kind: FailureKind::Io, message }, None))
+            }
+        }
+    }
+
+    fn spawn(&mut self, job: usize, cpus: usize, values: Values, pending: Pending) -> io::Result<()> {
         let planned = self.plan.job(JobId::new(job));
         let logs = self.options.folder.join("logs");
         fs::create_dir_all(&logs)?;
@@ -323,7 +345,7 @@ impl Run<'_, '_> {
         let order = sweep_job::Job {
             protocol: PROTOCOL,
             task: planned.task.name.to_owned(),
-            params: planned.values.clone(),
+            params: values.clone(),
             backend: planned.identity.backend,
             threads: cpus,
             dir: std::path::absolute(pending.dir())?,
@@ -331,7 +353,7 @@ impl Run<'_, '_> {
         let started = Timestamp::now();
         let begun = Instant::now();
         let worker = Worker::spawn(job, &order, &log, self.sender.clone())?;
-        let running = Running { worker, pending, outcome: None, begun, started, cpus, log, kill_at: None };
+        let running = Running { worker, values, pending, outcome: None, begun, started, cpus, log, kill_at: None };
         self.running.insert(job, running);
         Ok(())
     }
@@ -375,7 +397,7 @@ impl Run<'_, '_> {
             key: planned.key,
             identity: planned.identity.clone(),
             label: planned.label.to_string(),
-            params: planned.values.clone(),
+            params: running.values,
             outcome,
             provenance: Provenance {
                 sweep: env!("CARGO_PKG_VERSION").to_owned(),

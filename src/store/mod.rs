@@ -130,6 +130,11 @@ impl Store {
         self.root.join(&name[..2]).join(name)
     }
 
+    /// Where the artifacts of a finished job are.
+    pub fn files(&self, key: Key) -> PathBuf {
+        self.folder(key).join("files")
+    }
+
     /// A job's record, if there is one that can be read; another one is replaced by the next commit.
     fn readable(&self, key: Key) -> Result<Option<Record>, StoreError> {
         match self.get(key) {

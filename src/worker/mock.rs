@@ -1,6 +1,6 @@
 //! A job without a network, for tests of recipes and of the engine: real process, real protocol, chosen end.
 
-use std::{thread, time::Duration};
+use std::{path::Path, thread, time::Duration};
 
 use rustix::process::{Signal, getpid, kill_process};
 use sweep_job::{
@@ -8,7 +8,7 @@ use sweep_job::{
     tasks::{Mock, MockEnd},
 };
 
-pub(super) fn run(mock: &Mock, report: &mut dyn Report) -> Result<Outcome, Failure> {
+pub(super) fn run(mock: &Mock, folder: &Path, report: &mut dyn Report) -> Result<Outcome, Failure> {
     eprintln!("mock job: {mock:?}");
     let pause = Duration::from_secs_f64(mock.seconds / mock.steps as f64);
     for step in 1..=mock.steps {
@@ -22,6 +22,11 @@ pub(super) fn run(mock: &Mock, report: &mut dyn Report) -> Result<Outcome, Failu
         let content =
             fs_err::read(&input.0).map_err(|error| Failure { kind: FailureKind::Input, message: error.to_string() })?;
         outcome.metric("bytes", content.len() as f64, Unit::Bytes);
+    }
+    if let Some(text) = &mock.text {
+        fs_err::write(folder.join("text"), text)
+            .map_err(|error| Failure { kind: FailureKind::Io, message: error.to_string() })?;
+        outcome.artifacts.insert("text".to_owned(), "text".to_owned());
     }
     match mock.end {
         MockEnd::Done => Ok(outcome),

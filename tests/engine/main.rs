@@ -6,6 +6,7 @@ mod command;
 mod composition;
 mod concurrency;
 mod explains;
+mod flow;
 mod gallery;
 mod matrices;
 mod mistakes;

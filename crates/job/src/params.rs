@@ -84,6 +84,13 @@ pub enum ParamError {
         /// What was given.
         found: String,
     },
+    /// What a needed job leaves is of another kind.
+    Result {
+        /// What is accepted.
+        expected: String,
+        /// What it is.
+        found: &'static str,
+    },
     /// The path leads out of the job's folder, or names the folder itself.
     Outside {
         /// What was given.
@@ -217,6 +224,7 @@ impl fmt::Display for ParamError {
         match self {
             Self::Type { expected, found: Value::Null } => write!(f, "expected {expected}, found null"),
             Self::Type { expected, found } => write!(f, "expected {expected}, found {} `{found}`", found.kind()),
+            Self::Result { expected, found } => write!(f, "expected {expected}, found {found}"),
             Self::Range { bounds, found } => write!(f, "{found} is out of range: {bounds}"),
             Self::Choice { allowed, found } => write!(f, "`{found}` is not one of {}", quoted(allowed)),
             Self::Outside { found } => {

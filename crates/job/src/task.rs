@@ -47,6 +47,7 @@ pub struct TaskInfo {
     /// Whether lists of tasks leave it out.
     pub hidden: bool,
     build: fn(&Values) -> Option<Task>,
+    artifacts: fn(&Values) -> Vec<String>,
     conflicts: fn(&Values) -> Vec<Conflict>,
 }
 
@@ -86,6 +87,7 @@ impl Task {
             on_device: true,
             hidden: false,
             build: |values| Train::from_values(values).map(Task::Train),
+            artifacts: Train::artifacts,
             conflicts: Train::conflicts,
         },
         TaskInfo {
@@ -99,6 +101,7 @@ impl Task {
             on_device: true,
             hidden: false,
             build: |values| Eval::from_values(values).map(Task::Eval),
+            artifacts: |_| Vec::new(),
             conflicts: Eval::conflicts,
         },
         TaskInfo {
@@ -112,6 +115,7 @@ impl Task {
             on_device: true,
             hidden: false,
             build: |values| Check::from_values(values).map(Task::Check),
+            artifacts: |_| Vec::new(),
             conflicts: Check::conflicts,
         },
         TaskInfo {
@@ -125,6 +129,7 @@ impl Task {
             on_device: false,
             hidden: false,
             build: |values| Command::from_values(values).map(Task::Command),
+            artifacts: Command::artifacts,
             conflicts: Command::conflicts,
         },
         TaskInfo {
@@ -138,6 +143,7 @@ impl Task {
             on_device: false,
             hidden: true,
             build: |values| Mock::from_values(values).map(Task::Mock),
+            artifacts: Mock::artifacts,
             conflicts: |_| Vec::new(),
         },
     ];
@@ -167,6 +173,11 @@ impl TaskInfo {
     /// The typed task, if every parameter is there and has passed [`Param::check`].
     pub fn build(&self, values: &Values) -> Option<Task> {
         (self.build)(values)
+    }
+
+    /// The files and folders that a job with these parameters leaves.
+    pub fn artifacts(&self, values: &Values) -> Vec<String> {
+        (self.artifacts)(values)
     }
 
     /// What is wrong with the parameters taken together.

@@ -15,8 +15,8 @@ pub(crate) use self::matrix::{ABLATE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS};
 pub(super) use self::sweep::Sweep;
 
 use super::{
-    Condition, Dimension, Names, Need, Recipe, Reference, Resources, Selection, Step, Template, check_references,
-    is_name,
+    Condition, Dimension, Known, Names, Need, Recipe, Reference, Resources, Selection, Step, Template,
+    check_references, is_name,
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -144,15 +144,16 @@ impl<'a> Lower<'a> {
             return None;
         };
         let step = Step { name: name.clone(), task, needs, matrix, with, resources };
-        self.check_step(&step, params);
+        self.check_step(&step, params, &needed);
         Some(step)
     }
 
     /// What can be said of a step without expanding it: names of parameters and axes.
-    fn check_step(&mut self, step: &Step, params: &Names) {
+    fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {
-            check_references(template, params, Some(&axes), self.sources, self.problems);
+            let known = Known { axes: Some(&axes), needs: Some(needed) };
+            check_references(template, params, known, self.sources, self.problems);
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);
                 let what = format!("parameters of `{}`", step.task.name);
@@ -336,7 +337,7 @@ impl<'a> Lower<'a> {
     /// A value in which only params may stand.
     fn value(&mut self, node: &Node, params: &Names) -> Option<Template> {
         let template = Template::parse(node, self.sources, self.problems)?;
-        check_references(&template, params, None, self.sources, self.problems);
+        check_references(&template, params, Known::default(), self.sources, self.problems);
         Some(template)
     }
 

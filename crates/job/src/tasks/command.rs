@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    Conflict, Group, Inside, MetricInfo, Param, Scalar, Unit, Values,
+    Conflict, Group, Inside, MetricInfo, Param, Scalar, Unit, Value, Values,
     params::{Path as Input, params},
 };
 
@@ -43,6 +43,11 @@ impl Command {
 
     pub(crate) fn from_values(values: &Values) -> Option<Self> {
         <Self as Group>::from_values(values)
+    }
+
+    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+        let Some(Value::List(outputs)) = values.get("outputs") else { return Vec::new() };
+        outputs.iter().filter_map(Value::as_text).map(str::to_owned).collect()
     }
 
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {

@@ -40,6 +40,8 @@ params! {
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
         /// A file to read; its length is the metric `bytes`.
         input: Option<crate::Path> = None;
+        /// A text to leave as the artifact `text`.
+        text: Option<String> = None;
         /// How to end.
         end: MockEnd = MockEnd::Done;
     }
@@ -52,6 +54,11 @@ impl Mock {
         MetricInfo { name: "value", unit: Unit::One, doc: "the parameter `value`" },
         MetricInfo { name: "bytes", unit: Unit::Bytes, doc: "length of `input`" },
     ];
+
+    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+        let leaves = values.get("text").is_some_and(|text| text.as_text().is_some());
+        leaves.then(|| "text".to_owned()).into_iter().collect()
+    }
 
     pub(crate) fn from_values(values: &Values) -> Option<Self> {
         <Self as Group>::from_values(values)

@@ -2,7 +2,7 @@
 
 use super::{Data, Model, data::held_out_conflict};
 use crate::{
-    Conflict, Group, MetricInfo, Param, Unit, Values,
+    Conflict, Group, MetricInfo, Param, Unit, Value, Values,
     params::{choice, params},
 };
 
@@ -150,6 +150,14 @@ impl Train {
             optimizer: Optimizer::from_values(values)?,
             prune: Prune::from_values(values)?,
         })
+    }
+
+    /// The name of the artifact that `save` keeps.
+    pub const CHECKPOINT: &'static str = "checkpoint";
+
+    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+        let saves = values.get("save") == Some(&Value::Bool(true));
+        saves.then(|| Self::CHECKPOINT.to_owned()).into_iter().collect()
     }
 
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {

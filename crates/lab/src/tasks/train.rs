@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Where the trained network is kept, relative to the job's folder.
-const CHECKPOINT: &str = "checkpoint";
+const CHECKPOINT: &str = Train::CHECKPOINT;
 
 /// A training to do.
 pub(super) struct Job<'a> {

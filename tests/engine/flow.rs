@@ -1,0 +1,139 @@
+//! What one job takes from another: metrics and artifacts.
+
+use std::fmt::Write as _;
+
+use crate::sandbox::Sandbox;
+
+const CHAIN: &str = "\
+params: { v: 3 }
+steps:
+  make:
+    uses: command
+    matrix: { seed: [1, 2] }
+    with:
+      run: |
+        mkdir out && echo \"made by $SWEEP_SEED\" > out/text.txt
+        echo size=$((SWEEP_SEED * 100))
+      outputs: [out/text.txt]
+  use:
+    needs: make
+    uses: mock
+    matrix: { seed: [1, 2] }
+    with: { input: '${{ needs.make.artifacts.out/text.txt }}', value: '${{ needs.make.metrics.size }}' }
+  gather:
+    needs: [make, use]
+    uses: command
+    with:
+      run: |
+        cat \"$SWEEP_INPUT_1\" | wc -c | sed 's/^ */bytes=/'
+        echo first=$FIRST
+      env: { FIRST: 'v${{ params.v }}' }
+      inputs: ['${{ needs.make.artifacts.out/text.txt }}']
+tables:
+  t: { from: use, rows: [seed], cells: [value, bytes] }
+";
+
+#[test]
+fn a_job_gets_what_the_needed_job_left() {
+    let sandbox =
+        Sandbox::with(&CHAIN.replace("needs: [make, use]", "needs: [{ step: make, where: { seed: 2 } }, use]"));
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let records = sandbox.records();
+    let metric = |label: &str, name: &str| records[label]["outcome"]["metrics"][name]["value"].as_f64().unwrap();
+    for (seed, label) in [(1.0, "use/seed=1"), (2.0, "use/seed=2")] {
+        assert_eq!(metric(label, "value"), 100.0 * seed);
+        assert_eq!(metric(label, "bytes"), 10.0, "the file's length");
+        assert_eq!(records[label]["params"]["value"].as_f64(), Some(100.0 * seed), "the record has the value");
+        let identity = records[label]["identity"]["params"]["value"].as_str().unwrap();
+        assert!(identity.contains(records[&format!("make/seed={seed}")]["key"].as_str().unwrap()), "{identity}");
+    }
+    assert_eq!(metric("gather", "bytes"), 10.0);
+    // Nothing runs again, and what is taken is part of the key through the job that leaves it.
+    let again = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(again.stderr.contains("0 to run") || again.stderr.contains("cached"), "{}", again.stderr);
+    assert_eq!(sandbox.records().len(), 5);
+    let changed = sandbox.read("recipe.yaml").replace("SWEEP_SEED * 100", "SWEEP_SEED * 10");
+    sandbox.write("changed.yaml", &changed);
+    let plan = sandbox.sweep(&["plan", "changed.yaml", "--list"]).stdout;
+    assert!(!plan.contains("cached\n  use"), "{plan}");
+    let explained = sandbox.sweep(&["explain", "changed.yaml", "use/seed=1"]).stdout;
+    assert!(explained.contains("it needs make/seed=1, which differs in"), "{explained}");
+    assert!(!explained.contains("value   "), "the same result of another job is no change of its own: {explained}");
+}
+
+#[test]
+fn other_names_for_the_steps_are_the_same_jobs() {
+    let sandbox = Sandbox::with(CHAIN.split("  gather:").next().unwrap());
+    sandbox.write("other.yaml", &sandbox.read("recipe.yaml").replace("make", "prepare").replace("use:", "take:"));
+    let keys = |recipe: &str| {
+        let plan = sandbox.sweep(&["plan", recipe, "--format", "json"]);
+        let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
+        plan["jobs"].as_array().unwrap().iter().map(|job| job["key"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys("recipe.yaml"), keys("other.yaml"));
+}
+
+#[test]
+fn a_list_takes_the_results_of_several_jobs() {
+    let sandbox = Sandbox::with(
+        "\
+steps:
+  make:
+    uses: command
+    matrix: { seed: [1, 2, 3] }
+    with: { run: 'echo n=$SWEEP_SEED' }
+  sum:
+    needs: make
+    uses: command
+    with: { argv: [sh, -c, 'shift; s=0; for n; do s=$((s + n)); done; echo sum=$s', sh, from, '${{ needs.make.metrics.n }}'] }
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(sandbox.records()["sum"]["outcome"]["metrics"]["sum"]["value"].as_f64(), Some(6.0));
+}
+
+#[test]
+fn a_result_that_is_not_there_fails_the_job_and_says_so() {
+    let sandbox = Sandbox::with(
+        "\
+steps:
+  make: { uses: command, with: { run: 'echo n=1' } }
+  lost: { needs: make, uses: mock, with: { value: '${{ needs.make.metrics.m }}' } }
+  odd: { needs: make, uses: mock, with: { seconds: '${{ needs.make.metrics.time.run }}', steps: '${{ needs.make.metrics.time.run }}' } }
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(5));
+    assert!(ended.stderr.contains("the needed job make has no metric `m`; it has `n`, `time.run`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`steps`: expected an integer"), "{}", ended.stderr);
+}
+
+#[test]
+fn results_that_cannot_be_are_refused() {
+    let step = |with: &str| {
+        format!(
+            "steps:\n  make: {{ uses: mock, matrix: {{ seed: [1, 2] }}, with: {{ text: hi }} }}\n  none: {{ uses: mock }}\n  use: {{ needs: make, uses: mock, with: {{ {with} }} }}\n"
+        )
+    };
+    let cases = [
+        ("unknown step", step("value: '${{ needs.mkae.metrics.value }}'")),
+        ("step that is not needed", step("value: '${{ needs.none.metrics.value }}'")),
+        ("unknown metric", step("value: '${{ needs.make.metrics.valeu }}'")),
+        ("unknown artifact", step("input: '${{ needs.make.artifacts.txet }}'")),
+        ("several jobs", step("input: '${{ needs.make.artifacts.text }}'")),
+        ("neither metric nor artifact", step("value: '${{ needs.make.curves.loss }}'")),
+        ("artifact for a number", step("value: '${{ needs.make.artifacts.text }}'").replace("seed: [1, 2]", "seed: [1]")),
+        ("metric for a word", step("end: '${{ needs.make.metrics.value }}'").replace("seed: [1, 2]", "seed: [1]")),
+        ("in a matrix", "steps:\n  make: { uses: mock }\n  use: { needs: make, uses: mock, matrix: { value: ['${{ needs.make.metrics.value }}'] } }\n".to_owned()),
+    ];
+    let mut text = String::new();
+    for (name, recipe) in cases {
+        let sandbox = Sandbox::with(&recipe);
+        let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(3), "{name}: {}{}", ended.stdout, ended.stderr);
+        write!(text, "# {name}\n{}\n", ended.stderr).unwrap();
+    }
+    insta::assert_snapshot!(text);
+}
