@@ -25,7 +25,7 @@ pub(super) struct ExplainArgs {
 }
 
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
-    let Prepared { plan, .. } = args.changes.prepare(std::slice::from_ref(&args.recipe), &[], false)?;
+    let Prepared { plan, .. } = args.changes.prepare(results, std::slice::from_ref(&args.recipe), &[], false)?;
     let store = Store::new(results);
     let id = find(&plan, &args.job)?;
     let job = plan.job(id);

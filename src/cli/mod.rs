@@ -9,7 +9,7 @@ mod tasks;
 
 use std::{
     io::{self, IsTerminal, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -19,7 +19,7 @@ use sweep_job::{Backend, BackendChoice, Device, Probe};
 use crate::{
     device,
     error::{Error, Exit},
-    plan::Plan,
+    plan::{Digests, Plan},
     recipe::{Draft, Request},
     store::Store,
     text::{clean, count, say},
@@ -191,8 +191,8 @@ fn cpus() -> usize {
 }
 
 impl RecipeArgs {
-    fn prepare(&self, only: &[String], must_exist: bool) -> Result<Prepared, Error> {
-        self.changes.prepare(&self.paths, only, must_exist)
+    fn prepare(&self, results: &Path, only: &[String], must_exist: bool) -> Result<Prepared, Error> {
+        self.changes.prepare(results, &self.paths, only, must_exist)
     }
 }
 
@@ -208,7 +208,7 @@ impl ChangeArgs {
 
     /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
     /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
-    fn prepare(&self, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
+    fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let name = names.join(", ");
         let request = Request { paths, set: &self.set, axes: &self.axes, only };
@@ -229,7 +229,8 @@ impl ChangeArgs {
             (None, BackendChoice::Only(backend)) => backend,
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
-        let plan = Plan::new(draft, backend).map_err(Error::plan(name))?;
+        let digests = Digests::open(Store::new(results).digests());
+        let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
         Ok(Prepared { plan, device })
     }
 }

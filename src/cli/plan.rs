@@ -50,7 +50,7 @@ struct View<'a> {
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
-    let Prepared { plan, .. } = args.recipe.prepare(&args.only.only, false)?;
+    let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
     let cached = look_up(&Store::new(results), &plan);
     let selected = plan.selection()?;
     let view = View { plan: &plan, selected, cached };

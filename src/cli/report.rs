@@ -22,7 +22,7 @@ pub(super) struct ReportArgs {
 }
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
-    let Prepared { plan, .. } = args.recipe.prepare(&[], false)?;
+    let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let records = records(&plan, &Store::new(results))?;
     let mut texts = Vec::new();
     for study in &plan.studies {

@@ -54,7 +54,7 @@ fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, Store
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let Prepared { plan, device } = args.recipe.prepare(&args.only.only, true)?;
+    let Prepared { plan, device } = args.recipe.prepare(results, &args.only.only, true)?;
     let store = Store::new(results);
     let selected = plan.selection()?;
     let cached = usable(&store, &plan, &look_up(&store, &plan))?;

@@ -1,6 +1,6 @@
 //! A job's identity: what goes into its key, and nothing else.
 
-use std::{collections::BTreeMap, fmt, io, path::Path, str::FromStr};
+use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sweep_job::{Backend, Kind, Part, TaskInfo, Value, Values, tasks::input_name};
@@ -144,30 +144,6 @@ pub(super) fn input_paths(kind: Kind, value: &mut Value) -> Vec<(Option<Part>, &
     }
 }
 
-/// The digest of a file's content, or of a folder's: the names and digests of its files, sorted.
-pub(super) fn digest(path: &Path) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    let kind = fs_err::metadata(path)?.file_type();
-    if !kind.is_dir() && !kind.is_file() {
-        return Err(io::Error::other("it is neither a file nor a folder"));
-    }
-    if kind.is_dir() {
-        let mut names: Vec<_> =
-            fs_err::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-        names.sort_unstable();
-        for name in names {
-            hasher.update(name.as_encoded_bytes());
-            hasher.update(&[0]);
-            hasher.update(digest(&path.join(name))?.as_bytes());
-        }
-        return Ok(format!("folder:{}", hasher.finalize().to_hex()));
-    }
-    io::copy(&mut fs_err::File::open(path)?, &mut hasher)?;
-    // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
-    let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| "bin:");
-    Ok(format!("{prefix}{}", hasher.finalize().to_hex()))
-}
-
 #[cfg(test)]
 mod tests {
     use sweep_job::Task;
@@ -215,21 +191,5 @@ mod tests {
         assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
         assert!("xyz".parse::<Key>().is_err());
         assert!("é".repeat(32).parse::<Key>().is_err());
-    }
-
-    #[test]
-    fn a_folder_is_its_files_names_and_contents() {
-        let folder = tempfile::tempdir().unwrap();
-        fs_err::write(folder.path().join("a"), "1").unwrap();
-        let first = digest(folder.path()).unwrap();
-        fs_err::write(folder.path().join("a"), "2").unwrap();
-        let second = digest(folder.path()).unwrap();
-        fs_err::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
-        let third = digest(folder.path()).unwrap();
-        assert_ne!(digest(&folder.path().join("b")).unwrap(), {
-            fs_err::copy(folder.path().join("b"), folder.path().join("b.bin")).unwrap();
-            digest(&folder.path().join("b.bin")).unwrap()
-        });
-        assert!(first != second && second != third && first != third);
     }
 }

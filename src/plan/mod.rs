@@ -3,6 +3,7 @@
 //! A `Plan` can only come from [`Plan::new`]; that it exists proves that the graph has no cycle, that every value fits
 //! its task, and that every key is computed.
 
+mod digest;
 mod dimension;
 mod expand;
 mod flow;
@@ -12,20 +13,21 @@ mod select;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
 use sweep_job::{Backend, Kind, Param, ParamError, Part, TaskInfo, Value, Values};
 
 pub(crate) use self::flow::without_keys;
-use self::{dimension::Context, flow::Flow};
 pub use self::{
+    digest::Digests,
     expand::Point,
     flow::{Unsettled, settle},
     key::{BadKey, Identity, Key},
     select::NothingSelected,
 };
+use self::{dimension::Context, flow::Flow};
 use crate::recipe::{
     Collector, Draft, Names, Need, Problem, Problems, Product, Recipe, Reference, Resources, Scope, Selection, Sources,
     Span, Spanned, Step, Template, suggest,
@@ -113,9 +115,14 @@ pub enum PlanError {
 impl Plan {
     /// Expands recipes. `backend` is where the jobs that need a device will compute.
     pub fn new(draft: Draft, backend: Backend) -> Result<Self, PlanError> {
+        Self::with(draft, backend, Digests::default())
+    }
+
+    /// The same with digests of input files from earlier runs.
+    pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
         let Draft { recipes, only, sources, mut problems } = draft;
         let several = recipes.len() > 1;
-        let mut jobs = Jobs::default();
+        let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
         for recipe in recipes {
             let (order, points) = expand_all(&recipe, &mut problems);
@@ -129,6 +136,7 @@ impl Plan {
             let steps = builder.steps;
             studies.push(Study { recipe, steps });
         }
+        jobs.digests.keep();
         problems.finish(())?;
         Ok(Self { studies, only, sources, graph: jobs.graph })
     }
@@ -309,7 +317,7 @@ impl Join {
 struct Jobs {
     graph: DiGraph<Job, ()>,
     by_key: HashMap<Key, JobId>,
-    digests: HashMap<PathBuf, String>,
+    digests: Digests,
 }
 
 /// Turns the points of a recipe into jobs.
@@ -565,7 +573,7 @@ impl Builder<'_> {
             {
                 let source = places.get(param.name).map_or(step.name.span, |place| *place).source;
                 let path = self.recipe.sources.folder(source).join(&*written);
-                match self.digest(&path) {
+                match self.jobs.digests.of(&path) {
                     Ok(digest) => {
                         let name = match &part {
                             Some(Part::Item(index)) => format!("{}.{}", param.name, index + 1),
@@ -615,15 +623,6 @@ impl Builder<'_> {
 
     fn label(&self, step: &Step, point: &Point) -> Label {
         Label { recipe: self.prefix.clone(), step: step.name.value.clone(), point: point.to_string() }
-    }
-
-    fn digest(&mut self, path: &Path) -> io::Result<String> {
-        if let Some(digest) = self.jobs.digests.get(path) {
-            return Ok(digest.clone());
-        }
-        let digest = key::digest(path)?;
-        self.jobs.digests.insert(path.to_owned(), digest.clone());
-        Ok(digest)
     }
 }
 

@@ -130,6 +130,11 @@ impl Store {
         self.root.join(&name[..2]).join(name)
     }
 
+    /// The file that remembers digests of input files.
+    pub fn digests(&self) -> PathBuf {
+        self.root.join("digests.json")
+    }
+
     /// Where the artifacts of a finished job are.
     pub fn files(&self, key: Key) -> PathBuf {
         self.folder(key).join("files")

@@ -1,0 +1,240 @@
+//! Digests of input files: what a key knows of a file is its content.
+//!
+//! A file is read once for each content that it has. What was read is remembered by path, with the file's size, times
+//! and place on the disk; while all of them are as they were, so is the content. A file that was changed a moment ago
+//! may change again without any of them changing, because clocks tick: it is read again until it has rested.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, Write as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+/// Digests of files, remembered from one run of the program to the next.
+#[derive(Debug, Default)]
+pub struct Digests {
+    /// The file that they are kept in; `None` keeps them for this run only.
+    file: Option<PathBuf>,
+    known: BTreeMap<String, Entry>,
+    /// What this run has asked for, files and folders.
+    asked: HashMap<PathBuf, String>,
+    changed: bool,
+    /// Files that were read.
+    read: usize,
+}
+
+/// What a file was like when it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    stamp: Stamp,
+    digest: String,
+}
+
+/// What changes whenever a file's content does: size, times of the last change of content and of anything, in
+/// nanoseconds, and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    size: u64,
+    mtime: i128,
+    ctime: i128,
+    device: u64,
+    inode: u64,
+}
+
+/// The file's form.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    format: u32,
+    files: BTreeMap<String, Entry>,
+}
+
+const FORMAT: u32 = 1;
+/// How long a file must have rested before its times are trusted: longer than the ticks of any file system's clock (FAT
+/// has two seconds).
+const REST: Duration = Duration::from_secs(3);
+
+impl Digests {
+    /// Those that `file` remembers. One that cannot be read remembers nothing.
+    pub fn open(file: PathBuf) -> Self {
+        let kept = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+        let known = kept.filter(|kept| kept.format == FORMAT).map(|kept| kept.files).unwrap_or_default();
+        Self { file: Some(file), known, ..Self::default() }
+    }
+
+    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted.
+    pub(super) fn of(&mut self, path: &Path) -> io::Result<String> {
+        self.at(path, SystemTime::now())
+    }
+
+    fn at(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
+        if let Some(digest) = self.asked.get(path) {
+            return Ok(digest.clone());
+        }
+        let metadata = fs::metadata(path)?;
+        let digest = if metadata.is_dir() {
+            self.folder(path, now)?
+        } else if metadata.is_file() {
+            self.file(path, Stamp::of(&metadata), now)?
+        } else {
+            return Err(io::Error::other("it is neither a file nor a folder"));
+        };
+        self.asked.insert(path.to_owned(), digest.clone());
+        Ok(digest)
+    }
+
+    fn folder(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
+        let mut names: Vec<_> = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        names.sort_unstable();
+        let mut hasher = blake3::Hasher::new();
+        for name in names {
+            hasher.update(name.as_encoded_bytes());
+            hasher.update(&[0]);
+            hasher.update(self.at(&path.join(name), now)?.as_bytes());
+        }
+        Ok(format!("folder:{}", hasher.finalize().to_hex()))
+    }
+
+    fn file(&mut self, path: &Path, stamp: Stamp, now: SystemTime) -> io::Result<String> {
+        let absolute = std::path::absolute(path)?;
+        let name = absolute.to_str();
+        if let Some(entry) = name.and_then(|name| self.known.get(name))
+            && entry.stamp == stamp
+        {
+            return Ok(entry.digest.clone());
+        }
+        self.read += 1;
+        let mut hasher = blake3::Hasher::new();
+        io::copy(&mut fs::File::open(path)?, &mut hasher)?;
+        // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
+        let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| "bin:");
+        let digest = format!("{prefix}{}", hasher.finalize().to_hex());
+        // Somebody may have written while it was read.
+        let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now);
+        if let Some(name) = name.filter(|_| settled) {
+            self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });
+            self.changed = true;
+        }
+        Ok(digest)
+    }
+
+    /// Keeps what is new for the next run. Where there is no store yet, or it cannot be written, nothing is lost but time.
+    pub(super) fn keep(mut self) {
+        let Some(file) = self.file.take().filter(|_| self.changed) else { return };
+        let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
+        self.known.retain(|path, _| Path::new(path).exists());
+        let kept = Kept { format: FORMAT, files: self.known };
+        let write = || -> io::Result<()> {
+            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+            temporary.write_all(&serde_json::to_vec(&kept)?)?;
+            temporary.persist(&file)?;
+            Ok(())
+        };
+        let _ = write();
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            size: metadata.size(),
+            mtime: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            ctime: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+
+    fn has_rested(self, now: SystemTime) -> bool {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let latest = self.mtime.max(self.ctime) + i128::try_from(REST.as_nanos()).unwrap_or(0);
+        i128::try_from(now).is_ok_and(|now| latest < now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn later() -> SystemTime {
+        SystemTime::now() + Duration::from_mins(1)
+    }
+
+    #[test]
+    fn a_folder_is_its_files_names_and_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = |path: &Path| Digests::default().of(path).unwrap();
+        fs::write(folder.path().join("a"), "1").unwrap();
+        let first = digest(folder.path());
+        fs::write(folder.path().join("a"), "2").unwrap();
+        let second = digest(folder.path());
+        fs::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
+        let third = digest(folder.path());
+        assert!(first != second && second != third && first != third);
+        fs::copy(folder.path().join("b"), folder.path().join("b.bin")).unwrap();
+        assert_ne!(digest(&folder.path().join("b")), digest(&folder.path().join("b.bin")), "tokens are no text");
+    }
+
+    #[test]
+    fn what_has_rested_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
+        fs::write(&file, "content").unwrap();
+        let mut first = Digests::open(kept.clone());
+        let digest = first.at(&file, later()).unwrap();
+        assert_eq!(first.at(&file, later()).unwrap(), digest);
+        assert_eq!(first.read, 1);
+        first.keep();
+        let mut second = Digests::open(kept.clone());
+        assert_eq!((second.at(&file, later()).unwrap(), second.read), (digest.clone(), 0));
+        fs::write(&file, "another").unwrap();
+        let mut third = Digests::open(kept);
+        assert_ne!(third.at(&file, later()).unwrap(), digest);
+        assert_eq!(third.read, 1);
+    }
+
+    /// An edit in the tick of the clock in which the file was read leaves its size and its times as they were.
+    #[test]
+    fn what_was_just_changed_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
+        fs::write(&file, "one").unwrap();
+        let mut first = Digests::open(kept.clone());
+        let digest = first.of(&file).unwrap();
+        first.keep();
+        assert!(!kept.exists(), "nothing about a file that was just written is kept");
+        fs::write(&file, "two").unwrap();
+        assert_ne!(Digests::open(kept).of(&file).unwrap(), digest);
+    }
+
+    #[test]
+    fn a_file_with_another_ones_times_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
+        fs::write(&file, "one").unwrap();
+        let time = fs::metadata(&file).unwrap().modified().unwrap();
+        let mut first = Digests::open(kept.clone());
+        let digest = first.at(&file, later()).unwrap();
+        first.keep();
+        // As `cp --preserve` and `touch -r` do.
+        fs::write(&file, "two").unwrap();
+        fs::File::options().write(true).open(&file).unwrap().file().set_modified(time).unwrap();
+        assert_ne!(Digests::open(kept).at(&file, later()).unwrap(), digest);
+    }
+
+    #[test]
+    fn a_damaged_memory_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
+        fs::write(&file, "one").unwrap();
+        for text in ["", "{", "{\"format\":9,\"files\":{}}"] {
+            fs::write(&kept, text).unwrap();
+            assert!(Digests::open(kept.clone()).of(&file).is_ok());
+        }
+    }
+}
