@@ -47,6 +47,24 @@ pub enum Error {
         /// What is wrong with it.
         problems: Problems,
     },
+    /// The file is no plan.
+    #[error("{} is not a plan that `sweep plan --format json` printed: {reason}", .path.display())]
+    NoPlan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The recipes mean other jobs than when the plan was made.
+    #[error("the plan {} is stale: {total}: {changes}; look at the recipes again with `sweep plan`", .path.display())]
+    StalePlan {
+        /// The file.
+        path: PathBuf,
+        /// How many differences.
+        total: String,
+        /// The first of them.
+        changes: String,
+    },
     /// No task has this name.
     #[error("unknown task `{name}`; {help}")]
     UnknownTask {
@@ -113,6 +131,8 @@ impl Error {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
             Self::Read { .. }
             | Self::UnknownTask { .. }
+            | Self::NoPlan { .. }
+            | Self::StalePlan { .. }
             | Self::UnknownJob { .. }
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,

@@ -5,6 +5,7 @@ mod explain;
 mod plan;
 mod report;
 mod run;
+mod saved;
 mod tasks;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 };
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, BackendChoice, Device, Probe};
 
 use crate::{
@@ -92,7 +94,7 @@ struct RecipeArgs {
 }
 
 /// What is different from what the files say.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 struct ChangeArgs {
     /// Give a param of the recipe another value; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
@@ -113,7 +115,8 @@ struct OnlyArgs {
     only: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum BackendArg {
     Auto,
     Cuda,

@@ -4,12 +4,14 @@ use std::{collections::HashSet, path::Path};
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
-use serde::Serialize;
 
-use super::{OnlyArgs, Prepared, RecipeArgs, look_up, print};
+use super::{
+    OnlyArgs, Prepared, RecipeArgs, look_up, print,
+    saved::{SavedJob, SavedPlan, SavedRequest},
+};
 use crate::{
     error::{Error, Exit},
-    plan::{Job, JobId, Key, Plan, Study},
+    plan::{Job, JobId, Plan, Study},
     recipe::Recipe,
     store::Store,
     text::{clean, count},
@@ -56,31 +58,11 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let view = View { plan: &plan, selected, cached };
     print(&match args.format {
         PlanFormat::Table => view.table(args.list),
-        PlanFormat::Json => view.json(),
+        PlanFormat::Json => view.json(args),
         PlanFormat::Dot => view.dot(),
         PlanFormat::Mermaid => view.mermaid(),
     })?;
     Ok(Exit::Done)
-}
-
-/// A job in `--format json`.
-#[derive(Serialize)]
-struct JobJson<'a> {
-    label: String,
-    step: &'a str,
-    point: &'a str,
-    task: &'a str,
-    key: Key,
-    state: &'a str,
-    needs: Vec<Key>,
-}
-
-/// A plan in `--format json`.
-#[derive(Serialize)]
-struct PlanJson<'a> {
-    format: u32,
-    recipes: Vec<&'a str>,
-    jobs: Vec<JobJson<'a>>,
 }
 
 impl<'a> View<'a> {
@@ -132,21 +114,22 @@ impl<'a> View<'a> {
         text
     }
 
-    fn json(&self) -> String {
-        let jobs = self.jobs().map(|(id, job)| JobJson {
+    fn json(&self, args: &PlanArgs) -> String {
+        let jobs = self.jobs().map(|(id, job)| SavedJob {
             label: job.label.to_string(),
-            step: &job.label.step,
-            point: &job.label.point,
-            task: job.task.name,
+            step: job.label.step.clone(),
+            point: job.label.point.clone(),
+            task: job.task.name.to_owned(),
             key: job.key,
-            state: self.state(id),
+            state: self.state(id).to_owned(),
             needs: self.plan.needs(id).map(|need| self.plan.job(need).key).collect(),
         });
-        let plan = PlanJson {
-            format: 1,
-            recipes: self.plan.studies.iter().map(|study| study.recipe.name.as_str()).collect(),
-            jobs: jobs.collect(),
+        let request = SavedRequest {
+            paths: args.recipe.paths.clone(),
+            changes: args.recipe.changes.clone(),
+            only: args.only.only.clone(),
         };
+        let plan = SavedPlan::new(self.plan, request, jobs.collect());
         // Text keys and nothing that is not finite: this cannot fail.
         serde_json::to_string_pretty(&plan).map(|text| text + "\n").unwrap_or_default()
     }

@@ -3,12 +3,12 @@
 use std::{
     collections::BTreeSet,
     io::{self, IsTerminal as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use clap::Args;
 
-use super::{OnlyArgs, Prepared, RecipeArgs, cpus, look_up, print, use_color};
+use super::{ChangeArgs, OnlyArgs, Prepared, cpus, look_up, print, saved::SavedPlan, use_color};
 use crate::{
     device,
     error::{Error, Exit},
@@ -22,8 +22,15 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
+    /// Recipes, or sweep files, which name recipes and what is different in them.
+    #[arg(value_name = "RECIPE", required_unless_present = "plan")]
+    paths: Vec<PathBuf>,
+    /// Run what this plan says, which `sweep plan --format json` has printed; refuses if the recipes mean other jobs by
+    /// now.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "set", "axes", "backend", "only"])]
+    plan: Option<PathBuf>,
     #[command(flatten)]
-    recipe: RecipeArgs,
+    changes: ChangeArgs,
     #[command(flatten)]
     only: OnlyArgs,
     /// Run at most so many jobs at once; on a GPU one, on the CPU as many as the cores are enough for.
@@ -54,9 +61,21 @@ fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, Store
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let Prepared { plan, device } = args.recipe.prepare(results, &args.only.only, true)?;
+    let saved = match &args.plan {
+        Some(path) => Some((path, SavedPlan::read(path)?)),
+        None => None,
+    };
+    let Prepared { plan, device } = match &saved {
+        Some((_, SavedPlan { request, .. })) => {
+            request.changes.prepare(results, &request.paths, &request.only, true)?
+        }
+        None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
+    };
     let store = Store::new(results);
     let selected = plan.selection()?;
+    if let Some((path, saved)) = &saved {
+        saved.holds(path, &plan, &selected)?;
+    }
     let cached = usable(&store, &plan, &look_up(&store, &plan))?;
     let states: Vec<Wanted> = plan
         .jobs()

@@ -98,3 +98,42 @@ fn help_touches_no_driver() {
     }
     assert_eq!(std::fs::read_dir(sandbox.path(".")).unwrap().count(), 0, "nothing was written");
 }
+
+#[test]
+fn a_saved_plan_is_run_unless_it_is_stale() {
+    let recipe = "name: saved\nparams: { v: 1 }\nsteps:\n  a: { uses: mock, matrix: { seed: [0, 1] }, with: { value: '${{ params.v }}' } }\n  b: { uses: mock, needs: a }\n";
+    let sandbox = Sandbox::with(recipe);
+    let save = |args: &[&str]| {
+        let ended = sandbox.sweep(&[&["plan", "recipe.yaml", "--format", "json"], args].concat());
+        sandbox.write("plan.json", &ended.stdout);
+    };
+    save(&["--set", "v=7", "--only", "a/seed=1"]);
+    let ended = sandbox.sweep(&["run", "--plan", "plan.json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let records = sandbox.records();
+    assert_eq!(records.keys().collect::<Vec<_>>(), ["a/seed=1"], "with what was asked for then");
+    assert_eq!(records["a/seed=1"]["params"]["value"].as_f64(), Some(7.0));
+
+    save(&[]);
+    sandbox.write("recipe.yaml", &recipe.replace("v: 1", "v: 2").replace("[0, 1]", "[1, 2]"));
+    let ended = sandbox.sweep(&["run", "--plan", "plan.json"]);
+    assert_eq!(ended.code, Some(2));
+    assert_eq!(
+        ended.stderr,
+        "error: the plan plan.json is stale: 4 differences: a/seed=1 is another job; a/seed=2 is new; b is another job; \
+         a/seed=0 is gone; look at the recipes again with `sweep plan`\n"
+    );
+    assert_eq!(sandbox.records().len(), 1, "nothing was run");
+    sandbox.write("recipe.yaml", &recipe.replace("v: 1", "v: 1.0"));
+    assert_eq!(sandbox.sweep(&["run", "--plan", "plan.json"]).code, Some(0));
+
+    sandbox.write("plan.json", "{}");
+    let ended = sandbox.sweep(&["run", "--plan", "plan.json"]);
+    assert!(
+        ended.code == Some(2) && ended.stderr.contains("is not a plan that `sweep plan --format json` printed"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--plan", "plan.json"]).code, Some(2), "one or the other");
+    assert_eq!(sandbox.sweep(&["run"]).code, Some(2));
+}

@@ -1,0 +1,107 @@
+//! A plan in JSON: what `sweep plan --format json` prints, and `sweep run --plan` holds the recipes to.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::ChangeArgs;
+use crate::{
+    error::Error,
+    plan::{JobId, Key, Plan},
+    text::{clean, count},
+};
+
+/// Version of the form. 1: first.
+const FORMAT: u32 = 1;
+
+/// A plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedPlan {
+    format: u32,
+    /// The names of the recipes.
+    pub(super) recipes: Vec<String>,
+    /// What was asked for.
+    pub(super) request: SavedRequest,
+    /// Every job, each after those that it needs.
+    pub(super) jobs: Vec<SavedJob>,
+}
+
+/// What a plan was made from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SavedRequest {
+    /// Recipes and sweep files, as they were given.
+    pub(super) paths: Vec<PathBuf>,
+    /// What is different from what they say.
+    #[serde(flatten)]
+    pub(super) changes: ChangeArgs,
+    /// Which part of them.
+    pub(super) only: Vec<String>,
+}
+
+/// A job of a plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedJob {
+    pub(super) label: String,
+    pub(super) step: String,
+    pub(super) point: String,
+    pub(super) task: String,
+    pub(super) key: Key,
+    pub(super) state: String,
+    pub(super) needs: Vec<Key>,
+}
+
+/// As many differences as one reads.
+const MOST_SHOWN: usize = 5;
+
+impl SavedPlan {
+    pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>) -> Self {
+        let recipes = plan.studies.iter().map(|study| study.recipe.name.clone()).collect();
+        Self { format: FORMAT, recipes, request, jobs }
+    }
+
+    /// Reads a plan that was printed.
+    pub(super) fn read(path: &Path) -> Result<Self, Error> {
+        let not_a_plan = |reason: String| Error::NoPlan { path: path.to_owned(), reason };
+        let text = fs_err::read(path).map_err(|error| not_a_plan(error.to_string()))?;
+        let plan: Self = serde_json::from_slice(&text).map_err(|error| not_a_plan(error.to_string()))?;
+        if plan.format > FORMAT {
+            return Err(not_a_plan(format!("it has format {}, this program knows up to {FORMAT}", plan.format)));
+        }
+        Ok(plan)
+    }
+
+    /// Refuses if the recipes mean other jobs than they did when the plan was made.
+    pub(super) fn holds(
+        &self,
+        path: &Path,
+        plan: &Plan,
+        selected: &std::collections::HashSet<JobId>,
+    ) -> Result<(), Error> {
+        let then: BTreeMap<&str, Key> = self.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
+        let jobs = plan.jobs().filter(|(id, _)| selected.contains(id));
+        let now: BTreeMap<String, Key> = jobs.map(|(_, job)| (job.label.to_string(), job.key)).collect();
+        let mut changes = Vec::new();
+        for (label, key) in &now {
+            match then.get(label.as_str()) {
+                Some(earlier) if earlier == key => {}
+                Some(_) => changes.push(format!("{} is another job", clean(label))),
+                None => changes.push(format!("{} is new", clean(label))),
+            }
+        }
+        let gone = then.keys().filter(|label| !now.contains_key(**label));
+        changes.extend(gone.map(|label| format!("{} is gone", clean(label))));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let more = changes.len().saturating_sub(MOST_SHOWN);
+        let total = count(changes.len(), "difference");
+        changes.truncate(MOST_SHOWN);
+        if more > 0 {
+            changes.push(format!("and {more} more"));
+        }
+        Err(Error::StalePlan { path: path.to_owned(), total, changes: changes.join("; ") })
+    }
+}
