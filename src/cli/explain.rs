@@ -8,9 +8,9 @@ use jiff::{SpanRound, Timestamp, Unit};
 use super::{ChangeArgs, Prepared, print};
 use crate::{
     error::{Error, Exit},
-    explain::{Cause, Explanation, explain},
+    explain::{Cause, Explainer, Explanation},
     plan::{JobId, Plan},
-    store::{Record, Store},
+    store::Store,
     text::{clean, count},
 };
 
@@ -33,13 +33,16 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     if let Some(record) = store.get(job.key)? {
         let took = crate::ui::duration(record.provenance.seconds);
         let host = clean(&record.provenance.host).into_owned();
-        let text =
-            format!("{label} is cached: record {} was made {} on {host} in {took}\n", job.key.short(), ago(&record));
+        let text = format!(
+            "{label} is cached: record {} was made {} on {host} in {took}\n",
+            job.key.short(),
+            ago(record.provenance.started)
+        );
         print(&text)?;
         return Ok(Exit::Done);
     }
-    let records = store.all().map_err(Error::io("cannot read the store"))?;
-    let explanation = explain(&plan, id, &records);
+    let entries = store.index().map_err(Error::io("cannot read the store"))?;
+    let explanation = Explainer::new(&plan, &entries).explain(id);
     let mut lines = vec![format!("{label} will run: no record has its key {}", job.key.short())];
     describe(&plan, &explanation, &mut lines);
     let then = downstream(&plan, id, &store);
@@ -56,7 +59,11 @@ fn describe(plan: &Plan, explanation: &Explanation<'_>, lines: &mut Vec<String>)
         return;
     };
     let label = clean(&nearest.label).into_owned();
-    lines.push(format!("  the nearest record, {} ({label}, {}), differs in", nearest.key.short(), ago(nearest)));
+    lines.push(format!(
+        "  the nearest record, {} ({label}, {}), differs in",
+        nearest.key.short(),
+        ago(nearest.started)
+    ));
     list(plan, &explanation.causes, 2, lines);
 }
 
@@ -137,14 +144,14 @@ fn find(plan: &Plan, name: &str) -> Result<JobId, Error> {
     Err(Error::UnknownJob { name: name.to_owned(), help })
 }
 
-fn ago(record: &Record) -> String {
-    let since = Timestamp::now().since(record.provenance.started);
+fn ago(started: Timestamp) -> String {
+    let since = Timestamp::now().since(started);
     let largest = SpanRound::new().largest(Unit::Hour).smallest(Unit::Minute);
     match since.and_then(|span| span.round(largest)) {
         Ok(span) if span.is_zero() || span.is_negative() => "just now".to_owned(),
         Ok(span) if span.get_hours() >= 48 => format!("{} days ago", span.get_hours() / 24),
         Ok(span) if span.get_hours() > 0 => format!("{} h ago", span.get_hours()),
         Ok(span) => format!("{} min ago", span.get_minutes()),
-        Err(_) => format!("at {}", record.provenance.started),
+        Err(_) => format!("at {started}"),
     }
 }

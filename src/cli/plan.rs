@@ -1,6 +1,9 @@
 //! `sweep plan`.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::Path,
+};
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
@@ -11,6 +14,7 @@ use super::{
 };
 use crate::{
     error::{Error, Exit},
+    explain::Explainer,
     plan::{Job, JobId, Plan, Study},
     recipe::Recipe,
     store::Store,
@@ -26,6 +30,9 @@ pub(super) struct PlanArgs {
     /// List every job with its key, not only the steps.
     #[arg(long)]
     list: bool,
+    /// Say of every job that will run why: what differs from the nearest record, and where that is decided.
+    #[arg(long, conflicts_with = "list")]
+    why: bool,
     /// How to print it.
     #[arg(long, value_enum, default_value = "table")]
     format: PlanFormat,
@@ -49,15 +56,23 @@ struct View<'a> {
     plan: &'a Plan,
     selected: HashSet<JobId>,
     cached: Vec<bool>,
+    explainer: Explainer<'a>,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
-    let cached = look_up(&Store::new(results), &plan);
+    let store = Store::new(results);
+    let cached = look_up(&store, &plan);
     let selected = plan.selection()?;
-    let view = View { plan: &plan, selected, cached };
+    // Only what will run has to be compared with what there is.
+    let entries = if args.format == PlanFormat::Table && selected.iter().any(|id| !cached[id.index()]) {
+        store.index().map_err(Error::io("cannot read the store"))?
+    } else {
+        Vec::new()
+    };
+    let view = View { plan: &plan, selected, cached, explainer: Explainer::new(&plan, &entries) };
     print(&match args.format {
-        PlanFormat::Table => view.table(args.list),
+        PlanFormat::Table => view.table(args),
         PlanFormat::Json => view.json(args),
         PlanFormat::Dot => view.dot(),
         PlanFormat::Mermaid => view.mermaid(),
@@ -74,7 +89,7 @@ impl<'a> View<'a> {
         if self.cached[id.index()] { "cached" } else { "to run" }
     }
 
-    fn table(&self, list: bool) -> String {
+    fn table(&self, args: &PlanArgs) -> String {
         let plan = self.plan;
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
         let (all, open) = (self.selected.len(), self.selected.len() - done);
@@ -82,36 +97,75 @@ impl<'a> View<'a> {
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
-        let mut grid = Table::new();
-        grid.load_style(NOTHING);
-        if list {
-            grid.set_header(["  job", "key", "state"]);
-            for (id, job) in self.jobs() {
-                let label = format!("  {}", clean(&job.label.to_string()));
-                grid.add_row([label, job.key.short(), self.state(id).to_owned()]);
-            }
+        let grid = if args.list {
+            self.list()
+        } else if args.why {
+            self.reasons()
         } else {
-            grid.set_header(["  step", "jobs", "cached", "to run"]);
-            let several = plan.studies.len() > 1;
-            let steps = plan.studies.iter().flat_map(|study| {
-                let name = |step: &str| if several { format!("{}:{step}", study.recipe.name) } else { step.to_owned() };
-                study.recipe.steps.iter().zip(&study.steps).map(move |(step, jobs)| (name(&step.name.value), jobs))
-            });
-            for (name, jobs) in steps {
-                let jobs: Vec<_> = jobs.iter().map(|(_, id)| id).filter(|id| self.selected.contains(id)).collect();
-                if jobs.is_empty() {
-                    continue;
-                }
-                let hits = jobs.iter().filter(|id| self.cached[id.index()]).count();
-                let row = [jobs.len(), hits, jobs.len() - hits].map(|number| number.to_string());
-                grid.add_row(std::iter::once(format!("  {name}")).chain(row));
+            self.steps()
+        };
+        text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
+        text
+    }
+
+    /// Every job.
+    fn list(&self) -> Table {
+        let mut grid = grid(["  job", "key", "state"]);
+        for (id, job) in self.jobs() {
+            let label = format!("  {}", clean(&job.label.to_string()));
+            grid.add_row([label, job.key.short(), self.state(id).to_owned()]);
+        }
+        grid
+    }
+
+    /// Every job that will run, and why.
+    fn reasons(&self) -> Table {
+        let mut grid = grid(["  job", "why"]);
+        for (id, job) in self.jobs().filter(|(id, _)| !self.cached[id.index()]) {
+            grid.add_row([format!("  {}", clean(&job.label.to_string())), self.why(id)]);
+        }
+        grid
+    }
+
+    /// The steps with how many of their jobs are done, and why the others will run.
+    fn steps(&self) -> Table {
+        let mut grid = grid(["  step", "jobs", "cached", "to run", "why"]);
+        let several = self.plan.studies.len() > 1;
+        let steps = self.plan.studies.iter().flat_map(|study| {
+            let name = |step: &str| if several { format!("{}:{step}", study.recipe.name) } else { step.to_owned() };
+            study.recipe.steps.iter().zip(&study.steps).map(move |(step, jobs)| (name(&step.name.value), jobs))
+        });
+        for (name, jobs) in steps {
+            let jobs: Vec<_> = jobs.iter().map(|(_, id)| *id).filter(|id| self.selected.contains(id)).collect();
+            if jobs.is_empty() {
+                continue;
             }
-            for column in grid.column_iter_mut().skip(1) {
+            let open: Vec<JobId> = jobs.iter().copied().filter(|id| !self.cached[id.index()]).collect();
+            let numbers = [jobs.len(), jobs.len() - open.len(), open.len()].map(|number| number.to_string());
+            let cells = std::iter::once(format!("  {name}")).chain(numbers);
+            grid.add_row(cells.chain([self.common_reason(&open)]));
+        }
+        for column in 1..=3 {
+            if let Some(column) = grid.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
-        text
+        grid
+    }
+
+    fn why(&self, id: JobId) -> String {
+        clean(&self.explainer.line(&self.explainer.explain_quickly(id))).into_owned()
+    }
+
+    /// Why these jobs will run: what they have in common, from a look at some of them.
+    fn common_reason(&self, jobs: &[JobId]) -> String {
+        const LOOKED_AT: usize = 100;
+        let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(|id| self.why(*id)).collect();
+        match reasons.len() {
+            0 => "-".to_owned(),
+            1 => reasons.into_iter().next().unwrap_or_default(),
+            _ => "several reasons: `--why` lists them".to_owned(),
+        }
     }
 
     fn json(&self, args: &PlanArgs) -> String {
@@ -165,6 +219,14 @@ impl<'a> View<'a> {
             needs.into_iter().map(move |need| (need, id.index()))
         })
     }
+}
+
+/// A table without lines.
+fn grid<const N: usize>(header: [&str; N]) -> Table {
+    let mut grid = Table::new();
+    grid.load_style(NOTHING);
+    grid.set_header(header);
+    grid
 }
 
 /// A text in Graphviz's quotes.

@@ -45,6 +45,15 @@ pub struct Plan {
     only: Vec<Spanned<String>>,
     sources: Sources,
     graph: DiGraph<Job, ()>,
+    origins: Vec<Origin>,
+}
+
+/// Where a job was met first: indices of the recipe, of its step, and of the point in the step's jobs.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    study: usize,
+    step: usize,
+    point: usize,
 }
 
 /// A recipe and its jobs.
@@ -124,12 +133,12 @@ impl Plan {
         let several = recipes.len() > 1;
         let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
-        for recipe in recipes {
+        for (study, recipe) in recipes.into_iter().enumerate() {
             let (order, points) = expand_all(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let mut builder =
-                Builder { recipe: &recipe, prefix, backend, jobs: &mut jobs, steps, problems: &mut problems };
+                Builder { study, recipe: &recipe, prefix, backend, jobs: &mut jobs, steps, problems: &mut problems };
             for step in order {
                 builder.add_step(step, &points[step])?;
             }
@@ -138,7 +147,7 @@ impl Plan {
         }
         jobs.digests.keep();
         problems.finish(())?;
-        Ok(Self { studies, only, sources, graph: jobs.graph })
+        Ok(Self { studies, only, sources, graph: jobs.graph, origins: jobs.origins })
     }
 
     /// How many jobs there are; points that are the same job count once.
@@ -179,19 +188,17 @@ impl Plan {
 
     /// Where a recipe decides a job's parameter; `None` if it leaves it at its default.
     pub fn place(&self, id: JobId, param: &str) -> Option<Span> {
-        self.studies.iter().find_map(|Study { recipe, steps }| {
-            recipe.steps.iter().zip(steps).find_map(|(step, jobs)| {
-                let (point, _) = jobs.iter().find(|(_, job)| *job == id)?;
+        let Origin { study, step, point } = self.origins[id.index()];
+        let Study { recipe, steps } = &self.studies[study];
+        let (point, _) = &steps[step][point];
+        match recipe.steps[step].with.iter().find(|(name, _)| name.value == param) {
+            Some((_, template)) => {
                 let matrix: Names = point.values.iter().cloned().collect();
-                match step.with.iter().find(|(name, _)| name.value == param) {
-                    Some((_, template)) => {
-                        let value = template.resolve(&recipe.params, &matrix);
-                        Some(value.map_or(template.span, |value| value.span))
-                    }
-                    None => matrix.get(param).map(|value| value.span),
-                }
-            })
-        })
+                let value = template.resolve(&recipe.params, &matrix);
+                Some(value.map_or(template.span, |value| value.span))
+            }
+            None => point.values.iter().find(|(axis, _)| axis == param).map(|(_, value)| value.span),
+        }
     }
 
     /// The jobs that need a job, directly or through others.
@@ -316,12 +323,15 @@ impl Join {
 #[derive(Default)]
 struct Jobs {
     graph: DiGraph<Job, ()>,
+    origins: Vec<Origin>,
     by_key: HashMap<Key, JobId>,
     digests: Digests,
 }
 
 /// Turns the points of a recipe into jobs.
 struct Builder<'a> {
+    /// The recipe's index.
+    study: usize,
     recipe: &'a Recipe,
     /// The recipe's name, where there are several.
     prefix: Option<String>,
@@ -352,6 +362,8 @@ impl Builder<'_> {
                     for need in needs {
                         self.jobs.graph.update_edge(need, id, ());
                     }
+                    let point = self.steps[index].len();
+                    self.jobs.origins.push(Origin { study: self.study, step: index, point });
                     self.jobs.by_key.insert(key, id);
                     id
                 }

@@ -4,6 +4,7 @@
 //! edited. [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing
 //! that can write its record, or `Busy` while another process holds the lock.
 
+mod index;
 mod lock;
 mod record;
 
@@ -15,7 +16,10 @@ use std::{
 use fs_err as fs;
 
 use self::lock::Lock;
-pub use self::record::{Provenance, RECORD_FORMAT, Record};
+pub use self::{
+    index::Entry,
+    record::{Provenance, RECORD_FORMAT, Record},
+};
 use crate::plan::Key;
 
 /// A folder of records.
@@ -90,29 +94,19 @@ impl Store {
         self.folder(key).join("record.json").is_file()
     }
 
-    /// Every record that can be read.
-    pub fn all(&self) -> io::Result<Vec<Record>> {
-        let entries = |folder: &Path| -> io::Result<Vec<PathBuf>> {
-            match fs::read_dir(folder) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-                Err(error) => Err(error),
-                Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
-            }
-        };
-        let mut records = Vec::new();
+    /// The keys of all records, those that cannot be read included.
+    pub fn keys(&self) -> io::Result<Vec<Key>> {
+        let mut keys = Vec::new();
         for shard in entries(&self.root)? {
             // The other folders are `locks` and `staging`.
             if shard.file_name().is_none_or(|name| name.len() != 2) {
                 continue;
             }
-            for folder in entries(&shard)? {
-                let key = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-                if let Some(Ok(Some(record))) = key.map(|key| self.get(key)) {
-                    records.push(record);
-                }
-            }
+            let names = entries(&shard)?.into_iter().filter_map(|path| path.file_name()?.to_str()?.parse::<Key>().ok());
+            keys.extend(names);
         }
-        Ok(records)
+        keys.sort_unstable();
+        Ok(keys)
     }
 
     /// Whether a job is done, or nobody is at it.
@@ -201,6 +195,15 @@ impl Drop for Pending {
     fn drop(&mut self) {
         // After a commit it is gone; after a failure what is left of it helps nobody, and the next claim clears it too.
         let _ = remove_if_there(&self.staging);
+    }
+}
+
+/// The entries of a folder; none if there is no folder.
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
     }
 }
 
