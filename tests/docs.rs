@@ -47,26 +47,39 @@ fn every_shipped_sweep_plans() {
 }
 
 #[test]
-fn every_recipe_in_the_documentation_plans() {
+fn everything_in_the_documentation_plans() {
     // The files that the examples read.
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("example")).unwrap();
     for name in ["train.py", "corpus.txt"] {
         std::fs::write(folder.path().join("example").join(name), "").unwrap();
     }
+    let example = folder.path().join("example.yaml");
+    let mut sweeps = 0;
     for name in ["README.md", "docs/recipe.md"] {
         let text = std::fs::read_to_string(root().join(name)).unwrap();
         let blocks: Vec<&str> = text
             .split("```yaml\n")
             .skip(1)
             .map(|rest| rest.split("```").next().unwrap())
-            .filter(|block| block.contains("steps:"))
+            .filter(|block| block.lines().any(|line| !line.is_empty() && !line.starts_with('#')))
             .collect();
         assert!(!blocks.is_empty(), "{name} shows a recipe");
+        // Those that build upon another one build upon the first.
+        std::fs::write(&example, blocks[0]).unwrap();
         for block in blocks {
-            plan(&folder.path().join("example.yaml"), block.to_owned());
+            if block.contains("steps:") {
+                plan(&folder.path().join("other.yaml"), block.to_owned());
+                continue;
+            }
+            sweeps += 1;
+            let path = folder.path().join("sweep.yaml");
+            std::fs::write(&path, block).unwrap();
+            let draft = Draft::load(&Request { paths: &[path], ..Request::default() }).unwrap();
+            assert!(!Plan::new(draft, Backend::Cpu).unwrap().is_empty(), "{block}");
         }
     }
+    assert!(sweeps > 0, "sweep files are shown, too");
 }
 
 #[test]

@@ -114,6 +114,9 @@ impl<'a> Lower<'a> {
             step.needs.retain_mut(|need| moved[need.step].map(|to| need.step = to).is_some());
         }
         self.check_selections(&steps);
+        for step in &steps {
+            self.check_axes_used(step, &steps);
+        }
         steps
     }
 
@@ -162,6 +165,12 @@ impl<'a> Lower<'a> {
                 self.problem(key.span, message, "unknown parameter", help);
             }
         }
+    }
+
+    /// An axis sets the parameter of its name, or is used in `with` or `if`, or decides which jobs of another step are
+    /// needed.
+    fn check_axes_used(&mut self, step: &Step, steps: &[Step]) {
+        let joins = |axis: &str| step.needs.iter().any(|need| steps[need.step].axes().contains(&axis));
         let given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
         let condition = step.matrix.condition.iter().flat_map(Condition::references);
         let with = step.with.iter().flat_map(|(_, template)| template.references());
@@ -174,7 +183,7 @@ impl<'a> Lower<'a> {
         let mut seen = Vec::new();
         for axis in declared.chain(further) {
             let name = axis.value.as_str();
-            if seen.contains(&name) || referenced(name) {
+            if seen.contains(&name) || referenced(name) || (joins(name) && !given(name)) {
                 continue;
             }
             seen.push(name);
