@@ -130,6 +130,12 @@ fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool)
     }
     let NodeKind::Map(entries) = &mut step.kind else { return false };
     entries.retain(|entry| !seeds || entry.key.value != "seeds");
+    // Whoever gives a step an axis means it to count.
+    if let Some(Entry { value: Node { kind: NodeKind::Map(with), .. }, .. }) =
+        entries.iter_mut().find(|entry| entry.key.value == "with")
+    {
+        with.retain(|entry| seeds || entry.key.value != axis);
+    }
     let added = Entry { key: Spanned::new(axis.to_owned(), name.span), value: values.clone() };
     match entries.iter_mut().find(|entry| entry.key.value == "matrix") {
         Some(Entry { value: Node { kind: NodeKind::Map(axes), .. }, .. }) => axes.push(added),
