@@ -24,6 +24,8 @@ pub enum Exit {
     NothingSelected,
     /// A job failed.
     JobFailed,
+    /// `--strict`: a claim is refuted.
+    Refuted,
     /// A signal ended it.
     Interrupted(i32),
 }
@@ -113,6 +115,7 @@ impl Exit {
             Self::Recipe => 3,
             Self::NothingSelected => 4,
             Self::JobFailed => 5,
+            Self::Refuted => 6,
             Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
         }
     }

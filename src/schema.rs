@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
-    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, Design, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    SWEEP_KEYS, TABLE_KEYS,
+    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design, EXPECT_KEYS,
+    NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -84,6 +84,10 @@ pub fn recipe() -> Value {
             ),
             ("steps", described("What to run: a task each, at every point of its matrix.", named("step"))),
             ("tables", described("What to print: metrics of a step by its axes.", named("table"))),
+            (
+                "claims",
+                described("Statements about metrics, which a run supports, refutes or cannot decide.", named("claim")),
+            ),
         ],
     );
     let Value::Object(entries) = &mut schema else { return schema };
@@ -94,7 +98,11 @@ pub fn recipe() -> Value {
         "then".into(),
         json!({
             "required": ["steps"],
-            "properties": { "steps": whole(1, &["uses"]), "tables": whole(0, &["from", "cells"]) },
+            "properties": {
+                "steps": whole(1, &["uses"]),
+                "tables": whole(0, &["from", "cells"]),
+                "claims": { "additionalProperties": one_statement() },
+            },
         }),
     );
     entries.insert("$schema".into(), json!("http://json-schema.org/draft-07/schema#"));
@@ -114,6 +122,8 @@ pub fn recipe() -> Value {
         "axis": axis(),
         "draw": draw(),
         "table": table(),
+        "claim": claim(),
+        "side": side(),
     });
     for task in Task::ALL {
         definitions[with_name(task)] = with(task);
@@ -393,6 +403,90 @@ fn table() -> Value {
     );
     schema["type"] = json!(["object", "null"]);
     schema
+}
+
+// ---- Claims ---------------------------------------------------------------------------------------------------------
+
+fn claim() -> Value {
+    let metric = || described("The metric.", json!({ "type": "string", "minLength": 1 }));
+    let compared = |text: &str| {
+        let entries = vec![
+            ("metric", metric()),
+            ("of", described("The points.", reference("side"))),
+            ("to", described("The points that they are compared with.", reference("side"))),
+        ];
+        described(text, object(COMPARED_KEYS, &["metric", "of", "to"], entries))
+    };
+    let value = object(
+        VALUE_KEYS,
+        &["metric", "of"],
+        vec![("metric", metric()), ("of", described("The points.", reference("side")))],
+    );
+    let order = object(
+        ORDER_KEYS,
+        &["metric", "step", "axis", "ascending"],
+        vec![
+            ("metric", metric()),
+            ("step", described("The step.", reference("name"))),
+            ("where", described("Only points that have these values.", reference("selection"))),
+            ("axis", described("The axis whose values are ranked.", reference("name"))),
+            (
+                "ascending",
+                json!({
+                    "type": "array",
+                    "minItems": 2,
+                    "items": reference("value"),
+                    "description": "The values, that with the smallest metric first.",
+                }),
+            ),
+        ],
+    );
+    let expect = object(
+        EXPECT_KEYS,
+        &[],
+        vec![
+            ("at_least", json!({ "type": "number", "description": "The smallest value, included." })),
+            ("at_most", json!({ "type": "number", "description": "The largest value, included." })),
+        ],
+    );
+    // A bare `enum` would judge a list, too.
+    let hardware = json!({
+        "anyOf": [{ "enum": BACKEND_NAMES }, { "type": "array", "items": { "enum": BACKEND_NAMES } }],
+        "description": "The backends that it is about; elsewhere it is undecided.",
+    });
+    let mut schema = object(
+        CLAIM_KEYS,
+        &[],
+        vec![
+            ("says", text_of("The statement in words.")),
+            ("value", described("The mean of a metric.", value)),
+            ("ratio", compared("How many times as large a metric is.")),
+            ("difference", compared("How much larger a metric is.")),
+            ("order", described("How the values of an axis rank.", order)),
+            ("expect", described("What the number must be.", some(expect))),
+            ("paper", json!({ "type": "number", "description": "What the paper measured." })),
+            ("hardware", hardware),
+        ],
+    );
+    schema["type"] = json!(["object", "null"]);
+    schema
+}
+
+/// A claim says exactly one thing, and what is expected of it.
+fn one_statement() -> Value {
+    let expecting = ["value", "ratio", "difference"].map(|word| json!({ "required": [word, "expect"] }));
+    let order = json!({ "required": ["order"], "not": { "required": ["expect"] } });
+    json!({ "type": "object", "oneOf": expecting.into_iter().chain([order]).collect::<Vec<_>>() })
+}
+
+fn side() -> Value {
+    json!({
+        "type": "object",
+        "required": ["step"],
+        "properties": { "step": reference("name") },
+        "propertyNames": reference("name"),
+        "additionalProperties": reference("value"),
+    })
 }
 
 // ---- Parameters -----------------------------------------------------------------------------------------------------

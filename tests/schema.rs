@@ -126,6 +126,12 @@ tables:
     // The axis has a parameter's name, but `with` makes the parameter of it: its values can be anything.
     "steps: { a: { uses: train, matrix: { prune: [7] }, with: { prune: 'bitter${{ matrix.prune }}', data: kjv } } }",
     "steps: { a: { uses: mock, matrix: { end: [do, noi] }, if: matrix.end != 'x', with: { end: done } } }",
+    "steps: { a: { uses: mock, matrix: { value: [1, 2], seed: [0, 1] } } }
+claims:
+  c: { says: C, ratio: { metric: value, of: { step: a, value: 1 }, to: { step: a, value: [2] } }, expect: { at_most: 1 }, paper: 0.5, hardware: cuda }
+  d: { difference: { metric: value, of: { step: a, value: 1 }, to: { step: a, value: 2 } }, expect: { at_least: -1, at_most: 1 }, hardware: [cuda, cpu] }
+  e: { value: { metric: value, of: { step: a } }, expect: { at_least: 0 } }
+  f: { order: { metric: value, step: a, axis: value, ascending: [1, 2], where: { seed: [0, 1] } } }",
     // What needed jobs leave.
     "steps:
   a: { uses: command, with: { run: x, outputs: [out/a.b.txt] } }
@@ -154,6 +160,9 @@ fn bad() -> Vec<(String, &'static str)> {
     let table = |rest: &str| {
         format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1] }} }} }}\ntables: {{ t: {{ {rest} }} }}")
     };
+    let claim = |rest: &str| {
+        format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nclaims: {{ c: {{ {rest} }} }}")
+    };
     let recipe = |text: &str| text.to_owned();
     vec![
         // Keys.
@@ -166,6 +175,19 @@ fn bad() -> Vec<(String, &'static str)> {
         (table("from: a, cells: value, where: [seed]"), "/tables/t/where"),
         (step("matrix: { random: { n: 1, sede: 2, axes: { value: { uniform: [0, 1] } } } }"), "/steps/a/matrix/random"),
         (step("ablate: { design: add-one, base: { value: 1 }, factors: { value: 2 } }"), "/steps/a/ablate"),
+        // Claims.
+        (claim("value: { metric: value, of: { step: a } }"), "/claims/c"),
+        (claim("expect: { at_most: 1 }"), "/claims/c"),
+        (claim("value: { metric: value, of: { step: a } }, expect: {}"), "/claims/c/expect"),
+        (claim("value: { metric: value, of: { step: a } }, expect: { at_msot: 1 }"), "/claims/c/expect"),
+        (claim("value: { metric: value, of: { seed: 1 } }, expect: { at_most: 1 }"), "/claims/c/value/of"),
+        (claim("ratio: { metric: value, of: { step: a } }, expect: { at_most: 1 }"), "/claims/c/ratio"),
+        (claim("order: { metric: value, step: a, axis: seed, ascending: [1] }"), "/claims/c/order/ascending"),
+        (
+            claim("value: { metric: value, of: { step: a } }, expect: { at_most: 1 }, hardware: [tpu]"),
+            "/claims/c/hardware",
+        ),
+        (claim("value: { metric: value, of: { step: a } }, expect: { at_most: one }"), "/claims/c/expect/at_most"),
         // What must be there.
         (recipe("name: x"), ""),
         (recipe("steps: {}"), "/steps"),

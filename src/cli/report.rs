@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Prepared, RecipeArgs, print};
 use crate::{
     error::{Error, Exit},
-    report::{Format, Report, records},
+    report::{Format, Report, State, records},
     store::Store,
     text::say,
 };
@@ -19,21 +19,26 @@ pub(super) struct ReportArgs {
     /// How to print the tables.
     #[arg(long, value_enum, default_value = "term")]
     format: Format,
+    /// End with exit code 6 if a claim is refuted.
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let records = records(&plan, &Store::new(results))?;
     let mut texts = Vec::new();
+    let mut refuted = false;
     for study in &plan.studies {
         let report = Report::new(study, &records);
         report.write(results).map_err(Error::io("cannot write the report"))?;
-        if report.tables.is_empty() {
-            say(format_args!("{} has no tables", study.recipe.name));
+        refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+        if report.is_empty() {
+            say(format_args!("{} has no tables and no claims", study.recipe.name));
         } else {
             texts.push(report.render(args.format));
         }
     }
     print(&texts.join("\n"))?;
-    Ok(Exit::Done)
+    Ok(if args.strict && refuted { Exit::Refuted } else { Exit::Done })
 }

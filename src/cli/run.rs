@@ -13,7 +13,7 @@ use crate::{
     device,
     error::{Error, Exit},
     plan::{JobId, Plan, Study},
-    report::{Format, Report, records},
+    report::{Format, Report, State, records},
     run::{self, Journal, Observer, Options, Signals, Wanted},
     store::{Store, StoreError},
     text::say,
@@ -39,6 +39,9 @@ pub(super) struct RunArgs {
     /// Stop at the first failure, instead of running whatever does not need the failed job.
     #[arg(long)]
     fail_fast: bool,
+    /// End with exit code 6 if a claim is refuted.
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
@@ -116,19 +119,23 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
+    let mut refuted = false;
     if summary.interrupted.is_none() {
         let records = records(&plan, &store)?;
         for study in &plan.studies {
             let report = Report::new(study, &records);
             let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
-            if !report.tables.is_empty() {
+            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            if !report.is_empty() {
                 print(&format!("\n{}", report.render(Format::Term)))?;
-                say(format_args!("tables: {}", folder.join("tables").display()));
+                let shown = if report.tables.is_empty() { folder } else { folder.join("tables") };
+                say(format_args!("tables: {}", shown.display()));
             }
         }
     }
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
+        (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })

@@ -29,8 +29,8 @@ pub use self::{
 };
 use self::{dimension::Context, flow::Flow};
 use crate::recipe::{
-    Collector, Draft, Names, Need, Problem, Problems, Product, Recipe, Reference, Resources, Scope, Selection, Sources,
-    Span, Spanned, Step, Template, suggest,
+    Claim, Collector, Draft, Names, Need, Problem, Problems, Product, Recipe, Reference, Resources, Scope, Selection,
+    Sources, Span, Spanned, Step, Template, suggest,
 };
 
 /// A job's index in a [`Plan`].
@@ -66,9 +66,10 @@ pub struct Study {
 }
 
 impl Study {
-    /// The points that its tables are made from, with their jobs; a step of several tables comes several times.
+    /// The points that its tables and claims are about, with their jobs.
     pub fn reported(&self) -> impl Iterator<Item = &(Point, JobId)> {
-        self.recipe.tables.iter().flat_map(|table| &self.steps[table.from.value])
+        let steps: BTreeSet<usize> = self.recipe.reported().collect();
+        steps.into_iter().flat_map(|step| &self.steps[step])
     }
 }
 
@@ -232,6 +233,9 @@ fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec
     }
     for need in recipe.steps.iter().flat_map(|step| &step.needs) {
         check_selection(recipe, need.step, &need.only, &points[need.step], problems);
+    }
+    for (step, selection) in recipe.claims.iter().flat_map(Claim::selections) {
+        check_selection(recipe, step, &selection, &points[step], problems);
     }
     (order, points)
 }

@@ -14,12 +14,12 @@ mod template;
 
 use std::path::{Path, PathBuf};
 
-use sweep_job::TaskInfo;
+use sweep_job::{Backend, TaskInfo};
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
-    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    SWEEP_KEYS, TABLE_KEYS,
+    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS, NEED_KEYS,
+    ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
     condition::Condition,
@@ -43,6 +43,8 @@ pub struct Recipe {
     pub steps: Vec<Step>,
     /// The tables, in the order of the text.
     pub tables: Vec<Table>,
+    /// The claims, in the order of the text.
+    pub claims: Vec<Claim>,
     /// The texts behind the places.
     pub sources: Sources,
 }
@@ -237,6 +239,82 @@ pub struct Table {
     pub cells: Vec<Spanned<String>>,
 }
 
+/// A statement about metrics, which a run supports, refutes or cannot decide.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// The statement in words.
+    pub says: Option<String>,
+    /// The statement in numbers.
+    pub statement: Statement,
+    /// What the paper measured.
+    pub paper: Option<f64>,
+    /// The backends that it is about; any if empty.
+    pub hardware: Vec<Backend>,
+}
+
+/// What a claim says of metrics.
+#[derive(Debug, Clone)]
+pub enum Statement {
+    /// The mean of a metric is so large.
+    Value(Comparison, Expectation),
+    /// A metric is so many times another one.
+    Ratio(Comparison, Expectation),
+    /// A metric is so much more than another one.
+    Difference(Comparison, Expectation),
+    /// The values of an axis rank so.
+    Order(Order),
+}
+
+/// A metric of some points, and of others to compare them with.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The metric.
+    pub metric: Spanned<String>,
+    /// The points.
+    pub of: Side,
+    /// The others; `None` where a value is meant.
+    pub to: Option<Side>,
+}
+
+/// Points of a step.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// The step, as an index into [`Recipe::steps`].
+    pub step: usize,
+    /// Which of its points.
+    pub only: Selection,
+    /// Where the author says so.
+    pub span: Span,
+}
+
+/// Bounds, both included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expectation {
+    /// The smallest.
+    pub at_least: Option<f64>,
+    /// The largest.
+    pub at_most: Option<f64>,
+}
+
+/// An order of an axis's values by a metric.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The metric.
+    pub metric: Spanned<String>,
+    /// The step, as an index into [`Recipe::steps`].
+    pub step: usize,
+    /// The axis.
+    pub axis: Spanned<String>,
+    /// Its values, that with the smallest metric first.
+    pub ascending: Vec<Template>,
+    /// Only these points.
+    pub only: Selection,
+    /// Where the values stand.
+    pub span: Span,
+}
+
 /// Why there is no recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
@@ -293,7 +371,32 @@ impl Draft {
     }
 }
 
+impl Claim {
+    /// The steps that it is about, each with what is selected of it.
+    pub fn selections(&self) -> Vec<(usize, Selection)> {
+        match &self.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => {
+                let sides = std::iter::once(&comparison.of).chain(&comparison.to);
+                sides.map(|side| (side.step, side.only.clone())).collect()
+            }
+            Statement::Order(order) => {
+                let mut only = order.only.clone();
+                only.0.push((order.axis.clone(), order.ascending.clone()));
+                vec![(order.step, only)]
+            }
+        }
+    }
+}
+
 impl Recipe {
+    /// The steps that tables and claims are about, as indices; one of several comes several times.
+    pub fn reported(&self) -> impl Iterator<Item = usize> {
+        let claimed = self.claims.iter().flat_map(Claim::selections).map(|(step, _)| step);
+        self.tables.iter().map(|table| table.from.value).chain(claimed)
+    }
+
     /// Whether an axis has other values than the author gave it.
     pub fn is_narrowed(&self) -> bool {
         self.steps.iter().any(|step| !step.matrix.narrowed.is_empty())

@@ -1,6 +1,6 @@
-//! Tables in GitHub's Markdown.
+//! Tables and verdicts in GitHub's Markdown.
 
-use super::Table;
+use super::{State, Table, Verdict};
 
 pub(super) fn render(table: &Table) -> String {
     let mut text = format!("### {}\n\n", escape(&table.title));
@@ -14,6 +14,21 @@ pub(super) fn render(table: &Table) -> String {
     }
     for note in &table.notes {
         text.extend(["\n", &escape(note), "\n"]);
+    }
+    text
+}
+
+pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
+    let mut text = "### Claims\n\n| claim | verdict | why | paper |\n| --- | --- | --- | ---: |\n".to_owned();
+    for verdict in verdicts {
+        let word = match verdict.state {
+            State::Supported => "supported",
+            State::Refuted => "refuted",
+            State::Undecided => "undecided",
+        };
+        let claim = verdict.says.as_deref().unwrap_or(&verdict.claim);
+        let paper = verdict.paper.map(|paper| paper.to_string()).unwrap_or_default();
+        text += &line([claim, word, &verdict.because, &paper].into_iter());
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
 
+mod claim;
 mod csv;
 mod frame;
 mod markdown;
@@ -16,8 +17,9 @@ use std::{
 use fs_err as fs;
 
 pub use self::{
+    claim::{State, Verdict},
     frame::{Frame, Row},
-    stats::Sample,
+    stats::{Estimate, Sample},
     table::{Cell, Column, Table, TableRow},
 };
 use crate::{
@@ -25,13 +27,15 @@ use crate::{
     store::{Record, Store, StoreError},
 };
 
-/// The tables of a recipe, made from what the store has.
+/// The tables of a recipe and the verdicts on its claims, made from what the store has.
 #[derive(Debug)]
 pub struct Report {
     /// Its folder, below that of all reports.
     pub folder: PathBuf,
     /// The tables, in the order of the recipe.
     pub tables: Vec<Table>,
+    /// The verdicts, in the order of the recipe.
+    pub verdicts: Vec<Verdict>,
 }
 
 /// How to print tables.
@@ -46,19 +50,37 @@ pub enum Format {
 }
 
 impl Report {
-    /// Makes the tables of a recipe.
+    /// Makes the tables of a recipe and judges its claims.
     pub fn new(study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
         let table = |table| Table::new(table, study, &Frame::new(study, table, records));
-        Self { folder: study.recipe.report.clone(), tables: study.recipe.tables.iter().map(table).collect() }
+        let verdict = |claim| claim::judge(claim, study, records);
+        Self {
+            folder: study.recipe.report.clone(),
+            tables: study.recipe.tables.iter().map(table).collect(),
+            verdicts: study.recipe.claims.iter().map(verdict).collect(),
+        }
     }
 
-    /// All tables as a text.
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.verdicts.is_empty()
+    }
+
+    /// All tables and verdicts as a text. CSV has no place for verdicts.
     pub fn render(&self, format: Format) -> String {
-        let texts: Vec<String> = self.tables.iter().map(|table| render(table, format)).collect();
+        let mut texts: Vec<String> = self.tables.iter().map(|table| render(table, format)).collect();
+        if !self.verdicts.is_empty() {
+            match format {
+                Format::Term => texts.push(terminal::verdicts(&self.verdicts)),
+                Format::Md => texts.push(markdown::verdicts(&self.verdicts)),
+                Format::Csv => {}
+            }
+        }
         texts.join("\n")
     }
 
-    /// Writes every table below `results/reports/<folder>/tables`, as Markdown and as CSV; answers the folder.
+    /// Writes every table below `results/reports/<folder>/tables`, as Markdown and as CSV, and the verdicts beside them;
+    /// answers the folder.
     pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         let tables = folder.join("tables");
@@ -69,11 +91,17 @@ impl Report {
             replace(&tables.join(format!("{}.md", table.name)), &render(table, Format::Md))?;
             replace(&tables.join(format!("{}.csv", table.name)), &render(table, Format::Csv))?;
         }
+        if !self.verdicts.is_empty() {
+            fs::create_dir_all(&folder)?;
+            let mut text = serde_json::to_string_pretty(&self.verdicts).map_err(io::Error::from)?;
+            text.push('\n');
+            replace(&folder.join("claims.json"), &text)?;
+        }
         Ok(folder)
     }
 }
 
-/// The records of the jobs that a plan's tables are made from, as far as they are done.
+/// The records of the jobs that a plan's tables and claims are about, as far as they are done.
 pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
     let mut records = BTreeMap::new();
     for (_, id) in plan.studies.iter().flat_map(Study::reported) {

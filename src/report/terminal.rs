@@ -1,8 +1,8 @@
-//! Tables for a terminal.
+//! Tables and verdicts for a terminal.
 
 use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
 
-use super::Table;
+use super::{State, Table, Verdict};
 
 /// A line above, one below the heading, one below, as in print.
 const STYLE: TableStyle = TableStyle::new()
@@ -23,4 +23,21 @@ pub(super) fn render(table: &Table) -> String {
     let grid = grid.to_string();
     let lines = [table.title.as_str(), &grid].into_iter().chain(table.notes.iter().map(String::as_str));
     lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// One claim a paragraph: its sign, its name, the verdict; below it what it says, and why.
+pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
+    let mut lines = vec!["Claims".to_owned()];
+    for verdict in verdicts {
+        let (sign, word) = match verdict.state {
+            State::Supported => ('✓', "supported"),
+            State::Refuted => ('✗', "refuted"),
+            State::Undecided => ('?', "undecided"),
+        };
+        lines.push(format!("{sign} {}: {word}", verdict.claim));
+        lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
+        let paper = verdict.paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();
+        lines.push(format!("    {}{paper}", verdict.because));
+    }
+    lines.join("\n") + "\n"
 }

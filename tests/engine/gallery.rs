@@ -11,6 +11,10 @@ fn table(rest: &str) -> String {
     format!("steps: {{ a: {{ uses: mock, matrix: {{ value: [1, 2] }} }} }}\ntables:\n  t: {{ {rest} }}\n")
 }
 
+fn claim(rest: &str) -> String {
+    format!("steps: {{ a: {{ uses: mock, matrix: {{ value: [1, 2] }} }} }}\nclaims:\n  c: {{ {rest} }}\n")
+}
+
 fn gallery() -> Vec<(&'static str, String)> {
     vec![
         // YAML.
@@ -93,6 +97,21 @@ fn gallery() -> Vec<(&'static str, String)> {
         ("table-unknown-axis", table("from: a, rows: [vlaue], cells: [value]")),
         ("table-axis-twice", table("from: a, rows: [value], columns: [value], cells: [value]")),
         ("table-selects-nothing", table("from: a, where: { value: 3 }, cells: [value]")),
+        // Claims.
+        ("claim-of-nothing", claim("says: it is so")),
+        ("claim-of-two-things", claim("value: { metric: value, of: { step: a } }, order: {}, expect: { at_most: 1 }")),
+        ("claim-without-expect", claim("value: { metric: value, of: { step: a } }")),
+        ("claim-expects-nothing", claim("value: { metric: value, of: { step: a } }, expect: {}")),
+        ("claim-expects-the-impossible", claim("value: { metric: value, of: { step: a } }, expect: { at_least: 2, at_most: 1 }")),
+        ("claim-unknown-step", claim("value: { metric: value, of: { step: b } }, expect: { at_most: 1 }")),
+        ("claim-without-step", claim("value: { metric: value, of: { value: 1 } }, expect: { at_most: 1 }")),
+        ("claim-unknown-axis", claim("value: { metric: value, of: { step: a, sede: 1 } }, expect: { at_most: 1 }")),
+        ("claim-unknown-value", claim("value: { metric: value, of: { step: a, value: 3 } }, expect: { at_most: 1 }")),
+        ("claim-unknown-metric", claim("value: { metric: valeu, of: { step: a } }, expect: { at_most: 1 }")),
+        ("claim-compares-nothing", claim("ratio: { metric: value, of: { step: a } }, expect: { at_most: 1 }")),
+        ("claim-unknown-backend", claim("value: { metric: value, of: { step: a } }, expect: { at_most: 1 }, hardware: [cudaa]")),
+        ("claim-order-of-one", claim("order: { metric: value, step: a, axis: value, ascending: [1] }")),
+        ("claim-order-expects", claim("order: { metric: value, step: a, axis: value, ascending: [1, 2] }, expect: { at_most: 1 }")),
         // What does not go together.
         ("heads-do-not-divide", "steps: { a: { uses: train, with: { n_head: 5 } } }\n".into()),
         ("program-without-a-program", "steps: { a: { uses: command } }\n".into()),

@@ -71,14 +71,17 @@ impl Level {
             (Self::Recipe, "params") => Some(Self::Section("params")),
             (Self::Recipe, "steps") => Some(Self::Section("steps")),
             (Self::Recipe, "tables") => Some(Self::Section("tables")),
+            (Self::Recipe, "claims") => Some(Self::Section("claims")),
             (Self::Section("steps"), _) => Some(Self::Step),
-            (Self::Section("tables"), _) | (Self::Step, "with" | "matrix" | "resources") => Some(Self::Entries),
+            (Self::Section("tables" | "claims"), _) | (Self::Step, "with" | "matrix" | "resources") => {
+                Some(Self::Entries)
+            }
             _ => None,
         }
     }
 
     /// Whether `null` removes an entry: where it could not be a value.
     fn removable(self) -> bool {
-        matches!(self, Self::Section("steps" | "tables"))
+        matches!(self, Self::Section("steps" | "tables" | "claims"))
     }
 }

@@ -1,5 +1,6 @@
 //! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
 
+mod claims;
 mod matrix;
 mod sweep;
 mod tables;
@@ -29,7 +30,7 @@ pub(super) struct Lower<'a> {
 }
 
 /// The keys of a recipe. What stands here must also be in [`crate::schema`]; a test says so.
-pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables"];
+pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables", "claims"];
 /// The keys of a sweep file.
 pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only"];
 /// The keys of a step.
@@ -40,6 +41,19 @@ pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
 pub(crate) const RESOURCE_KEYS: &[&str] = &["cpus"];
 /// The keys of a table.
 pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells"];
+/// The keys of a claim.
+pub(crate) const CLAIM_KEYS: &[&str] =
+    &["says", "value", "ratio", "difference", "order", "expect", "paper", "hardware"];
+/// The keys of a claim's `ratio` and `difference`.
+pub(crate) const COMPARED_KEYS: &[&str] = &["metric", "of", "to"];
+/// The keys of a claim's `value`.
+pub(crate) const VALUE_KEYS: &[&str] = &["metric", "of"];
+/// The keys of a claim's `order`.
+pub(crate) const ORDER_KEYS: &[&str] = &["metric", "step", "where", "axis", "ascending"];
+/// The keys of a claim's `expect`.
+pub(crate) const EXPECT_KEYS: &[&str] = &["at_least", "at_most"];
+/// What a claim's `hardware` names.
+pub(crate) const BACKEND_NAMES: &[&str] = &["cuda", "wgpu", "cpu"];
 /// How many cores a job can declare.
 pub(crate) const CPUS: RangeInclusive<i64> = 1..=4096;
 
@@ -80,10 +94,11 @@ impl<'a> Lower<'a> {
         };
         let written = find(entries, "steps").map(written).unwrap_or_default();
         let tables = find(entries, "tables").map_or_else(Vec::new, |node| self.tables(node, &steps, &written, &params));
+        let claims = find(entries, "claims").map_or_else(Vec::new, |node| self.claims(node, &steps, &written, &params));
         let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
         let name = name.map(|name| name.value).unwrap_or_default();
         let sources = Sources::default();
-        (Recipe { name, about, report: PathBuf::new(), params, steps, tables, sources }, span)
+        (Recipe { name, about, report: PathBuf::new(), params, steps, tables, claims, sources }, span)
     }
 
     fn params(&mut self, node: Option<&Node>) -> Names {

@@ -64,12 +64,7 @@ impl Lower<'_> {
             }
         }
         for cell in &cells {
-            if !step.task.open_metrics && step.task.metric(&cell.value).is_none() {
-                let metrics = step.task.metrics.iter().map(|metric| metric.name);
-                let help = suggest(&cell.value, "metrics", metrics).unwrap_or_default();
-                let message = format!("task `{}` does not measure `{}`", step.task.name, cell.value);
-                self.problem(cell.span, message, "unknown metric", help);
-            }
+            self.check_metric(cell, step);
         }
         Some(Table { name: name.clone(), title, from: Spanned::new(index, from.span), only, rows, columns, cells })
     }

@@ -1,0 +1,355 @@
+//! Claims: whether a run supports what a recipe says of metrics.
+//!
+//! A claim is decided by a 95 % confidence interval: supported where the whole interval is as expected, refuted where none
+//! of it is, undecided in between. Points that agree on every axis but those that the claim names are compared in pairs,
+//! which is what equal seeds are for; a ratio is that of geometric means.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sweep_job::{Backend, Unit, Value};
+
+use super::stats::{Estimate, LEVEL, Sample, holm};
+use crate::{
+    plan::{JobId, Point, Study, resolved, selected},
+    recipe::{Claim, Comparison, Dimension, Expectation, Names, Order, Selection, Side, Statement},
+    store::Record,
+    text::{clean, count},
+};
+
+/// What came out of a claim.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The claim's name.
+    pub claim: String,
+    /// The statement in words.
+    pub says: Option<String>,
+    /// What the run says of it.
+    pub state: State,
+    /// Why: the numbers, or what they lack.
+    pub because: String,
+    /// The number that was compared with what is expected; an order has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Its confidence interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// What the paper measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
+    /// The devices that the jobs ran on.
+    pub devices: Vec<String>,
+}
+
+/// Whether a claim holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It does.
+    Supported,
+    /// It does not.
+    Refuted,
+    /// Nobody can say.
+    Undecided,
+}
+
+/// A measurement: where, by which job, and how much.
+struct Measured<'a> {
+    point: &'a Point,
+    record: &'a Record,
+    value: f64,
+}
+
+/// The points of one side of a comparison.
+struct Measurements<'a> {
+    found: Vec<Measured<'a>>,
+    /// Jobs without a result, or without the metric.
+    missing: usize,
+}
+
+/// Judges a claim by the records of its study.
+pub(super) fn judge(claim: &Claim, study: &Study, records: &BTreeMap<JobId, Record>) -> Verdict {
+    let mut verdict = Verdict {
+        claim: claim.name.value.clone(),
+        says: claim.says.as_deref().map(|says| clean(says).into_owned()),
+        state: State::Undecided,
+        because: String::new(),
+        value: None,
+        interval: None,
+        paper: claim.paper,
+        devices: Vec::new(),
+    };
+    let judge = Judge { study, records, hardware: &claim.hardware };
+    let judged = match &claim.statement {
+        Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
+        Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
+        Statement::Difference(comparison, expect) => judge.compare(comparison, *expect, false, &mut verdict),
+        Statement::Order(order) => judge.order(order, &mut verdict),
+    };
+    if let Err(reason) = judged {
+        verdict.because = reason;
+    }
+    verdict
+}
+
+struct Judge<'a> {
+    study: &'a Study,
+    records: &'a BTreeMap<JobId, Record>,
+    hardware: &'a [Backend],
+}
+
+impl<'a> Judge<'a> {
+    fn value(&self, comparison: &Comparison, expect: Expectation, verdict: &mut Verdict) -> Result<(), String> {
+        let metric = comparison.metric.value.as_str();
+        let of = self.side(&comparison.of, metric, verdict)?;
+        let sample = of.sample()?;
+        // What is counted is the same in every run.
+        let exact = of.found.iter().all(|measured| measured.record.outcome.metrics[metric].unit == Unit::Count);
+        let mut estimate = sample.estimate();
+        if exact && sample.n == 1 {
+            (estimate.low, estimate.high) = (Some(sample.mean), Some(sample.mean));
+        }
+        decide(estimate, expect, &(count(sample.n, "job") + &lacking(&[&of])), verdict)
+    }
+
+    fn compare(
+        &self,
+        comparison: &Comparison,
+        expect: Expectation,
+        ratio: bool,
+        verdict: &mut Verdict,
+    ) -> Result<(), String> {
+        let Some(to) = &comparison.to else { return Err("it compares nothing".to_owned()) };
+        let metric = comparison.metric.value.as_str();
+        let apart = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
+        let of = self.side(&comparison.of, metric, verdict)?;
+        let to = self.side(to, metric, verdict)?;
+        if ratio && of.found.iter().chain(&to.found).any(|measured| measured.value <= 0.0) {
+            return Err(format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`"));
+        }
+        let scaled = |value: f64| if ratio { value.ln() } else { value };
+        let (estimate, basis) = match pairs(&of, &to, &apart) {
+            Some(pairs) => {
+                let differences: Vec<f64> = pairs.iter().map(|(of, to)| scaled(*of) - scaled(*to)).collect();
+                let sample = Sample::new(&differences).ok_or("there is nothing to compare")?;
+                (sample.estimate(), count(sample.n, "pair"))
+            }
+            None => {
+                let sample = |side: &Measurements<'_>| {
+                    let values: Vec<f64> = side.found.iter().map(|measured| scaled(measured.value)).collect();
+                    Sample::new(&values).ok_or("there is nothing to compare")
+                };
+                let (first, second) = (sample(&of)?, sample(&to)?);
+                (first.less(&second), format!("{} against {}, not paired", first.n, second.n))
+            }
+        };
+        decide(if ratio { estimate.exp() } else { estimate }, expect, &(basis + &lacking(&[&of, &to])), verdict)
+    }
+
+    fn order(&self, order: &Order, verdict: &mut Verdict) -> Result<(), String> {
+        let params = &self.study.recipe.params;
+        let values: Vec<Value> = order
+            .ascending
+            .iter()
+            .filter_map(|template| template.resolve(params, &Names::new()).map(|value| value.value))
+            .collect();
+        let metric = order.metric.value.as_str();
+        let mut sides = Vec::new();
+        for value in &values {
+            let mut wanted = resolved(&self.study.recipe, &order.only);
+            wanted.push((&order.axis.value, vec![value.clone()]));
+            sides.push(self.measured(order.step, &wanted, metric, verdict)?);
+        }
+        let mut own = order.only.clone();
+        own.0.push((order.axis.clone(), order.ascending.clone()));
+        let apart = self.apart(order.step, &own);
+        let steps: Vec<Estimate> = sides
+            .windows(2)
+            .map(|two| match pairs(&two[1], &two[0], &apart) {
+                Some(pairs) => {
+                    let differences: Vec<f64> = pairs.iter().map(|(later, earlier)| later - earlier).collect();
+                    Ok(Sample::new(&differences).ok_or("there is nothing to compare")?.estimate())
+                }
+                None => Ok(two[1].sample()?.less(&two[0].sample()?)),
+            })
+            .collect::<Result<_, String>>()?;
+        let chance: Option<Vec<f64>> = steps.iter().map(|step| step.p).collect();
+        let Some(chance) = chance else { return Err(ONE_EACH.to_owned()) };
+        let chance = holm(&chance);
+        let shown = |index: usize| format!("{} < {}", values[index], values[index + 1]);
+        let mut wrong = Vec::new();
+        let mut open = Vec::new();
+        for (index, (step, p)) in steps.iter().zip(&chance).enumerate() {
+            let significant = *p < 1.0 - LEVEL;
+            match (significant, step.value > 0.0) {
+                (true, true) => {}
+                (true, false) => wrong.push(shown(index)),
+                (false, _) => open.push(shown(index)),
+            }
+        }
+        let mut ranked: Vec<(f64, &Value)> = Vec::new();
+        for (side, value) in sides.iter().zip(&values) {
+            ranked.push((side.sample()?.mean, value));
+        }
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let found: Vec<String> = ranked.iter().map(|(_, value)| value.to_string()).collect();
+        let found = format!("by their means: {}", found.join(" < "));
+        (verdict.state, verdict.because) = if !wrong.is_empty() {
+            (State::Refuted, format!("it is the other way round for {}; {found}", wrong.join(", ")))
+        } else if open.is_empty() {
+            (State::Supported, found)
+        } else {
+            (State::Undecided, format!("chance can explain {}; {found}", open.join(", ")))
+        };
+        Ok(())
+    }
+
+    /// The axes that a selection tells apart: those that it names, and those that go together with one of them.
+    fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
+        let named = |axis: &str| selection.0.iter().any(|(name, _)| name.value == axis);
+        let mut apart: Vec<String> = selection.0.iter().map(|(name, _)| name.value.clone()).collect();
+        for dimension in &self.study.recipe.steps[step].matrix.dimensions {
+            let axes = dimension.axes();
+            if matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| named(&axis.value)) {
+                apart.extend(axes.iter().map(|axis| axis.value.clone()));
+            }
+        }
+        apart
+    }
+
+    fn side(&self, side: &Side, metric: &str, verdict: &mut Verdict) -> Result<Measurements<'a>, String> {
+        self.measured(side.step, &resolved(&self.study.recipe, &side.only), metric, verdict)
+    }
+
+    /// The measurements at the points that have these values.
+    fn measured(
+        &self,
+        step: usize,
+        wanted: &[(&str, Vec<Value>)],
+        metric: &str,
+        verdict: &mut Verdict,
+    ) -> Result<Measurements<'a>, String> {
+        let mut found: Vec<Measured<'a>> = Vec::new();
+        let (mut missing, mut jobs) = (0, Vec::new());
+        for (point, job) in self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted)) {
+            // Points that are the same job are one measurement.
+            if jobs.contains(job) {
+                continue;
+            }
+            jobs.push(*job);
+            let record = self.records.get(job);
+            match record.and_then(|record| Some((record, record.outcome.metrics.get(metric)?.value))) {
+                Some((record, value)) => found.push(Measured { point, record, value }),
+                None => missing += 1,
+            }
+        }
+        for measured in &found {
+            let Some(device) = &measured.record.provenance.device else { continue };
+            let name = format!("{} ({})", device.backend.name(), device.name);
+            if !verdict.devices.contains(&name) {
+                verdict.devices.push(name);
+            }
+            if !self.hardware.is_empty() && !self.hardware.contains(&device.backend) {
+                let about: Vec<&str> = self.hardware.iter().map(|backend| backend.name()).collect();
+                let (about, on) = (about.join(" or "), device.backend.name());
+                return Err(format!("it is about {about}; this was measured on {on}"));
+            }
+        }
+        if found.is_empty() {
+            return Err(match missing {
+                0 => "no point has these values".to_owned(),
+                missing => format!("{} without a result", count(missing, "job")),
+            });
+        }
+        Ok(Measurements { found, missing })
+    }
+}
+
+/// What a reader must know of jobs that are not there.
+fn lacking(sides: &[&Measurements<'_>]) -> String {
+    match sides.iter().map(|side| side.missing).sum() {
+        0 => String::new(),
+        missing => format!(", {} without a result", count(missing, "job")),
+    }
+}
+
+/// Why there is no interval.
+const ONE_EACH: &str = "one measurement says nothing about chance; give the step more seeds";
+
+impl Measurements<'_> {
+    fn sample(&self) -> Result<Sample, String> {
+        let values: Vec<f64> = self.found.iter().map(|measured| measured.value).collect();
+        Sample::new(&values).ok_or_else(|| "there is nothing to compare".to_owned())
+    }
+}
+
+/// The values of points that agree on every axis but those that tell them apart; `None` if they do not go together one by
+/// one.
+fn pairs(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Option<Vec<(f64, f64)>> {
+    let key = |point: &Point| {
+        let shared = point.values.iter().filter(|(axis, _)| !apart.contains(axis));
+        let mut shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
+        shared.sort_unstable();
+        shared
+    };
+    let side = |side: &Measurements<'_>| {
+        let values: BTreeMap<_, _> = side.found.iter().map(|measured| (key(measured.point), measured.value)).collect();
+        (values.len() == side.found.len()).then_some(values)
+    };
+    let (first, second) = (side(of)?, side(to)?);
+    let pairs: Vec<(f64, f64)> = first.iter().filter_map(|(key, value)| Some((*value, *second.get(key)?))).collect();
+    // Those that have no partner are missing from the other side, or the sides have nothing in common.
+    let whole = of.missing + to.missing > 0 || pairs.len() == first.len().max(second.len());
+    (!pairs.is_empty() && whole).then_some(pairs)
+}
+
+fn decide(estimate: Estimate, expect: Expectation, basis: &str, verdict: &mut Verdict) -> Result<(), String> {
+    verdict.value = Some(estimate.value);
+    let number = |value: f64| Value::Float(rounded(value, estimate)).to_string();
+    let expected = match (expect.at_least, expect.at_most) {
+        (Some(least), Some(most)) if least == most => format!("exactly {}", Value::Float(least)),
+        (Some(least), Some(most)) => format!("from {} to {}", Value::Float(least), Value::Float(most)),
+        (Some(least), None) => format!("at least {}", Value::Float(least)),
+        (None, Some(most)) => format!("at most {}", Value::Float(most)),
+        (None, None) => "anything".to_owned(),
+    };
+    let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
+        return Err(format!("{}, expected {expected}; {ONE_EACH}", number(estimate.value)));
+    };
+    verdict.interval = Some([low, high]);
+    let least = expect.at_least.unwrap_or(f64::NEG_INFINITY);
+    let most = expect.at_most.unwrap_or(f64::INFINITY);
+    verdict.state = if low >= least && high <= most {
+        State::Supported
+    } else if high < least || low > most {
+        State::Refuted
+    } else {
+        State::Undecided
+    };
+    let interval = if low == high {
+        number(estimate.value)
+    } else {
+        format!("{} (95 % CI {} to {})", number(estimate.value), number(low), number(high))
+    };
+    let doubt = if verdict.state == State::Undecided { "; more seeds would say more" } else { "" };
+    verdict.because = format!("{interval}, expected {expected}; {basis}{doubt}");
+    Ok(())
+}
+
+/// A number with as many digits as its interval leaves a meaning.
+fn rounded(value: f64, estimate: Estimate) -> f64 {
+    let width = match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) if high > low => high - low,
+        // Nothing to go by: six digits are what anybody reads.
+        _ if estimate.value != 0.0 => estimate.value.abs() * 1e-4,
+        _ => return value,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "the exponent of a finite number")]
+    let digits = (2.0 - width.log10().floor()) as i32;
+    if !(-300..=300).contains(&digits) {
+        return value;
+    }
+    let factor = 10.0_f64.powi(digits);
+    let text = format!("{:.*}", usize::try_from(digits.max(0)).unwrap_or(0), (value * factor).round() / factor);
+    text.parse().unwrap_or(value)
+}
