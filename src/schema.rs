@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design, EXPECT_KEYS,
-    NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
+    EXPECT_KEYS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS,
+    VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -389,6 +390,23 @@ fn table() -> Value {
         "minItems": 1,
         "items": { "anyOf": [{ "enum": metrics, "enumDescriptions": docs }, { "type": "string", "minLength": 1 }] },
     });
+    let pair = json!({ "type": "array", "minItems": 2, "maxItems": 2, "items": reference("value") });
+    let compare = object(
+        COMPARE_KEYS,
+        &["axis", "pairs"],
+        vec![
+            ("axis", described("The axis.", reference("name"))),
+            (
+                "pairs",
+                json!({
+                    "type": "array",
+                    "minItems": 1,
+                    "items": pair,
+                    "description": "A value of the axis, and the one that it is compared with.",
+                }),
+            ),
+        ],
+    );
     let mut schema = object(
         TABLE_KEYS,
         &[],
@@ -399,6 +417,10 @@ fn table() -> Value {
             ("rows", described("The axes that make the rows.", reference("names"))),
             ("columns", described("The axes whose values have columns of their own.", reference("names"))),
             ("cells", described("The metrics shown; axes that are neither rows nor columns are averaged.", cells)),
+            (
+                "compare",
+                described("Shows differences instead of the metrics themselves, a row for each pair.", compare),
+            ),
         ],
     );
     schema["type"] = json!(["object", "null"]);

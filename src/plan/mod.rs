@@ -229,7 +229,11 @@ fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec
         points[*step] = expand::expand(&recipe.steps[*step], &mut context);
     }
     for table in &recipe.tables {
-        check_selection(recipe, table.from.value, &table.only, &points[table.from.value], problems);
+        let points = &points[table.from.value];
+        check_selection(recipe, table.from.value, &table.only, points, problems);
+        if let Some(compare) = &table.compare {
+            check_selection(recipe, table.from.value, &compare.selection(), points, problems);
+        }
     }
     for need in recipe.steps.iter().flat_map(|step| &step.needs) {
         check_selection(recipe, need.step, &need.only, &points[need.step], problems);

@@ -18,8 +18,8 @@ use sweep_job::{Backend, TaskInfo};
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS, NEED_KEYS,
-    ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS,
+    NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
     condition::Condition,
@@ -237,6 +237,17 @@ pub struct Table {
     pub columns: Vec<Spanned<String>>,
     /// The metrics shown.
     pub cells: Vec<Spanned<String>>,
+    /// Which differences are shown instead of the metrics themselves.
+    pub compare: Option<Compare>,
+}
+
+/// Values of an axis that a table compares.
+#[derive(Debug, Clone)]
+pub struct Compare {
+    /// The axis.
+    pub axis: Spanned<String>,
+    /// The value, and that which it is compared with.
+    pub pairs: Vec<(Template, Template)>,
 }
 
 /// A statement about metrics, which a run supports, refutes or cannot decide.
@@ -368,6 +379,14 @@ impl Draft {
     /// Whether a step computes on a device.
     pub fn needs_device(&self) -> bool {
         self.recipes.iter().flat_map(|recipe| &recipe.steps).any(|step| step.task.on_device)
+    }
+}
+
+impl Compare {
+    /// Every value that is compared, as a selection.
+    pub fn selection(&self) -> Selection {
+        let values = self.pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]);
+        Selection(vec![(self.axis.clone(), values.collect())])
     }
 }
 

@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sweep_job::{Backend, Unit, Value};
 
-use super::stats::{Estimate, LEVEL, Sample, holm};
+use super::{
+    pairs::{apart, pairs},
+    stats::{Estimate, LEVEL, Sample, holm},
+};
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{Claim, Comparison, Dimension, Expectation, Names, Order, Selection, Side, Statement},
+    recipe::{Claim, Comparison, Expectation, Names, Order, Selection, Side, Statement},
     store::Record,
     text::{clean, count},
 };
@@ -128,7 +131,7 @@ impl<'a> Judge<'a> {
             return Err(format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`"));
         }
         let scaled = |value: f64| if ratio { value.ln() } else { value };
-        let (estimate, basis) = match pairs(&of, &to, &apart) {
+        let (estimate, basis) = match paired(&of, &to, &apart) {
             Some(pairs) => {
                 let differences: Vec<f64> = pairs.iter().map(|(of, to)| scaled(*of) - scaled(*to)).collect();
                 let sample = Sample::new(&differences).ok_or("there is nothing to compare")?;
@@ -165,7 +168,7 @@ impl<'a> Judge<'a> {
         let apart = self.apart(order.step, &own);
         let steps: Vec<Estimate> = sides
             .windows(2)
-            .map(|two| match pairs(&two[1], &two[0], &apart) {
+            .map(|two| match paired(&two[1], &two[0], &apart) {
                 Some(pairs) => {
                     let differences: Vec<f64> = pairs.iter().map(|(later, earlier)| later - earlier).collect();
                     Ok(Sample::new(&differences).ok_or("there is nothing to compare")?.estimate())
@@ -204,17 +207,9 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The axes that a selection tells apart: those that it names, and those that go together with one of them.
     fn apart(&self, step: usize, selection: &Selection) -> Vec<String> {
-        let named = |axis: &str| selection.0.iter().any(|(name, _)| name.value == axis);
-        let mut apart: Vec<String> = selection.0.iter().map(|(name, _)| name.value.clone()).collect();
-        for dimension in &self.study.recipe.steps[step].matrix.dimensions {
-            let axes = dimension.axes();
-            if matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| named(&axis.value)) {
-                apart.extend(axes.iter().map(|axis| axis.value.clone()));
-            }
-        }
-        apart
+        let named: Vec<&str> = selection.0.iter().map(|(name, _)| name.value.as_str()).collect();
+        apart(&self.study.recipe.steps[step], &named)
     }
 
     fn side(&self, side: &Side, metric: &str, verdict: &mut Verdict) -> Result<Measurements<'a>, String> {
@@ -283,24 +278,12 @@ impl Measurements<'_> {
     }
 }
 
-/// The values of points that agree on every axis but those that tell them apart; `None` if they do not go together one by
-/// one.
-fn pairs(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Option<Vec<(f64, f64)>> {
-    let key = |point: &Point| {
-        let shared = point.values.iter().filter(|(axis, _)| !apart.contains(axis));
-        let mut shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
-        shared.sort_unstable();
-        shared
+/// The values of both sides that go together; `None` if they do not go together one by one.
+fn paired(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Option<Vec<(f64, f64)>> {
+    let values = |side: &Measurements<'_>| -> Vec<_> {
+        side.found.iter().map(|measured| (measured.point.clone(), measured.value)).collect()
     };
-    let side = |side: &Measurements<'_>| {
-        let values: BTreeMap<_, _> = side.found.iter().map(|measured| (key(measured.point), measured.value)).collect();
-        (values.len() == side.found.len()).then_some(values)
-    };
-    let (first, second) = (side(of)?, side(to)?);
-    let pairs: Vec<(f64, f64)> = first.iter().filter_map(|(key, value)| Some((*value, *second.get(key)?))).collect();
-    // Those that have no partner are missing from the other side, or the sides have nothing in common.
-    let whole = of.missing + to.missing > 0 || pairs.len() == first.len().max(second.len());
-    (!pairs.is_empty() && whole).then_some(pairs)
+    pairs(&values(of), &values(to), apart, of.missing + to.missing > 0)
 }
 
 fn decide(estimate: Estimate, expect: Expectation, basis: &str, verdict: &mut Verdict) -> Result<(), String> {

@@ -1,9 +1,11 @@
 //! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
 
 mod claim;
+mod compare;
 mod csv;
 mod frame;
 mod markdown;
+mod pairs;
 mod stats;
 mod table;
 mod terminal;
@@ -52,7 +54,13 @@ pub enum Format {
 impl Report {
     /// Makes the tables of a recipe and judges its claims.
     pub fn new(study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
-        let table = |table| Table::new(table, study, &Frame::new(study, table, records));
+        let table = |table: &crate::recipe::Table| {
+            let frame = Frame::new(study, table, records);
+            match &table.compare {
+                Some(pairs) => compare::table(table, pairs, study, &frame),
+                None => Table::new(table, study, &frame),
+            }
+        };
         let verdict = |claim| claim::judge(claim, study, records);
         Self {
             folder: study.recipe.report.clone(),

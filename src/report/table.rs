@@ -27,6 +27,17 @@ pub struct Table {
     pub rows: Vec<TableRow>,
     /// What a reader must know to read it.
     pub notes: Vec<String>,
+    /// What stands behind `±`.
+    pub spread: Spread,
+}
+
+/// What stands behind `±` in a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// The standard deviation.
+    Deviation,
+    /// Half the width of the mean's 95 % confidence interval.
+    Interval,
 }
 
 /// A column: one metric, at some values of the column axes.
@@ -60,6 +71,8 @@ pub struct Cell {
     pub missing: usize,
     /// Points of the cell.
     pub points: usize,
+    /// In a table of differences, the probability of such a difference by chance alone, corrected for their number.
+    pub p: Option<f64>,
 }
 
 impl Table {
@@ -114,6 +127,7 @@ impl Table {
             columns,
             rows,
             notes,
+            spread: Spread::Deviation,
         }
     }
 
@@ -131,17 +145,21 @@ impl Table {
 
     /// A row's texts, labels first.
     pub(super) fn texts<'a>(&'a self, row: &'a TableRow) -> impl Iterator<Item = String> + 'a {
-        let cells = row.cells.iter().zip(&self.columns).map(|(cell, column)| cell.show(column.scale));
+        let cells = row.cells.iter().zip(&self.columns).map(|(cell, column)| cell.show(column.scale, self.spread));
         row.labels.iter().cloned().chain(cells)
     }
 }
 
 impl Cell {
     /// The mean, rounded to its spread's second digit, and the spread.
-    fn show(&self, scale: Scale) -> String {
+    fn show(&self, scale: Scale, spread: Spread) -> String {
         let Some(sample) = self.sample else { return "–".into() };
         let mean = sample.mean / scale.factor;
-        let text = match sample.sd.map(|sd| sd / scale.factor) {
+        let spread = match spread {
+            Spread::Deviation => sample.sd,
+            Spread::Interval => sample.half_width(),
+        };
+        let text = match spread.map(|spread| spread / scale.factor) {
             Some(sd) if sd > 0.0 => {
                 let digits = digits_of(sd);
                 format!("{} ± {}", number(mean, digits), number(sd, digits))
@@ -149,7 +167,9 @@ impl Cell {
             Some(_) => format!("{} ± 0", number(mean, decimals(mean))),
             None => number(mean, decimals(mean)),
         };
-        if self.missing > 0 { format!("{text} *") } else { text }
+        let chance = self.p.map(|p| if p < 0.001 { " (p < 0.001)".to_owned() } else { format!(" (p = {p:.3})") });
+        let missing = if self.missing > 0 { " *" } else { "" };
+        format!("{text}{}{missing}", chance.unwrap_or_default())
     }
 }
 
@@ -199,7 +219,7 @@ fn cell(rows: &[&Row], metric: &str) -> Cell {
             None => missing += 1,
         }
     }
-    Cell { sample: Sample::new(&values), missing, points: rows.len() }
+    Cell { sample: Sample::new(&values), missing, points: rows.len(), p: None }
 }
 
 fn notes(averaged: &[String], rows: &[TableRow]) -> Vec<String> {

@@ -19,6 +19,8 @@ steps:
       run: set -- $VALUES; shift $SWEEP_SEED; echo value=$1
       env: { VALUES: '${{ matrix.values }}', METHOD: '${{ matrix.method }}' }
   one: { uses: mock, with: { value: 5 } }
+tables:
+  differences: { from: a, compare: { axis: method, pairs: [[y, x], [z, y]] }, cells: [value] }
 claims:
   doubled:
     says: y is twice x.

@@ -97,6 +97,10 @@ fn gallery() -> Vec<(&'static str, String)> {
         ("table-unknown-axis", table("from: a, rows: [vlaue], cells: [value]")),
         ("table-axis-twice", table("from: a, rows: [value], columns: [value], cells: [value]")),
         ("table-selects-nothing", table("from: a, where: { value: 3 }, cells: [value]")),
+        ("table-compares-nothing", table("from: a, compare: { axis: value, pairs: [] }, cells: [value]")),
+        ("table-compares-one", table("from: a, compare: { axis: value, pairs: [[1]] }, cells: [value]")),
+        ("table-compares-unknown", table("from: a, compare: { axis: value, pairs: [[1, 3]] }, cells: [value]")),
+        ("table-compares-rows", table("from: a, rows: [value], compare: { axis: value, pairs: [[1, 2]] }, cells: [value]")),
         // Claims.
         ("claim-of-nothing", claim("says: it is so")),
         ("claim-of-two-things", claim("value: { metric: value, of: { step: a } }, order: {}, expect: { at_most: 1 }")),

@@ -40,7 +40,9 @@ pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
 /// The keys of `resources`.
 pub(crate) const RESOURCE_KEYS: &[&str] = &["cpus"];
 /// The keys of a table.
-pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells"];
+pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells", "compare"];
+/// The keys of a table's `compare`.
+pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs"];
 /// The keys of a claim.
 pub(crate) const CLAIM_KEYS: &[&str] =
     &["says", "value", "ratio", "difference", "order", "expect", "paper", "hardware"];

@@ -1,9 +1,9 @@
 //! `tables`: which metrics of which step make rows and columns.
 
-use super::{Lower, TABLE_KEYS, find};
+use super::{COMPARE_KEYS, Lower, TABLE_KEYS, find};
 use crate::recipe::{
-    Names, Step, Table,
-    node::{Entry, Node},
+    Compare, Names, Step, Table,
+    node::{Entry, Node, NodeKind},
     problem::suggest,
     source::Spanned,
 };
@@ -66,6 +66,38 @@ impl Lower<'_> {
         for cell in &cells {
             self.check_metric(cell, step);
         }
-        Some(Table { name: name.clone(), title, from: Spanned::new(index, from.span), only, rows, columns, cells })
+        let compare = find(keys, "compare").and_then(|node| self.compare(node, step, params));
+        if let (Some(axis), true) = (rows.iter().chain(&columns).next(), compare.is_some()) {
+            let help = "remove `rows` and `columns`, or `compare`";
+            self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
+        }
+        let from = Spanned::new(index, from.span);
+        Some(Table { name: name.clone(), title, from, only, rows, columns, cells, compare })
+    }
+
+    /// `{ axis: prune, pairs: [[bitter7, none], …] }`.
+    fn compare(&mut self, node: &Node, step: &Step, params: &Names) -> Option<Compare> {
+        let keys = self.map(node, "`compare`", COMPARE_KEYS)?;
+        let usage = "write `{ axis: NAME, pairs: [[value, other], …] }`";
+        let (Some(axis), Some(pairs)) = (find(keys, "axis"), find(keys, "pairs")) else {
+            self.problem(node.span, "`compare` needs `axis` and `pairs`", "incomplete", usage);
+            return None;
+        };
+        let axis = Spanned::new(self.text(axis, "`axis`")?, axis.span);
+        self.check_axis(&axis, step, &step.axes());
+        let mut found = Vec::new();
+        let items = if let NodeKind::List(items) = &pairs.kind { items.as_slice() } else { &[] };
+        if items.is_empty() {
+            self.problem(pairs.span, "`pairs` compares nothing", "no list of pairs", usage);
+        }
+        for item in items {
+            match &item.kind {
+                NodeKind::List(two) if two.len() == 2 => {
+                    found.extend(self.value(&two[0], params).zip(self.value(&two[1], params)));
+                }
+                _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
+            }
+        }
+        (!found.is_empty()).then_some(Compare { axis, pairs: found })
     }
 }
