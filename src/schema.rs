@@ -12,8 +12,8 @@ use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
     ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
-    EXPECT_KEYS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS,
-    VALUE_KEYS,
+    EXPECT_KEYS, FIGURE_KEYS, FigureKind, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
+    SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -85,6 +85,7 @@ pub fn recipe() -> Value {
             ),
             ("steps", described("What to run: a task each, at every point of its matrix.", named("step"))),
             ("tables", described("What to print: metrics of a step by its axes.", named("table"))),
+            ("figures", described("What to draw of a step's metrics and curves.", named("figure"))),
             (
                 "claims",
                 described("Statements about metrics, which a run supports, refutes or cannot decide.", named("claim")),
@@ -102,6 +103,7 @@ pub fn recipe() -> Value {
             "properties": {
                 "steps": whole(1, &["uses"]),
                 "tables": whole(0, &["from", "cells"]),
+                "figures": whole(0, &["from", "kind", "x", "y"]),
                 "claims": { "additionalProperties": one_statement() },
             },
         }),
@@ -123,6 +125,7 @@ pub fn recipe() -> Value {
         "axis": axis(),
         "draw": draw(),
         "table": table(),
+        "figure": figure(),
         "claim": claim(),
         "side": side(),
     });
@@ -420,6 +423,33 @@ fn table() -> Value {
             (
                 "compare",
                 described("Shows differences instead of the metrics themselves, a row for each pair.", compare),
+            ),
+        ],
+    );
+    schema["type"] = json!(["object", "null"]);
+    schema
+}
+
+fn figure() -> Value {
+    let words = FigureKind::WORDS.map(|(word, _)| word);
+    let mut schema = object(
+        FIGURE_KEYS,
+        &[],
+        vec![
+            ("title", text_of("The heading.")),
+            ("from", described("The step.", reference("name"))),
+            ("where", described("Only points that have these values.", reference("selection"))),
+            ("kind", json!({ "enum": words, "description": "What is drawn." })),
+            ("x", text_of("To the right: `iteration` for `line`, an axis for `bar`, a metric for `scatter`.")),
+            ("y", text_of("Upwards: a curve for `line`, else a metric.")),
+            ("color", described("The axis whose values have a colour each.", reference("name"))),
+            (
+                "band",
+                json!({
+                    "enum": ["ci95", "none"],
+                    "description": "Whether the 95 % confidence interval is drawn around what is averaged.",
+                    "default": "ci95",
+                }),
             ),
         ],
     );

@@ -131,7 +131,14 @@ claims:
   c: { says: C, ratio: { metric: value, of: { step: a, value: 1 }, to: { step: a, value: [2] } }, expect: { at_most: 1 }, paper: 0.5, hardware: cuda }
   d: { difference: { metric: value, of: { step: a, value: 1 }, to: { step: a, value: 2 } }, expect: { at_least: -1, at_most: 1 }, hardware: [cuda, cpu] }
   e: { value: { metric: value, of: { step: a } }, expect: { at_least: 0 } }
-  f: { order: { metric: value, step: a, axis: value, ascending: [1, 2], where: { seed: [0, 1] } } }",
+  g: { value: { metric: value, of: { step: a } }, expect: { at_most: 3 } }
+figures:
+  f: { title: F, from: a, where: { seed: 0 }, kind: bar, x: value, y: bytes, color: seed, band: none }
+  g: { from: a, kind: scatter, x: value, y: bytes }",
+    "steps: { a: { uses: train, matrix: { seed: [0, 1] } } }
+figures: { l: { from: a, kind: line, x: iteration, y: val_loss, color: seed, band: ci95 } }
+claims:
+  f: { order: { metric: loss, step: a, axis: seed, ascending: [0, 1], where: { seed: [0, 1] } } }",
     // What needed jobs leave.
     "steps:
   a: { uses: command, with: { run: x, outputs: [out/a.b.txt] } }
@@ -163,6 +170,9 @@ fn bad() -> Vec<(String, &'static str)> {
     let claim = |rest: &str| {
         format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nclaims: {{ c: {{ {rest} }} }}")
     };
+    let figure = |rest: &str| {
+        format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nfigures: {{ f: {{ {rest} }} }}")
+    };
     let recipe = |text: &str| text.to_owned();
     vec![
         // Keys.
@@ -188,6 +198,11 @@ fn bad() -> Vec<(String, &'static str)> {
             "/claims/c/hardware",
         ),
         (claim("value: { metric: value, of: { step: a } }, expect: { at_most: one }"), "/claims/c/expect/at_most"),
+        // Figures.
+        (figure("from: a, kind: pie, x: seed, y: value"), "/figures/f/kind"),
+        (figure("from: a, kind: bar, x: seed"), "/figures/f"),
+        (figure("from: a, kind: bar, x: seed, y: value, band: sd"), "/figures/f/band"),
+        (figure("from: a, kind: bar, x: seed, y: value, colour: seed"), "/figures/f"),
         // What must be there.
         (recipe("name: x"), ""),
         (recipe("steps: {}"), "/steps"),

@@ -235,6 +235,9 @@ fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec
             check_selection(recipe, table.from.value, &compare.selection(), points, problems);
         }
     }
+    for figure in &recipe.figures {
+        check_selection(recipe, figure.from.value, &figure.only, &points[figure.from.value], problems);
+    }
     for need in recipe.steps.iter().flat_map(|step| &step.needs) {
         check_selection(recipe, need.step, &need.only, &points[need.step], problems);
     }

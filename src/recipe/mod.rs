@@ -19,7 +19,8 @@ use sweep_job::{Backend, TaskInfo};
 use self::compose::Loader;
 pub(crate) use self::lower::{
     ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS,
-    NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    FIGURE_KEYS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS,
+    VALUE_KEYS,
 };
 pub use self::{
     condition::Condition,
@@ -43,6 +44,8 @@ pub struct Recipe {
     pub steps: Vec<Step>,
     /// The tables, in the order of the text.
     pub tables: Vec<Table>,
+    /// The figures, in the order of the text.
+    pub figures: Vec<Figure>,
     /// The claims, in the order of the text.
     pub claims: Vec<Claim>,
     /// The texts behind the places.
@@ -250,6 +253,40 @@ pub struct Compare {
     pub pairs: Vec<(Template, Template)>,
 }
 
+/// A figure of a step's records.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Its name: names the file.
+    pub name: Spanned<String>,
+    /// Its heading.
+    pub title: Option<String>,
+    /// The step, as an index into [`Recipe::steps`].
+    pub from: Spanned<usize>,
+    /// Only these points.
+    pub only: Selection,
+    /// What is drawn.
+    pub kind: FigureKind,
+    /// To the right: `iteration` for lines, an axis for bars, a metric for dots.
+    pub x: Spanned<String>,
+    /// Upwards: a curve for lines, else a metric.
+    pub y: Spanned<String>,
+    /// The axis whose values have a colour each.
+    pub color: Option<Spanned<String>>,
+    /// Whether the 95 % confidence interval is drawn around what is averaged.
+    pub band: bool,
+}
+
+/// What a figure draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FigureKind {
+    /// A curve over the iterations.
+    Line,
+    /// A metric by an axis.
+    Bar,
+    /// A metric against another.
+    Scatter,
+}
+
 /// A statement about metrics, which a run supports, refutes or cannot decide.
 #[derive(Debug, Clone)]
 pub struct Claim {
@@ -410,10 +447,11 @@ impl Claim {
 }
 
 impl Recipe {
-    /// The steps that tables and claims are about, as indices; one of several comes several times.
+    /// The steps that tables, figures and claims are about, as indices; one of several comes several times.
     pub fn reported(&self) -> impl Iterator<Item = usize> {
         let claimed = self.claims.iter().flat_map(Claim::selections).map(|(step, _)| step);
-        self.tables.iter().map(|table| table.from.value).chain(claimed)
+        let drawn = self.figures.iter().map(|figure| figure.from.value);
+        self.tables.iter().map(|table| table.from.value).chain(drawn).chain(claimed)
     }
 
     /// Whether an axis has other values than the author gave it.
@@ -457,6 +495,12 @@ impl Dimension {
             Self::Ablation(ablation) => ablation.factors.iter().map(|factor| &factor.axis).collect(),
         }
     }
+}
+
+impl FigureKind {
+    /// The words that a recipe writes.
+    pub(crate) const WORDS: [(&'static str, Self); 3] =
+        [("line", Self::Line), ("bar", Self::Bar), ("scatter", Self::Scatter)];
 }
 
 impl Design {

@@ -3,6 +3,7 @@
 mod claim;
 mod compare;
 mod csv;
+mod figure;
 mod frame;
 mod markdown;
 mod pairs;
@@ -20,6 +21,7 @@ use fs_err as fs;
 
 pub use self::{
     claim::{State, Verdict},
+    figure::Figure,
     frame::{Frame, Row},
     stats::{Estimate, Sample},
     table::{Cell, Column, Table, TableRow},
@@ -29,13 +31,15 @@ use crate::{
     store::{Record, Store, StoreError},
 };
 
-/// The tables of a recipe and the verdicts on its claims, made from what the store has.
+/// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
 #[derive(Debug)]
 pub struct Report {
     /// Its folder, below that of all reports.
     pub folder: PathBuf,
     /// The tables, in the order of the recipe.
     pub tables: Vec<Table>,
+    /// The figures, in the order of the recipe.
+    pub figures: Vec<Figure>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
 }
@@ -52,7 +56,7 @@ pub enum Format {
 }
 
 impl Report {
-    /// Makes the tables of a recipe and judges its claims.
+    /// Makes the tables and figures of a recipe and judges its claims.
     pub fn new(study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
         let table = |table: &crate::recipe::Table| {
             let frame = Frame::new(study, table, records);
@@ -65,13 +69,14 @@ impl Report {
         Self {
             folder: study.recipe.report.clone(),
             tables: study.recipe.tables.iter().map(table).collect(),
+            figures: study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect(),
             verdicts: study.recipe.claims.iter().map(verdict).collect(),
         }
     }
 
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.verdicts.is_empty()
+        self.tables.is_empty() && self.figures.is_empty() && self.verdicts.is_empty()
     }
 
     /// All tables and verdicts as a text. CSV has no place for verdicts.
@@ -87,7 +92,8 @@ impl Report {
         texts.join("\n")
     }
 
-    /// Writes every table below `results/reports/<folder>/tables`, as Markdown and as CSV, and the verdicts beside them;
+    /// Writes every table below `results/reports/<folder>/tables`, as Markdown and as CSV, and figures and verdicts beside
+    /// them;
     /// answers the folder.
     pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
@@ -99,6 +105,15 @@ impl Report {
             replace(&tables.join(format!("{}.md", table.name)), &render(table, Format::Md))?;
             replace(&tables.join(format!("{}.csv", table.name)), &render(table, Format::Csv))?;
         }
+        let figures = folder.join("figures");
+        if !self.figures.is_empty() {
+            fs::create_dir_all(&figures)?;
+        }
+        for figure in &self.figures {
+            if let Some(svg) = &figure.svg {
+                replace(&figures.join(format!("{}.svg", figure.name)), svg)?;
+            }
+        }
         if !self.verdicts.is_empty() {
             fs::create_dir_all(&folder)?;
             let mut text = serde_json::to_string_pretty(&self.verdicts).map_err(io::Error::from)?;
@@ -109,7 +124,7 @@ impl Report {
     }
 }
 
-/// The records of the jobs that a plan's tables and claims are about, as far as they are done.
+/// The records of the jobs that a plan's tables, figures and claims are about, as far as they are done.
 pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
     let mut records = BTreeMap::new();
     for (_, id) in plan.studies.iter().flat_map(Study::reported) {

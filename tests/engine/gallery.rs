@@ -15,6 +15,10 @@ fn claim(rest: &str) -> String {
     format!("steps: {{ a: {{ uses: mock, matrix: {{ value: [1, 2] }} }} }}\nclaims:\n  c: {{ {rest} }}\n")
 }
 
+fn figure(rest: &str) -> String {
+    format!("steps: {{ a: {{ uses: mock, matrix: {{ value: [1, 2] }} }} }}\nfigures:\n  f: {{ {rest} }}\n")
+}
+
 fn gallery() -> Vec<(&'static str, String)> {
     vec![
         // YAML.
@@ -89,6 +93,16 @@ fn gallery() -> Vec<(&'static str, String)> {
         ("condition-unknown-name", step("matrix: { seed: [1] }\n    if: matrix.sede == 1")),
         ("condition-no-truth", step("matrix: { seed: [1] }\n    if: matrix.seed")),
         ("axis-of-a-step-not-needed", step("matrix: { seed: '${{ needs.b.axes.seed }}' }")),
+        // What does not go together.
+        ("heads-do-not-divide", "steps: { a: { uses: train, with: { n_head: 5 } } }\n".into()),
+        ("program-without-a-program", "steps: { a: { uses: command } }\n".into()),
+        ("output-outside", "steps: { a: { uses: command, with: { run: 'true', outputs: [../x] } } }\n".into()),
+    ]
+}
+
+/// What can be wrong with what is shown.
+fn reports() -> Vec<(&'static str, String)> {
+    vec![
         // Tables.
         ("table-without-from", table("rows: [value], cells: [value]")),
         ("table-of-unknown-step", table("from: b, cells: [value]")),
@@ -100,32 +114,50 @@ fn gallery() -> Vec<(&'static str, String)> {
         ("table-compares-nothing", table("from: a, compare: { axis: value, pairs: [] }, cells: [value]")),
         ("table-compares-one", table("from: a, compare: { axis: value, pairs: [[1]] }, cells: [value]")),
         ("table-compares-unknown", table("from: a, compare: { axis: value, pairs: [[1, 3]] }, cells: [value]")),
-        ("table-compares-rows", table("from: a, rows: [value], compare: { axis: value, pairs: [[1, 2]] }, cells: [value]")),
+        (
+            "table-compares-rows",
+            table("from: a, rows: [value], compare: { axis: value, pairs: [[1, 2]] }, cells: [value]"),
+        ),
+        // Figures.
+        ("figure-without-kind", figure("from: a, x: value, y: value")),
+        ("figure-unknown-kind", figure("from: a, kind: liine, x: iteration, y: value")),
+        ("figure-without-y", figure("from: a, kind: bar, x: value")),
+        ("figure-unknown-step", figure("from: b, kind: bar, x: value, y: value")),
+        ("figure-unknown-axis", figure("from: a, kind: bar, x: vlaue, y: value")),
+        ("figure-unknown-metric", figure("from: a, kind: scatter, x: value, y: valeu")),
+        ("figure-unknown-curve", figure("from: a, kind: line, x: iteration, y: loss")),
+        ("figure-unknown-color", figure("from: a, kind: bar, x: value, y: value, color: sede")),
+        ("figure-unknown-band", figure("from: a, kind: bar, x: value, y: value, band: sd")),
         // Claims.
         ("claim-of-nothing", claim("says: it is so")),
         ("claim-of-two-things", claim("value: { metric: value, of: { step: a } }, order: {}, expect: { at_most: 1 }")),
         ("claim-without-expect", claim("value: { metric: value, of: { step: a } }")),
         ("claim-expects-nothing", claim("value: { metric: value, of: { step: a } }, expect: {}")),
-        ("claim-expects-the-impossible", claim("value: { metric: value, of: { step: a } }, expect: { at_least: 2, at_most: 1 }")),
+        (
+            "claim-expects-the-impossible",
+            claim("value: { metric: value, of: { step: a } }, expect: { at_least: 2, at_most: 1 }"),
+        ),
         ("claim-unknown-step", claim("value: { metric: value, of: { step: b } }, expect: { at_most: 1 }")),
         ("claim-without-step", claim("value: { metric: value, of: { value: 1 } }, expect: { at_most: 1 }")),
         ("claim-unknown-axis", claim("value: { metric: value, of: { step: a, sede: 1 } }, expect: { at_most: 1 }")),
         ("claim-unknown-value", claim("value: { metric: value, of: { step: a, value: 3 } }, expect: { at_most: 1 }")),
         ("claim-unknown-metric", claim("value: { metric: valeu, of: { step: a } }, expect: { at_most: 1 }")),
         ("claim-compares-nothing", claim("ratio: { metric: value, of: { step: a } }, expect: { at_most: 1 }")),
-        ("claim-unknown-backend", claim("value: { metric: value, of: { step: a } }, expect: { at_most: 1 }, hardware: [cudaa]")),
+        (
+            "claim-unknown-backend",
+            claim("value: { metric: value, of: { step: a } }, expect: { at_most: 1 }, hardware: [cudaa]"),
+        ),
         ("claim-order-of-one", claim("order: { metric: value, step: a, axis: value, ascending: [1] }")),
-        ("claim-order-expects", claim("order: { metric: value, step: a, axis: value, ascending: [1, 2] }, expect: { at_most: 1 }")),
-        // What does not go together.
-        ("heads-do-not-divide", "steps: { a: { uses: train, with: { n_head: 5 } } }\n".into()),
-        ("program-without-a-program", "steps: { a: { uses: command } }\n".into()),
-        ("output-outside", "steps: { a: { uses: command, with: { run: 'true', outputs: [../x] } } }\n".into()),
+        (
+            "claim-order-expects",
+            claim("order: { metric: value, step: a, axis: value, ascending: [1, 2] }, expect: { at_most: 1 }"),
+        ),
     ]
 }
 
 #[test]
 fn every_mistake_has_its_place() {
-    let gallery = gallery();
+    let gallery = [gallery(), reports()].concat();
     let mut texts = Vec::new();
     for (name, recipe) in &gallery {
         let sandbox = Sandbox::with(recipe);

@@ -7,6 +7,7 @@ mod command;
 mod composition;
 mod concurrency;
 mod explains;
+mod figures;
 mod flow;
 mod gallery;
 mod matrices;

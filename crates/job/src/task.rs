@@ -38,6 +38,8 @@ pub struct TaskInfo {
     pub groups: &'static [&'static [Param]],
     /// What it measures.
     pub metrics: &'static [MetricInfo],
+    /// The curves that it may record.
+    pub curves: &'static [&'static str],
     /// Whether it may measure more than it declares, because something else decides what.
     pub open_metrics: bool,
     /// The metrics that a line of progress has room for.
@@ -82,6 +84,7 @@ impl Task {
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
+            curves: Train::CURVES,
             open_metrics: false,
             headline: &["loss", "sparsity", "throughput.tokens_per_s"],
             on_device: true,
@@ -96,6 +99,7 @@ impl Task {
             about: "measures a network's loss on held-out tokens",
             groups: Eval::GROUPS,
             metrics: Eval::METRICS,
+            curves: &[],
             open_metrics: false,
             headline: &["loss", "perplexity"],
             on_device: true,
@@ -110,6 +114,7 @@ impl Task {
             about: "builds a network and asserts that it computes, learns, and does not see the future",
             groups: Check::GROUPS,
             metrics: Check::METRICS,
+            curves: &[],
             open_metrics: false,
             headline: &["assertions", "parameters"],
             on_device: true,
@@ -124,6 +129,7 @@ impl Task {
             about: "runs any program, and keeps the numbers and files that it leaves",
             groups: Command::GROUPS,
             metrics: Command::METRICS,
+            curves: &[],
             open_metrics: true,
             headline: &[],
             on_device: false,
@@ -138,6 +144,7 @@ impl Task {
             about: "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine",
             groups: Mock::GROUPS,
             metrics: Mock::METRICS,
+            curves: &[],
             open_metrics: false,
             headline: &["value"],
             on_device: false,

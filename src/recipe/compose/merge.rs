@@ -71,9 +71,10 @@ impl Level {
             (Self::Recipe, "params") => Some(Self::Section("params")),
             (Self::Recipe, "steps") => Some(Self::Section("steps")),
             (Self::Recipe, "tables") => Some(Self::Section("tables")),
+            (Self::Recipe, "figures") => Some(Self::Section("figures")),
             (Self::Recipe, "claims") => Some(Self::Section("claims")),
             (Self::Section("steps"), _) => Some(Self::Step),
-            (Self::Section("tables" | "claims"), _) | (Self::Step, "with" | "matrix" | "resources") => {
+            (Self::Section("tables" | "figures" | "claims"), _) | (Self::Step, "with" | "matrix" | "resources") => {
                 Some(Self::Entries)
             }
             _ => None,
@@ -82,6 +83,6 @@ impl Level {
 
     /// Whether `null` removes an entry: where it could not be a value.
     fn removable(self) -> bool {
-        matches!(self, Self::Section("steps" | "tables" | "claims"))
+        matches!(self, Self::Section("steps" | "tables" | "figures" | "claims"))
     }
 }

@@ -1,6 +1,7 @@
 //! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
 
 mod claims;
+mod figures;
 mod matrix;
 mod sweep;
 mod tables;
@@ -30,7 +31,7 @@ pub(super) struct Lower<'a> {
 }
 
 /// The keys of a recipe. What stands here must also be in [`crate::schema`]; a test says so.
-pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables", "claims"];
+pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables", "figures", "claims"];
 /// The keys of a sweep file.
 pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only"];
 /// The keys of a step.
@@ -43,6 +44,8 @@ pub(crate) const RESOURCE_KEYS: &[&str] = &["cpus"];
 pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells", "compare"];
 /// The keys of a table's `compare`.
 pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs"];
+/// The keys of a figure.
+pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "color", "band"];
 /// The keys of a claim.
 pub(crate) const CLAIM_KEYS: &[&str] =
     &["says", "value", "ratio", "difference", "order", "expect", "paper", "hardware"];
@@ -96,11 +99,13 @@ impl<'a> Lower<'a> {
         };
         let written = find(entries, "steps").map(written).unwrap_or_default();
         let tables = find(entries, "tables").map_or_else(Vec::new, |node| self.tables(node, &steps, &written, &params));
+        let figures =
+            find(entries, "figures").map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
         let claims = find(entries, "claims").map_or_else(Vec::new, |node| self.claims(node, &steps, &written, &params));
         let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
         let name = name.map(|name| name.value).unwrap_or_default();
         let sources = Sources::default();
-        (Recipe { name, about, report: PathBuf::new(), params, steps, tables, claims, sources }, span)
+        (Recipe { name, about, report: PathBuf::new(), params, steps, tables, figures, claims, sources }, span)
     }
 
     fn params(&mut self, node: Option<&Node>) -> Names {

@@ -19,22 +19,7 @@ impl Lower<'_> {
         self.check_name(name, "table");
         let keys = self.map(&entry.value, "a table", TABLE_KEYS)?;
         let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
-        let Some(from) = find(keys, "from") else {
-            let message = format!("table `{}` does not say which step it is about", name.value);
-            self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
-            return None;
-        };
-        let from = Spanned::new(self.text(from, "`from`")?, from.span);
-        let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
-            if written.contains(&from.value) {
-                // The step has a mistake of its own, which has been reported.
-                return None;
-            }
-            let help = suggest(&from.value, "steps", written.iter().map(String::as_str)).unwrap_or_default();
-            let message = format!("table `{}` is about unknown step `{}`", name.value, from.value);
-            self.problem(from.span, message, "no step has this name", help);
-            return None;
-        };
+        let (from, step) = self.from(name, "table", keys, steps, written)?;
         let axes = step.axes();
         let rows = find(keys, "rows").map_or_else(Vec::new, |node| self.texts(node, "`rows`"));
         let columns = find(keys, "columns").map_or_else(Vec::new, |node| self.texts(node, "`columns`"));
@@ -71,8 +56,34 @@ impl Lower<'_> {
             let help = "remove `rows` and `columns`, or `compare`";
             self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
         }
-        let from = Spanned::new(index, from.span);
         Some(Table { name: name.clone(), title, from, only, rows, columns, cells, compare })
+    }
+
+    /// The step that a table or a figure is about.
+    pub(super) fn from<'s>(
+        &mut self,
+        name: &Spanned<String>,
+        what: &str,
+        keys: &[Entry],
+        steps: &'s [Step],
+        written: &[String],
+    ) -> Option<(Spanned<usize>, &'s Step)> {
+        let Some(from) = find(keys, "from") else {
+            let message = format!("{what} `{}` does not say which step it is about", name.value);
+            self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
+            return None;
+        };
+        let from = Spanned::new(self.text(from, "`from`")?, from.span);
+        let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
+            // A step that is written but not there has a mistake of its own, which has been reported.
+            if !written.contains(&from.value) {
+                let help = suggest(&from.value, "steps", written.iter().map(String::as_str)).unwrap_or_default();
+                let message = format!("{what} `{}` is about unknown step `{}`", name.value, from.value);
+                self.problem(from.span, message, "no step has this name", help);
+            }
+            return None;
+        };
+        Some((Spanned::new(index, from.span), step))
     }
 
     /// `{ axis: prune, pairs: [[bitter7, none], …] }`.

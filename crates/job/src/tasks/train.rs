@@ -152,6 +152,8 @@ impl Train {
         })
     }
 
+    pub(crate) const CURVES: &'static [&'static str] = &["loss", "val_loss", "lr", "sparsity"];
+
     /// The name of the artifact that `save` keeps.
     pub const CHECKPOINT: &'static str = "checkpoint";
 

@@ -1,0 +1,97 @@
+//! Figures: drawn from records, as SVG.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+const STUDY: &str = "\
+name: drawn
+steps:
+  train:
+    uses: train
+    matrix: { prune: [none, magnitude, bitter7] }
+    seeds: 3
+figures:
+  loss: { title: Loss while training, from: train, kind: line, x: iteration, y: loss, color: prune }
+  memory: { from: train, kind: bar, x: prune, y: memory.peak }
+  speed: { from: train, kind: bar, x: seed, y: throughput.tokens_per_s, color: prune, band: none }
+  trade: { from: train, kind: scatter, x: time.step, y: loss, color: prune }
+  undrawn: { from: train, kind: line, x: iteration, y: val_loss }
+";
+
+/// Gives every job of the study a record, as if it had run on this machine.
+fn records(sandbox: &Sandbox) {
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    for (index, job) in plan["jobs"].as_array().unwrap().iter().enumerate() {
+        let (method, seed) = ((index / 3) as f64, (index % 3) as f64);
+        let key = job["key"].as_str().unwrap();
+        let at: Vec<u64> = (1..=20).map(|step| step * 10).collect();
+        let curve: Vec<f64> = at
+            .iter()
+            .map(|at| {
+                2.2 + 0.15 * method + 3.0 / (1.0 + *at as f64 / 25.0) + 0.06 * (seed - 1.0) * (*at as f64 / 40.0).sin()
+            })
+            .collect();
+        let loss = curve.last().unwrap() + 0.02 * seed;
+        let record = json!({
+            "format": 1, "key": key, "label": job["label"], "params": {},
+            "identity": { "format": 1, "task": "train", "revision": 1 },
+            "outcome": {
+                "metrics": {
+                    "loss": { "value": loss, "unit": "nats" },
+                    "memory.peak": { "value": 1e8 * (1.0 + 0.3 * method + 0.05 * seed), "unit": "B" },
+                    "throughput.tokens_per_s": { "value": 12000.0 - 900.0 * method + 200.0 * seed, "unit": "tokens/s" },
+                    "time.step": { "value": 0.04 + 0.003 * method + 0.0005 * seed, "unit": "s" },
+                },
+                "curves": { "loss": { "unit": "nats", "at": at, "values": curve } },
+            },
+            "provenance": { "sweep": "0", "started": "2026-01-01T00:00:00Z", "seconds": 1.0, "threads": 1, "host": "here" },
+        });
+        let folder = format!("results/store/{}/{key}", &key[..2]);
+        fs_err::create_dir_all(sandbox.path(&folder)).unwrap();
+        sandbox.write(&format!("{folder}/record.json"), &record.to_string());
+    }
+}
+
+#[test]
+fn figures_are_drawn_from_records() {
+    let sandbox = Sandbox::with(STUDY);
+    records(&sandbox);
+    let ended = sandbox.sweep(&["report", "recipe.yaml", "--backend", "cpu"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let mut all = String::new();
+    for name in ["loss", "memory", "speed", "trade"] {
+        let svg = sandbox.read(&format!("results/reports/drawn/figures/{name}.svg"));
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
+        writeln!(all, "{name}\n{svg}").unwrap();
+    }
+    for words in [
+        "Loss while training",
+        "iteration",
+        "loss (nats)",
+        "memory.peak (MiB)",
+        "bitter7",
+        "(ktok/s)",
+        "time.step (ms)",
+    ] {
+        assert!(all.contains(words), "{words}");
+    }
+    assert!(!sandbox.path("results/reports/drawn/figures/undrawn.svg").exists(), "there is nothing to draw");
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn markup_in_names_stays_text() {
+    let sandbox = Sandbox::with(
+        "name: drawn
+steps: { a: { uses: mock, matrix: { end: [done], value: [1, 2] }, if: matrix.end != '<script>' } }
+figures: { f: { title: '<script>alert(1)</script> & more', from: a, kind: bar, x: value, y: value } }
+",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let svg = sandbox.read("results/reports/drawn/figures/f.svg");
+    assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"), "{svg}");
+}
