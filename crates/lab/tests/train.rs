@@ -6,7 +6,7 @@
 
 mod common;
 
-use std::{path::Path, sync::Mutex};
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
 use burn::backend::flex::FlexDevice;
 use common::{Train, host, ids, merged, relative_error, run};
@@ -42,7 +42,7 @@ fn unigram_entropy() -> f64 {
 #[test]
 fn nano_learns_more_than_frequencies() {
     let dir = tempfile::tempdir().unwrap();
-    let given = json!({"iters": 150, "dropout": 0, "lr": 2e-3, "eval_every": 75, "log_every": 25});
+    let given = json!({"iters": 150, "dropout": 0, "lr": 2e-3, "eval_every": 75, "log_every": 25, "breakdown": true});
     let outcome = run("train", given, dir.path()).unwrap();
     let (loss, entropy) = (outcome.metrics["loss"].value, unigram_entropy());
     assert!(loss < entropy - 0.3, "held-out loss {loss} is not well below the entropy of bytes {entropy}");
@@ -59,6 +59,25 @@ fn nano_learns_more_than_frequencies() {
     assert_eq!(outcome.curves["val_loss"].at, [75, 150]);
     assert_eq!(outcome.curves["val_loss"].values[1], loss);
     assert_eq!(outcome.curves["loss"].values[5], outcome.metrics["train_loss"].value);
+}
+
+#[test]
+fn where_the_time_goes_is_measured_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = |more: Value| -> BTreeMap<String, bool> {
+        let base = json!({"iters": 12, "prune": "bitter3", "prune_every": 2, "prune_ramp_end": 5, "dropout": 0});
+        let outcome = small(&merged(base, &more), dir.path());
+        let metrics = outcome
+            .metrics
+            .iter()
+            .filter_map(|(name, metric)| Some((name.strip_prefix("time.")?.to_owned(), metric.value > 0.0)));
+        metrics.filter(|(name, _)| !["step", "prune", "train"].contains(&name.as_str())).collect()
+    };
+    assert_eq!(parts(json!({})).len(), 0);
+    let all = ["backward", "forward", "masking", "optimizer", "score", "spam", "threshold"];
+    let found = parts(json!({"breakdown": true, "optimizer": "adamwspam"}));
+    assert_eq!(found.keys().collect::<Vec<_>>(), all);
+    assert!(found.values().all(|positive| *positive), "{found:?}");
 }
 
 #[test]
