@@ -78,7 +78,7 @@ impl Task {
     pub const ALL: &'static [TaskInfo] = &[
         TaskInfo {
             name: "train",
-            revision: 1,
+            revision: 2,
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,

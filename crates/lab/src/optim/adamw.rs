@@ -94,13 +94,12 @@ impl<B: Backend> AdamW<B> {
     /// Multiplies the moments of the parameters that have a mask with it, AMSGrad's maximum included.
     pub(crate) fn mask_moments(&mut self, masks: &[Option<Tensor<B, 1>>]) {
         for (state, mask) in self.states.iter_mut().zip(masks) {
-            if let (Some(State { moment_1, moment_2, max_moment_2 }), Some(mask)) = (state.take(), mask) {
-                *state = Some(State {
-                    moment_1: moment_1 * mask.clone(),
-                    moment_2: moment_2 * mask.clone(),
-                    max_moment_2: max_moment_2.map(|max| max * mask.clone()),
-                });
-            }
+            let Some(mask) = mask else { continue };
+            *state = state.take().map(|State { moment_1, moment_2, max_moment_2 }| State {
+                moment_1: moment_1 * mask.clone(),
+                moment_2: moment_2 * mask.clone(),
+                max_moment_2: max_moment_2.map(|max| max * mask.clone()),
+            });
         }
     }
 
