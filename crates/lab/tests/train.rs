@@ -104,7 +104,7 @@ fn the_same_job_gives_the_same_bits() {
 #[test]
 fn pruning_reaches_its_target() {
     let dir = tempfile::tempdir().unwrap();
-    for method in ["magnitude", "bitter7"] {
+    for method in ["magnitude", "movement", "bitter0", "bitter3", "bitter5", "bitter7", "bitter9"] {
         for (sparsity, tied_head) in [(0.5, false), (0.9, true)] {
             let more = json!({
                 "iters": 40, "prune": method, "sparsity": sparsity, "prune_tied_head": tied_head, "prune_every": 4,
@@ -132,6 +132,24 @@ fn pruning_reaches_its_target() {
             assert_eq!(zeros as f64 / total as f64, reached);
         }
     }
+}
+
+#[test]
+fn spam_trains_and_shows_what_it_saw() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = json!({"iters": 40, "dropout": 0, "optimizer": "adamwspam", "spam_interval": 20, "spam_warmup": 5});
+    let outcome = small(&more, dir.path());
+    let losses = &outcome.curves["loss"].values;
+    assert!(losses[3] < losses[0] - 0.1, "{losses:?}");
+    assert_eq!(outcome.curves.keys().collect::<Vec<_>>(), ["grad_norm", "loss", "lr", "spikes"]);
+    assert_eq!(outcome.curves["grad_norm"].at, [10, 20, 30, 40]);
+    assert!(outcome.curves["grad_norm"].values.iter().all(|norm| *norm > 0.0 && norm.is_finite()));
+    assert!(outcome.curves["spikes"].values.is_sorted());
+    let plain = small(&json!({"iters": 40, "dropout": 0}), dir.path());
+    let rate = |outcome: &Outcome, at: usize| outcome.curves["lr"].values[at];
+    assert_eq!(rate(&outcome, 0), rate(&plain, 0));
+    assert!((rate(&outcome, 1) - 1e-3 * rate(&plain, 1)).abs() < 1e-12, "the reset at iteration 20");
+    assert_eq!(rate(&outcome, 2), rate(&plain, 2));
 }
 
 #[test]
