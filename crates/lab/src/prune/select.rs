@@ -163,6 +163,8 @@ pub fn by_histogram(scores: &[f32], k: usize) -> f32 {
         return PRUNED;
     }
     let (least, mut high) = live().fold((f32::MAX, f32::MIN), |(min, max), score| (min.min(score), max.max(score)));
+    // 16 bits overflow to infinity, in which there are no bins.
+    high = high.min(f32::MAX);
     // A bin reaches from above its lower edge to its upper edge.
     let mut low = least.next_down();
     loop {
@@ -302,6 +304,8 @@ mod tests {
             }
         }
         assert_eq!(by_histogram(&equal, 1), 3.0);
+        assert!((1.0..2.0).contains(&by_histogram(&[1.0, f32::INFINITY, 2.0, f32::NAN], 2)), "no number goes first");
+        assert_eq!(by_histogram(&[f32::INFINITY; 4], 2), f32::MAX);
         let choices = select(&settings(ThresholdMethod::Histogram, 0.02), &[tailed], &global(1, 0.5), 0);
         assert!((25_000..=25_050).contains(&pruned(&choices)));
     }
