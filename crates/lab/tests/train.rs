@@ -135,6 +135,25 @@ fn pruning_reaches_its_target() {
 }
 
 #[test]
+fn every_way_to_a_threshold_reaches_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = json!({"iters": 40, "prune": "bitter7", "prune_every": 4, "dropout": 0});
+    for (more, tolerance) in [
+        (json!({"threshold": "histogram"}), 0.002),
+        (json!({"threshold": "histogram", "prune_update": "double_pass", "prune_schedule": "linear"}), 0.002),
+        (json!({"threshold": "sample", "sample_fraction": 0.2}), 0.05),
+        (json!({"threshold": "sample", "sample_fraction": 0.2, "prune_update": "double_pass"}), 0.05),
+        // Equal scores are pruned together, and 16 bits make many equal.
+        (json!({"score_precision": "f16", "score_epsilon": 1e-5}), 0.01),
+    ] {
+        let outcome = small(&merged(base.clone(), &more), dir.path());
+        let reached = outcome.metrics["sparsity"].value;
+        assert!((reached - 0.5).abs() <= tolerance, "{more}: sparsity {reached}");
+        assert!(*outcome.curves["sparsity"].values.last().unwrap() <= reached, "what is pruned stays pruned");
+    }
+}
+
+#[test]
 fn spam_trains_and_shows_what_it_saw() {
     let dir = tempfile::tempdir().unwrap();
     let more = json!({"iters": 40, "dropout": 0, "optimizer": "adamwspam", "spam_interval": 20, "spam_warmup": 5});

@@ -7,7 +7,8 @@ mod spam;
 
 pub use adamw::{AdamW, State};
 use burn::tensor::{Tensor, backend::Backend};
-pub use spam::{Reading, Spam};
+pub use spam::Reading;
+use spam::Spam;
 use sweep_job::tasks::Optimizer;
 
 /// Gradients by the network's order of parameters, each `[numbers]`; `None` where there is none.

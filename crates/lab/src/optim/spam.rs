@@ -32,7 +32,7 @@ const CLIP_EPSILON: f64 = 1e-12;
 
 /// The guards and what they remember.
 #[derive(Debug)]
-pub struct Spam<B: Backend> {
+pub(super) struct Spam<B: Backend> {
     theta: f64,
     clip_after: u64,
     spike_z: f64,
