@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_json_of_an_identity_is_pinned() {
         let json = serde_json::to_string(&identity(&[("iters", Value::Int(7)), ("lr", Value::Float(1e-3))], vec![]));
-        let pinned = r#"{"format":1,"task":"train","revision":1,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
+        let pinned = r#"{"format":1,"task":"train","revision":2,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
         assert_eq!(json.unwrap(), pinned);
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let base = identity(&[], vec![]);
         let key = base.key().unwrap();
         let changed = [
-            Identity { revision: 2, ..base.clone() },
+            Identity { revision: base.revision + 1, ..base.clone() },
             Identity { backend: Some(Backend::Cuda), ..base.clone() },
             Identity { inputs: BTreeMap::from([("data".into(), "00".into())]), ..base.clone() },
             identity(&[("seed", Value::Int(1))], vec![]),

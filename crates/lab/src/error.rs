@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use sweep_job::{Backend, Failure, FailureKind};
 
-use crate::{data::DataError, hub::HubError};
+use crate::{data::DataError, hub::HubError, state::StateError};
 
 /// Why a job has no result.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,9 @@ pub enum LabError {
     /// A network's folder is not what it should be.
     #[error(transparent)]
     Hub(#[from] HubError),
+    /// A training's state is not what it should be.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// An output cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -74,7 +77,7 @@ impl LabError {
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Backend { .. } | Self::Device(_) => FailureKind::Backend,
-            Self::Data(_) | Self::Hub(_) | Self::Dimensions(_) => FailureKind::Input,
+            Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
             Self::Diverged { .. } | Self::Check { .. } => FailureKind::Experiment,
             Self::NotALabTask(_) => FailureKind::Crash,

@@ -21,7 +21,7 @@ use sweep_job::tasks::Activation;
 use crate::{
     LabError, files,
     model::{self, Gpt, GptDims, ParamInfo},
-    prune::host,
+    read::host,
 };
 
 const CONFIG: &str = "config.json";

@@ -13,7 +13,9 @@ pub mod model;
 pub mod optim;
 mod probe;
 pub mod prune;
+pub mod read;
 pub mod rng;
+pub mod state;
 pub mod tasks;
 
 use std::path::Path;

@@ -4,14 +4,17 @@
 
 mod common;
 
-use burn::{backend::flex::FlexDevice, tensor::Tensor};
+use burn::{
+    backend::flex::FlexDevice,
+    tensor::{Tensor, f16},
+};
 use common::{Inner, Tensors, Train, golden, host, ids, relative_error};
-use sweep_job::tasks::{DecayOn, Optimizer, PruneMethod};
+use sweep_job::tasks::{DecayOn, Optimizer, Prune, PruneMethod, ScorePrecision};
 use sweep_lab::{
     hub,
     model::{self, Gpt, Network, cross_entropy},
     optim::AdamW,
-    prune,
+    prune::{self, Choice, Goal, Group, HostSelect, Moments, Select as _, by_layer},
 };
 
 /// Loss on the reference batch, which predicts every token from those before it.
@@ -104,30 +107,95 @@ fn three_steps_of_adamw() {
     }
 }
 
+const PARTS: [&str; 3] = ["a", "b", "c"];
+
+/// The reference was computed at this step.
+const STEP: i32 = 137;
+
+/// What is chosen from the reference's weights and moments for the scores of `settings`.
+fn chosen(settings: &Prune, expected: &Tensors, groups: &[Group]) -> Vec<Option<Choice<Inner>>> {
+    let tensor = |what: &str, part: usize| {
+        let values = expected.floats(&format!("{what}.{}", PARTS[part]));
+        Tensor::<Inner, 1>::from_floats(&values[..], &FlexDevice)
+    };
+    let mut scores = |part: usize| {
+        let moments = Moments {
+            first: tensor("m", part),
+            second: tensor("v", part),
+            bias_correction_1: 1.0 - 0.9_f64.powi(STEP),
+        };
+        prune::scores(settings, tensor("w", part), Some(moments), None)
+    };
+    let sizes: Vec<usize> = (0..PARTS.len()).map(|part| tensor("w", part).dims()[0]).collect();
+    let goal = Goal { sizes: &sizes, groups, seed: 0 };
+    HostSelect::new(settings).select(&mut scores, &goal).unwrap()
+}
+
 #[test]
-fn thresholds_and_masks() {
+fn thresholds_and_masks_of_every_variant() {
     let expected = Tensors::read(&golden("bitter.safetensors"));
-    let parts = ["a", "b", "c"];
-    let cases =
-        [(PruneMethod::Magnitude, "bitter1"), (PruneMethod::Magnitude, "bitter2"), (PruneMethod::Bitter7, "bitter7")];
-    for (method, variant) in cases {
-        let scores: Vec<Vec<f32>> = parts
-            .iter()
-            .map(|part| {
-                let weights = expected.floats(&format!("w.{part}"));
-                let moments = expected.floats(&format!("v.{part}"));
-                weights.iter().zip(&moments).map(|(w, v)| prune::score(method, *w, *v)).collect()
-            })
-            .collect();
+    let variants: Vec<PruneMethod> =
+        PruneMethod::ALL.iter().copied().filter(|method| method.word().starts_with("bitter")).collect();
+    assert_eq!(variants.len(), 10);
+    for prune in variants {
         for sparsity in [0.1, 0.5, 0.9] {
-            let limit = prune::threshold(&mut scores.concat(), sparsity).unwrap();
-            let case = format!("{variant}.{sparsity}");
-            let error = relative_error(&[limit], &expected.floats(&format!("{case}.threshold")));
-            assert!(error < 1e-6, "{case}: threshold differs by {error:.2e}");
-            for (part, scores) in parts.iter().zip(&scores) {
-                let mask: Vec<u8> = scores.iter().map(|score| u8::from(*score > limit)).collect();
-                assert!(mask == expected.bytes(&format!("{case}.mask.{part}")), "{case}: mask of {part}");
+            let groups: Vec<Group> = if prune == PruneMethod::Bitter4 {
+                (0..3).map(|part| Group { layers: part..part + 1, sparsity: by_layer(sparsity, part, 3) }).collect()
+            } else {
+                vec![Group { layers: 0..3, sparsity }]
+            };
+            let settings = Prune { prune, ..Prune::default() };
+            for (part, choice) in PARTS.into_iter().zip(chosen(&settings, &expected, &groups)) {
+                let Choice { threshold, mask } = choice.unwrap();
+                let case = format!("{prune}.{sparsity}");
+                let name = format!("{case}.threshold");
+                let name = if prune == PruneMethod::Bitter4 { format!("{name}.{part}") } else { name };
+                let wanted = expected.floats(&name)[0];
+                assert!((threshold - wanted).abs() <= 1e-6 * wanted.abs(), "{name}: {threshold} is not {wanted}");
+                compare_masks(
+                    &settings,
+                    &expected,
+                    part,
+                    threshold,
+                    &host(mask),
+                    &expected.bytes(&format!("{case}.mask.{part}")),
+                );
             }
+        }
+    }
+}
+
+/// The masks are equal but where a score is within one unit in the last place of the threshold.
+fn compare_masks(settings: &Prune, expected: &Tensors, part: &str, threshold: f32, found: &[f32], wanted: &[u8]) {
+    let different: Vec<usize> = (0..wanted.len()).filter(|at| found[*at] != f32::from(wanted[*at])).collect();
+    if different.is_empty() {
+        return;
+    }
+    let [w, m, v] = ["w", "m", "v"]
+        .map(|what| Tensor::<Inner, 1>::from_floats(&expected.floats(&format!("{what}.{part}"))[..], &FlexDevice));
+    let moments = Moments { first: m, second: v, bias_correction_1: 1.0 - 0.9_f64.powi(STEP) };
+    let scores = host(prune::scores(settings, w, Some(moments), None));
+    for at in different {
+        let near = threshold.next_down()..=threshold.next_up();
+        assert!(near.contains(&scores[at]), "{} at {threshold}: {part}[{at}] = {}", settings.prune, scores[at]);
+    }
+}
+
+#[test]
+fn scores_in_16_bits_are_near_those_in_32() {
+    let expected = Tensors::read(&golden("bitter.safetensors"));
+    let groups = [Group { layers: 0..3, sparsity: 0.5 }];
+    for prune in [PruneMethod::Magnitude, PruneMethod::Bitter3, PruneMethod::Bitter7, PruneMethod::Bitter8] {
+        let settings = Prune { prune, score_epsilon: 1e-5, ..Prune::default() };
+        let choices = |score_precision| chosen(&Prune { score_precision, ..settings.clone() }, &expected, &groups);
+        let (half, single) = (choices(ScorePrecision::F16), choices(ScorePrecision::F32));
+        for (half, single) in half.into_iter().flatten().zip(single.into_iter().flatten()) {
+            assert_eq!(f16::from_f32(half.threshold).to_f32(), half.threshold, "{prune}: a number of 16 bits");
+            let error = relative_error(&[half.threshold], &[single.threshold]);
+            assert!(error < 2e-3, "{prune}: threshold differs by {error:.2e}");
+            let (half, single) = (host(half.mask), host(single.mask));
+            let differing = half.iter().zip(&single).filter(|(half, single)| half != single).count();
+            assert!(differing * 100 <= single.len(), "{prune}: {differing} of {}", single.len());
         }
     }
 }

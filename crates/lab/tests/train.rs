@@ -6,7 +6,7 @@
 
 mod common;
 
-use std::{path::Path, sync::Mutex};
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
 use burn::backend::flex::FlexDevice;
 use common::{Train, host, ids, merged, relative_error, run};
@@ -42,7 +42,7 @@ fn unigram_entropy() -> f64 {
 #[test]
 fn nano_learns_more_than_frequencies() {
     let dir = tempfile::tempdir().unwrap();
-    let given = json!({"iters": 150, "dropout": 0, "lr": 2e-3, "eval_every": 75, "log_every": 25});
+    let given = json!({"iters": 150, "dropout": 0, "lr": 2e-3, "eval_every": 75, "log_every": 25, "breakdown": true});
     let outcome = run("train", given, dir.path()).unwrap();
     let (loss, entropy) = (outcome.metrics["loss"].value, unigram_entropy());
     assert!(loss < entropy - 0.3, "held-out loss {loss} is not well below the entropy of bytes {entropy}");
@@ -59,6 +59,25 @@ fn nano_learns_more_than_frequencies() {
     assert_eq!(outcome.curves["val_loss"].at, [75, 150]);
     assert_eq!(outcome.curves["val_loss"].values[1], loss);
     assert_eq!(outcome.curves["loss"].values[5], outcome.metrics["train_loss"].value);
+}
+
+#[test]
+fn where_the_time_goes_is_measured_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = |more: Value| -> BTreeMap<String, bool> {
+        let base = json!({"iters": 12, "prune": "bitter3", "prune_every": 2, "prune_ramp_end": 5, "dropout": 0});
+        let outcome = small(&merged(base, &more), dir.path());
+        let metrics = outcome
+            .metrics
+            .iter()
+            .filter_map(|(name, metric)| Some((name.strip_prefix("time.")?.to_owned(), metric.value > 0.0)));
+        metrics.filter(|(name, _)| !["step", "prune", "train"].contains(&name.as_str())).collect()
+    };
+    assert_eq!(parts(json!({})).len(), 0);
+    let all = ["backward", "forward", "masking", "optimizer", "score", "spam", "threshold"];
+    let found = parts(json!({"breakdown": true, "optimizer": "adamwspam"}));
+    assert_eq!(found.keys().collect::<Vec<_>>(), all);
+    assert!(found.values().all(|positive| *positive), "{found:?}");
 }
 
 #[test]
@@ -85,7 +104,7 @@ fn the_same_job_gives_the_same_bits() {
 #[test]
 fn pruning_reaches_its_target() {
     let dir = tempfile::tempdir().unwrap();
-    for method in ["magnitude", "bitter7"] {
+    for method in ["magnitude", "movement", "bitter0", "bitter3", "bitter5", "bitter7", "bitter9"] {
         for (sparsity, tied_head) in [(0.5, false), (0.9, true)] {
             let more = json!({
                 "iters": 40, "prune": method, "sparsity": sparsity, "prune_tied_head": tied_head, "prune_every": 4,
@@ -113,6 +132,43 @@ fn pruning_reaches_its_target() {
             assert_eq!(zeros as f64 / total as f64, reached);
         }
     }
+}
+
+#[test]
+fn every_way_to_a_threshold_reaches_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = json!({"iters": 40, "prune": "bitter7", "prune_every": 4, "dropout": 0});
+    for (more, tolerance) in [
+        (json!({"threshold": "histogram"}), 0.002),
+        (json!({"threshold": "histogram", "prune_update": "double_pass", "prune_schedule": "linear"}), 0.002),
+        (json!({"threshold": "sample", "sample_fraction": 0.2}), 0.05),
+        (json!({"threshold": "sample", "sample_fraction": 0.2, "prune_update": "double_pass"}), 0.05),
+        // Equal scores are pruned together, and 16 bits make many equal.
+        (json!({"score_precision": "f16", "score_epsilon": 1e-5}), 0.01),
+    ] {
+        let outcome = small(&merged(base.clone(), &more), dir.path());
+        let reached = outcome.metrics["sparsity"].value;
+        assert!((reached - 0.5).abs() <= tolerance, "{more}: sparsity {reached}");
+        assert!(*outcome.curves["sparsity"].values.last().unwrap() <= reached, "what is pruned stays pruned");
+    }
+}
+
+#[test]
+fn spam_trains_and_shows_what_it_saw() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = json!({"iters": 40, "dropout": 0, "optimizer": "adamwspam", "spam_interval": 20, "spam_warmup": 5});
+    let outcome = small(&more, dir.path());
+    let losses = &outcome.curves["loss"].values;
+    assert!(losses[3] < losses[0] - 0.1, "{losses:?}");
+    assert_eq!(outcome.curves.keys().collect::<Vec<_>>(), ["grad_norm", "loss", "lr", "spikes"]);
+    assert_eq!(outcome.curves["grad_norm"].at, [10, 20, 30, 40]);
+    assert!(outcome.curves["grad_norm"].values.iter().all(|norm| *norm > 0.0 && norm.is_finite()));
+    assert!(outcome.curves["spikes"].values.is_sorted());
+    let plain = small(&json!({"iters": 40, "dropout": 0}), dir.path());
+    let rate = |outcome: &Outcome, at: usize| outcome.curves["lr"].values[at];
+    assert_eq!(rate(&outcome, 0), rate(&plain, 0));
+    assert!((rate(&outcome, 1) - 1e-3 * rate(&plain, 1)).abs() < 1e-12, "the reset at iteration 20");
+    assert_eq!(rate(&outcome, 2), rate(&plain, 2));
 }
 
 #[test]

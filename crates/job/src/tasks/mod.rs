@@ -6,6 +6,8 @@ mod data;
 mod eval;
 mod mock;
 mod model;
+mod optimizer;
+mod prune;
 mod train;
 
 pub use check::{Check, Checking};
@@ -14,4 +16,6 @@ pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
-pub use train::{DecayOn, Optimizer, Prune, PruneMethod, Schedule, Train, Training};
+pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
+pub use train::{Train, Training};

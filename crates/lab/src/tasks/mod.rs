@@ -17,6 +17,7 @@ use crate::{
     data::Batch,
     hub,
     model::{Gpt, GptDims, Network, cross_entropy},
+    read::number,
 };
 
 /// Runs `task` on `backend`.
@@ -89,12 +90,6 @@ impl<B: BurnBackend> Mean<B> {
             None => Ok(f64::NAN),
         }
     }
-}
-
-/// The number in a tensor `[1]`; waits for the device.
-fn number<B: BurnBackend>(tensor: Tensor<B, 1>) -> Result<f64, LabError> {
-    let data = tensor.try_into_data()?;
-    Ok(data.iter::<f64>().next().unwrap_or(f64::NAN))
 }
 
 /// Waits until the device has done everything that it was told.

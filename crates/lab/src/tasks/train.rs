@@ -14,9 +14,10 @@ use crate::{
     LabError,
     backend::{Compute, Work},
     data::{Batch, Dataset},
-    hub, measure,
+    hub,
+    measure::{self, Breakdown, Part},
     model::{self, Gpt, Network, ParamInfo, cross_entropy},
-    optim::{self, AdamW, Gradients},
+    optim::{self, AdamW, Gradients, Reading},
     prune::{self, Pruner},
     rng,
 };
@@ -49,10 +50,11 @@ impl Work for Job<'_> {
             data,
             held_out,
             optimizer: AdamW::new(&train.optimizer, &parameters),
-            pruner: Pruner::new(&train.prune, &parameters),
+            pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(&network),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
             prune_time: Duration::ZERO,
+            breakdown: Breakdown::new(train.training.breakdown),
             curves: Curves::default(),
         };
         let (network, mut outcome) = trainer.run(network, report)?;
@@ -90,6 +92,7 @@ struct Trainer<'a, B: Compute> {
     clock: Clock,
     /// Spent on choosing masks.
     prune_time: Duration,
+    breakdown: Breakdown,
     curves: Curves,
 }
 
@@ -113,6 +116,7 @@ impl<B: Compute> Trainer<'_, B> {
                 // The first step compiles kernels and fills caches.
                 sync::<B>(self.device)?;
                 self.clock.restart();
+                self.measure_parts();
             } else {
                 self.clock.step(started.elapsed());
             }
@@ -144,6 +148,9 @@ impl<B: Compute> Trainer<'_, B> {
         }
         outcome.metric("time.step", self.clock.median().unwrap_or(f64::NAN), Unit::Seconds);
         outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
+        if self.breakdown.is_on() && iters > 1 {
+            self.describe_parts(&mut outcome, iters - 1);
+        }
         outcome.metric("time.train", train_time, Unit::Seconds);
         if let Some(bytes) = measure::peak_memory() {
             outcome.metric("memory.peak", bytes, Unit::Bytes);
@@ -156,15 +163,26 @@ impl<B: Compute> Trainer<'_, B> {
     fn step(&mut self, network: Gpt<Autodiff<B>>, iter: usize) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Train { training, optimizer, prune, .. } = self.train;
         let gradients = self.accumulate(&network, iter)?;
-        let gradients = self.pruner.mask_gradients(gradients);
-        let gradients = optim::clip_global_norm(gradients, optimizer.grad_clip);
+        let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
+        let gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
+        let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;
         let rate = optim::learning_rate(optimizer, iter, training.iters);
-        let network = self.optimizer.step::<Autodiff<B>, _>(network, gradients, rate);
-        let network = self.pruner.apply::<Autodiff<B>, _>(network, &mut self.optimizer);
+        let network = breakdown.time::<B, _>(Part::Optimizer, device, || {
+            let gradients = match norm {
+                Some(norm) => optim::clip_norm(gradients, norm, optimizer.grad_clip),
+                None => optim::clip_global_norm(gradients, optimizer.grad_clip),
+            };
+            adam.step::<Autodiff<B>, _>(network, gradients, rate)
+        })?;
+        let network = self.mask(network)?;
 
         let done = iter as u64 + 1;
         if done.is_multiple_of(training.log_every as u64) || done == training.iters as u64 {
-            self.curves.push("lr", Unit::One, done, rate);
+            self.curves.push("lr", Unit::One, done, rate * self.optimizer.rate_factor());
+            if let Some(Reading { norm, spikes }) = self.optimizer.reading()? {
+                self.curves.push("grad_norm", Unit::One, done, norm);
+                self.curves.push("spikes", Unit::Count, done, spikes);
+            }
         }
         if !prune.updates_at(iter, training.iters) {
             return Ok(network);
@@ -175,7 +193,31 @@ impl<B: Compute> Trainer<'_, B> {
         let reached = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
         self.prune_time += started.elapsed();
         self.curves.push("sparsity", Unit::Fraction, done, reached);
-        Ok(self.pruner.apply::<Autodiff<B>, _>(network, &mut self.optimizer))
+        self.mask(network)
+    }
+
+    /// Sets what is pruned to 0.
+    fn mask(&mut self, network: Gpt<Autodiff<B>>) -> Result<Gpt<Autodiff<B>>, LabError> {
+        let Self { optimizer, pruner, breakdown, device, .. } = self;
+        breakdown.time::<B, _>(Part::Masking, device, || pruner.apply::<Autodiff<B>, _>(network, optimizer))
+    }
+
+    /// Begins to measure where the time goes, if asked.
+    fn measure_parts(&mut self) {
+        self.breakdown.restart();
+        if self.breakdown.is_on() {
+            self.pruner.measure();
+        }
+    }
+
+    /// Adds where the time of `steps` steps has gone, per step.
+    fn describe_parts(&self, outcome: &mut Outcome, steps: usize) {
+        let spent = self.pruner.spent();
+        let choosing = [("time.score", spent.scores), ("time.threshold", spent.thresholds)];
+        let choosing = choosing.map(|(name, time)| (name, time.as_secs_f64()));
+        for (name, seconds) in self.breakdown.seconds().chain(choosing) {
+            outcome.metric(name, seconds / steps as f64, Unit::Seconds);
+        }
     }
 
     /// The gradients of iteration `iter`, averaged over its micro-batches.
@@ -191,15 +233,19 @@ impl<B: Compute> Trainer<'_, B> {
         for micro_batch in 0..training.grad_accumulation {
             let at = [iter as u64, micro_batch as u64];
             let batch = self.data.train.random_batch(training.seed, at, shape, dims.vocab_size)?;
-            let (inputs, targets) = batch.to_tensors(self.device);
-            let loss = cross_entropy(network.logits(inputs, dropout), targets);
+            let loss = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
+                let (inputs, targets) = batch.to_tensors(self.device);
+                cross_entropy(network.logits(inputs, dropout), targets)
+            })?;
             self.loss.add(loss.clone().inner());
-            let mut gradients = (loss / training.grad_accumulation as f64).backward();
-            let gradients = model::gradients(network, &mut gradients);
-            sum = Some(match sum {
-                Some(sum) => optim::add_gradients(sum, gradients),
-                None => gradients,
-            });
+            sum = Some(self.breakdown.time::<B, _>(Part::Backward, self.device, || {
+                let mut gradients = (loss / training.grad_accumulation as f64).backward();
+                let gradients = model::gradients(network, &mut gradients);
+                match sum {
+                    Some(sum) => optim::add_gradients(sum, gradients),
+                    None => gradients,
+                }
+            })?);
         }
         Ok(sum.unwrap_or_default())
     }

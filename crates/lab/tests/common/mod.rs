@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use burn::{
     backend::{Autodiff, Flex, flex::FlexDevice},
-    tensor::{Int, Tensor, TensorData},
+    module::{Module, Param},
+    tensor::{Int, Tensor, TensorData, backend::Backend as BurnBackend},
 };
+use rand_distr::{Distribution as _, Normal};
 use safetensors::{Dtype, SafeTensors};
 use sweep_job::{Backend, Failure, Outcome, Progress, Report, Task, Values};
+use sweep_lab::{model, optim::Gradients, rng};
 
 pub(crate) type Inner = Flex;
 pub(crate) type Train = Autodiff<Flex>;
@@ -98,6 +101,11 @@ pub(crate) fn run(task: &str, given: serde_json::Value, dir: &Path) -> Result<Ou
 
 /// As [`run`], on another backend.
 pub(crate) fn run_on(backend: Backend, task: &str, given: serde_json::Value, dir: &Path) -> Result<Outcome, Failure> {
+    sweep_lab::run(&self::task(task, given), backend, dir, &mut Kept::default())
+}
+
+/// A task with `given` parameters, a JSON object, and the defaults for the rest.
+pub(crate) fn task(task: &str, given: serde_json::Value) -> Task {
     let info = Task::info(task).unwrap();
     let given: Values = serde_json::from_value(given).unwrap();
     let checked = given.into_iter().map(|(name, value)| {
@@ -106,6 +114,47 @@ pub(crate) fn run_on(backend: Backend, task: &str, given: serde_json::Value, dir
     });
     let values = info.complete(checked.collect());
     assert_eq!(info.conflicts(&values), Vec::new());
-    let task = info.build(&values).unwrap();
-    sweep_lab::run(&task, backend, dir, &mut Kept::default())
+    info.build(&values).unwrap()
+}
+
+/// Two matrices and a vector: enough of a network for an optimizer and a pruner.
+#[derive(Module, Debug)]
+pub(crate) struct Small<B: BurnBackend> {
+    pub(crate) first: Param<Tensor<B, 2>>,
+    pub(crate) second: Param<Tensor<B, 2>>,
+    pub(crate) vector: Param<Tensor<B, 1>>,
+}
+
+impl Small<Train> {
+    /// With weights from a normal distribution.
+    pub(crate) fn random(name: &str) -> Self {
+        let weights =
+            |index, shape| Tensor::from_data(TensorData::new(normal(name, index, 1.0, shape), shape), &FlexDevice);
+        Self {
+            first: Param::from_tensor(weights(0, [8, 6])),
+            second: Param::from_tensor(weights(1, [5, 8])),
+            vector: Param::from_tensor(Tensor::from_floats(&normal(name, 2, 1.0, [1, 7])[..], &FlexDevice)),
+        }
+    }
+
+    /// Gradients of iteration `iter`, from a normal distribution.
+    pub(crate) fn gradients(&self, iter: u64, scale: f32) -> Gradients<Inner> {
+        let values = model::values(self).into_iter().enumerate();
+        let gradient = |(index, values): (usize, Tensor<Inner, 1>)| {
+            let numbers = normal("gradient", iter * 3 + index as u64, scale, [1, values.dims()[0]]);
+            Some(Tensor::from_floats(&numbers[..], &FlexDevice))
+        };
+        values.map(gradient).collect()
+    }
+
+    /// All weights on the host, by parameter.
+    pub(crate) fn weights(&self) -> Vec<Vec<f32>> {
+        model::values(self).into_iter().map(host).collect()
+    }
+}
+
+/// Numbers from a normal distribution with standard deviation `scale`.
+fn normal(name: &str, index: u64, scale: f32, shape: [usize; 2]) -> Vec<f32> {
+    let stream = rng::stream(0, "test", name, &[index]);
+    Normal::new(0.0, scale).unwrap().sample_iter(stream).take(shape[0] * shape[1]).collect()
 }

@@ -1,0 +1,267 @@
+//! The parameters of pruning while training, and its schedule.
+
+use crate::{
+    Conflict,
+    params::{choice, params},
+};
+
+choice! {
+    /// How weights are chosen for pruning: those with the smallest score go. `w` is a weight, `w0` its value at the start,
+    /// `m` and `v` are Adam's first and second moment, `e` is `score_epsilon`.
+    pub enum PruneMethod {
+        /// No pruning.
+        None = "none",
+        /// `|w|` (ratio-ablation, section 8.4). Like `movement`, without masks on gradients and moments.
+        Magnitude = "magnitude",
+        /// `w (w - w0)`: weights that have moved towards zero go (ratio-ablation, section 8.5).
+        Movement = "movement",
+        /// `|w m| |w| / (sqrt(v) + e)`. This and what follows: ratio-ablation, section 8.2.
+        Bitter0 = "bitter0",
+        /// `|w|`.
+        Bitter1 = "bitter1",
+        /// `|w|`; in the reference it differs from `bitter1` by a longer training.
+        Bitter2 = "bitter2",
+        /// `|w| sqrt(|m| + e)`.
+        Bitter3 = "bitter3",
+        /// As `bitter3`, with a threshold for every layer: later layers lose more.
+        Bitter4 = "bitter4",
+        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives towards zero go.
+        Bitter5 = "bitter5",
+        /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`.
+        Bitter6 = "bitter6",
+        /// `|w| (|v| + e)^(1/4)`.
+        Bitter7 = "bitter7",
+        /// As `bitter3`, with `m` corrected for its bias.
+        Bitter8 = "bitter8",
+        /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`.
+        Bitter9 = "bitter9",
+    }
+}
+
+choice! {
+    /// How sparsity rises to its target; `p` is the part of the ramp that has passed.
+    pub enum Schedule {
+        /// `p^3`: slow at first.
+        Cubic = "cubic",
+        /// `p`.
+        Linear = "linear",
+    }
+}
+
+choice! {
+    /// How the largest score that is pruned is found.
+    pub enum ThresholdMethod {
+        /// The k-th smallest of all scores.
+        Exact = "exact",
+        /// The corresponding score of a random sample, drawn with replacement from every layer.
+        Sample = "sample",
+        /// By counting scores in 1024 equal bins, and again in the bin that holds the k-th smallest, until no more than
+        /// one in a thousand is pruned too many.
+        Histogram = "histogram",
+    }
+}
+
+choice! {
+    /// What is kept between finding the threshold and making the masks.
+    pub enum PruneUpdate {
+        /// Nothing: all scores are laid side by side for the threshold, and computed again for the masks.
+        DoublePass = "double_pass",
+        /// The scores, layer by layer.
+        SinglePass = "single_pass",
+    }
+}
+
+choice! {
+    /// The numbers in which scores are computed.
+    pub enum ScorePrecision {
+        /// 32 bits.
+        F32 = "f32",
+        /// 16 bits: at most 65504, nothing between 0 and 6e-8.
+        F16 = "f16",
+    }
+}
+
+params! {
+    /// Pruning to a global sparsity over the weights of the linear layers.
+    pub struct Prune {
+        /// How weights are chosen: by magnitude, by movement, or by a score from Adam's moments.
+        prune: PruneMethod = PruneMethod::None;
+        /// The part of the prunable weights that is zero at the end.
+        sparsity: f64 = 0.5, in 0.0..=0.99;
+        /// Iterations before the ramp begins; a tenth of `iters` when not given.
+        prune_warmup: Option<usize> = None, in 0..=100_000_000, unit "iterations";
+        /// The iteration at which the target is reached; three fifths of `iters` when not given.
+        prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
+        /// Iterations between two choices of the mask.
+        prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
+        /// How sparsity rises.
+        prune_schedule: Schedule = Schedule::Cubic;
+        /// Whether the token table, which is also the output layer, is pruned too.
+        prune_tied_head: bool = false;
+        /// How the largest score that is pruned is found.
+        threshold: ThresholdMethod = ThresholdMethod::Exact;
+        /// The part of the scores that `threshold: sample` draws.
+        sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
+        /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice, or
+        /// the scores.
+        prune_update: PruneUpdate = PruneUpdate::SinglePass;
+        /// The numbers in which scores are computed.
+        score_precision: ScorePrecision = ScorePrecision::F32;
+        /// What scores add to a moment before a root or a division.
+        score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
+    }
+}
+
+impl PruneMethod {
+    /// Whether gradients and Adam's moments are masked like the weights.
+    pub fn masks_state(self) -> bool {
+        !matches!(self, Self::None | Self::Magnitude | Self::Movement)
+    }
+
+    /// Whether the score adds `score_epsilon` to something.
+    fn has_epsilon(self) -> bool {
+        self.masks_state() && !matches!(self, Self::Bitter1 | Self::Bitter2)
+    }
+
+    /// Whether every layer has a threshold of its own.
+    pub fn by_layer(self) -> bool {
+        self == Self::Bitter4
+    }
+
+    /// Whether a score may be below that of a weight that is 0, so that a pruned weight could come back.
+    pub fn has_negative_scores(self) -> bool {
+        matches!(self, Self::Movement | Self::Bitter5 | Self::Bitter9)
+    }
+}
+
+impl Prune {
+    /// First and last iteration of the ramp in a training of `iters` iterations.
+    pub fn ramp(&self, iters: usize) -> (usize, usize) {
+        (self.prune_warmup.unwrap_or(iters / 10), self.prune_ramp_end.unwrap_or(iters * 3 / 5))
+    }
+
+    /// Whether the mask is chosen anew after the optimizer step of iteration `iter`, counted from 0.
+    pub fn updates_at(&self, iter: usize, iters: usize) -> bool {
+        let (warmup, _) = self.ramp(iters);
+        self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
+    }
+
+    /// The sparsity that the schedule wants at iteration `iter`.
+    pub fn target_at(&self, iter: usize, iters: usize) -> f64 {
+        let (warmup, end) = self.ramp(iters);
+        let span = end.saturating_sub(warmup).max(1);
+        let passed = (iter.saturating_sub(warmup) as f64 / span as f64).min(1.0);
+        self.sparsity
+            * match self.prune_schedule {
+                Schedule::Cubic => passed.powi(3),
+                Schedule::Linear => passed,
+            }
+    }
+
+    /// The last iteration that chooses a mask at full sparsity, if there is one.
+    fn last_update(&self, iters: usize) -> Option<usize> {
+        let (warmup, end) = self.ramp(iters);
+        let last = (iters - 1) / self.prune_every * self.prune_every;
+        (last >= end && last >= warmup && end >= warmup).then_some(last)
+    }
+
+    /// What does not go together in a training of `iters` iterations.
+    pub(super) fn conflicts(&self, iters: usize) -> Vec<Conflict> {
+        /// Half of the smallest number of 16 bits: what is below becomes 0.
+        const LEAST_F16: f64 = 1.0 / 33_554_432.0;
+
+        let mut conflicts = Vec::new();
+        if self.prune != PruneMethod::None && self.last_update(iters).is_none() {
+            let (warmup, end) = self.ramp(iters);
+            conflicts.push(Conflict {
+                params: vec!["prune_ramp_end", "prune_every", "prune_warmup", "iters"],
+                message: format!(
+                    "the target sparsity is never reached: the ramp goes from iteration {warmup} to {end}, and no mask is \
+                     chosen between its end and iteration {iters}"
+                ),
+                advice: "end the ramp earlier, choose masks more often, or train longer".into(),
+            });
+        }
+        if self.score_precision == ScorePrecision::F16 && self.prune.has_epsilon() && self.score_epsilon <= LEAST_F16 {
+            conflicts.push(Conflict {
+                params: vec!["score_precision", "score_epsilon", "prune"],
+                message: format!(
+                    "`score_epsilon` {:e} is 0 in 16 bits, so the scores of `{}` would be zero, infinite or no numbers",
+                    self.score_epsilon, self.prune
+                ),
+                advice: "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`".into(),
+            });
+        }
+        conflicts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Task, Value, Values};
+
+    fn conflicts(given: &[(&str, Value)]) -> Vec<Conflict> {
+        let info = Task::info("train").unwrap();
+        let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        info.conflicts(&info.complete(given.collect::<Values>()))
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn cubic_and_linear_checkpoints_of_the_reference() {
+        // ratio-ablation, section 8.4: target .5, warm-up 1000, ramp end 3000, at step 2000.
+        let mut prune = Prune {
+            prune_warmup: Some(1000),
+            prune_ramp_end: Some(3000),
+            prune: PruneMethod::Magnitude,
+            ..Prune::default()
+        };
+        assert_eq!(prune.target_at(2000, 10_400), 0.0625);
+        prune.prune_schedule = Schedule::Linear;
+        assert_eq!(prune.target_at(2000, 10_400), 0.25);
+        assert_eq!(prune.target_at(500, 10_400), 0.0);
+        assert_eq!(prune.target_at(9000, 10_400), 0.5);
+    }
+
+    #[test]
+    fn masks_are_chosen_at_multiples_after_the_warm_up() {
+        let prune = Prune { prune: PruneMethod::Bitter0, prune_warmup: Some(12), prune_every: 5, ..Prune::default() };
+        let found: Vec<usize> = (0..31).filter(|iter| prune.updates_at(*iter, 100)).collect();
+        assert_eq!(found, [15, 20, 25, 30]);
+        assert!((0..31).all(|iter| !Prune::default().updates_at(iter, 100)), "nothing is pruned");
+    }
+
+    #[test]
+    fn a_ramp_that_never_ends_is_a_conflict() {
+        let given =
+            |iters| [("prune", text("magnitude")), ("iters", Value::Int(iters)), ("prune_every", Value::Int(50))];
+        assert_eq!(conflicts(&given(60)).len(), 0, "iteration 50 is after the ramp's end at 36");
+        assert_eq!(conflicts(&given(40)).len(), 1, "only iteration 0 is a multiple of 50");
+    }
+
+    #[test]
+    fn an_epsilon_that_16_bits_cannot_hold_is_refused_where_it_counts() {
+        let f16 = |prune: &str, epsilon| {
+            conflicts(&[
+                ("prune", text(prune)),
+                ("score_precision", text("f16")),
+                ("score_epsilon", Value::Float(epsilon)),
+            ])
+        };
+        for variant in [0, 3, 4, 5, 6, 7, 8, 9] {
+            let found = f16(&format!("bitter{variant}"), 1e-8);
+            assert_eq!(found.len(), 1, "bitter{variant}");
+            assert_eq!(found[0].advice, "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`");
+            assert!(found[0].message.starts_with("`score_epsilon` 1e-8 is 0 in 16 bits"), "{}", found[0].message);
+            assert_eq!(f16(&format!("bitter{variant}"), 1e-5), []);
+        }
+        for without_epsilon in ["none", "magnitude", "movement", "bitter1", "bitter2"] {
+            assert_eq!(f16(without_epsilon, 1e-8), []);
+        }
+        assert_eq!(conflicts(&[("prune", text("bitter7"))]), [], "in 32 bits 1e-8 is a number");
+    }
+}

@@ -1,0 +1,100 @@
+//! The optimizer, its learning-rate schedule, and clipping by the global norm.
+//!
+//! Everything works on flat tensors on the device; nothing is read to the host in a step.
+
+mod adamw;
+mod spam;
+
+pub use adamw::{AdamW, State};
+use burn::tensor::{Tensor, backend::Backend};
+pub use spam::Reading;
+use spam::Spam;
+use sweep_job::tasks::Optimizer;
+
+/// Gradients by the network's order of parameters, each `[numbers]`; `None` where there is none.
+pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
+
+/// The learning rate of iteration `iter`, counted from 0, in a training of `iters` iterations (ratio-ablation,
+/// section 6): `peak * iter / warmup` in the warm-up, then a half cosine that reaches the minimum at `iters`.
+pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
+    let (peak, warmup) = (settings.lr, settings.warmup_iters);
+    if iter < warmup {
+        return peak * iter as f64 / warmup as f64;
+    }
+    let least = peak * settings.min_lr_ratio;
+    let span = iters.saturating_sub(warmup).max(1);
+    let passed = ((iter - warmup) as f64 / span as f64).min(1.0);
+    least + 0.5 * (1.0 + (std::f64::consts::PI * passed).cos()) * (peak - least)
+}
+
+/// The L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there is none.
+pub fn global_norm<B: Backend>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
+    let squares = gradients.iter().flatten().map(|gradient| (gradient.clone() * gradient.clone()).sum());
+    squares.reduce(|sum, square| sum + square).map(Tensor::sqrt)
+}
+
+/// Scales all `gradients` by the same factor, so that their global norm is at most `max_norm`; 0 does not clip.
+pub fn clip_global_norm<B: Backend>(gradients: Gradients<B>, max_norm: f64) -> Gradients<B> {
+    if max_norm == 0.0 {
+        return gradients;
+    }
+    match global_norm(&gradients) {
+        Some(norm) => clip_norm(gradients, norm, max_norm),
+        None => gradients,
+    }
+}
+
+/// As [`clip_global_norm`], where the global norm, `[1]`, is known already.
+pub fn clip_norm<B: Backend>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: f64) -> Gradients<B> {
+    if max_norm == 0.0 {
+        return gradients;
+    }
+    let factor = ((norm + 1e-6).recip() * max_norm).clamp_max(1.0);
+    gradients.into_iter().map(|gradient| gradient.map(|gradient| gradient * factor.clone())).collect()
+}
+
+/// Adds `addend` to `sum`, parameter by parameter.
+pub fn add_gradients<B: Backend>(sum: Gradients<B>, addend: Gradients<B>) -> Gradients<B> {
+    sum.into_iter()
+        .zip(addend)
+        .map(|pair| match pair {
+            (Some(left), Some(right)) => Some(left + right),
+            (left, right) => left.or(right),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::{
+        backend::{Flex, flex::FlexDevice},
+        tensor::Tensor,
+    };
+
+    use super::*;
+
+    #[test]
+    fn learning_rate_at_the_checkpoints_of_the_reference() {
+        let settings = Optimizer { lr: 6e-4, min_lr_ratio: 0.1, warmup_iters: 2000, ..Optimizer::default() };
+        for (iter, expected) in [(0, 0.0), (1000, 3e-4), (2000, 6e-4), (6200, 3.3e-4), (10_400, 6e-5), (20_000, 6e-5)] {
+            let rate = learning_rate(&settings, iter, 10_400);
+            assert!((rate - expected).abs() < 1e-12, "iteration {iter}: {rate}");
+        }
+        let unwarmed = Optimizer { warmup_iters: 0, ..settings };
+        assert!((learning_rate(&unwarmed, 0, 10) - 6e-4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn clipping_is_by_the_norm_of_all_tensors_together() {
+        let tensor = |values: &[f32]| Some(Tensor::<Flex, 1>::from_floats(values, &FlexDevice));
+        let clipped = |max| -> Vec<Vec<f32>> {
+            let gradients = vec![tensor(&[3.0, 0.0]), None, tensor(&[4.0])];
+            let clipped = clip_global_norm(gradients, max);
+            clipped.into_iter().flatten().map(|gradient| gradient.into_data().to_vec().unwrap()).collect()
+        };
+        assert_eq!(clipped(0.0), [vec![3.0, 0.0], vec![4.0]]);
+        assert_eq!(clipped(6.0), [vec![3.0, 0.0], vec![4.0]], "a norm of 5 is below 6");
+        let small = clipped(1.0);
+        assert!((small[0][0] - 0.6).abs() < 1e-6 && (small[1][0] - 0.8).abs() < 1e-6, "{small:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! SPAM: guards against spikes in the gradient, around AdamW (ratio-ablation, section 8.1).
+//!
+//! In an iteration, in this order: single elements are clipped by what their second moment leads to expect; the global
+//! norm joins the last hundred, and where it is far above them, both moments are damped; every `spam_interval` iterations
+//! the moments are forgotten, and the learning rate rises from 0 again.
+//!
+//! What the reference does otherwise is available as `spam_reference` only. There an iteration counts twice, so resets
+//! come twice as often as asked; and elements are clipped by a second moment that has no bias correction, which at the
+//! start and after every reset holds gradients down for hundreds of iterations.
+//!
+//! Whether a norm is a spike is decided on the device, in arithmetic: the host never waits for it.
+
+use burn::tensor::{Tensor, backend::Backend};
+use sweep_job::tasks::Optimizer;
+
+use super::{Gradients, State};
+use crate::{
+    LabError, read,
+    state::{Snapshot, StateError},
+};
+
+/// Norms remembered.
+const RING: usize = 100;
+/// Norms there must be before one can be a spike.
+const FEWEST: f64 = 10.0;
+/// What a spike takes from the first and from the second moment.
+const DAMPING: [f64; 2] = [0.5, 0.1];
+/// Smallest factor of the learning rate after a reset.
+const LEAST_FACTOR: f64 = 1e-3;
+/// Added to the second moment in the element clip.
+const CLIP_EPSILON: f64 = 1e-12;
+
+/// The guards and what they remember.
+#[derive(Debug)]
+pub(super) struct Spam<B: Backend> {
+    theta: f64,
+    clip_after: u64,
+    spike_z: f64,
+    interval: u64,
+    warmup: u64,
+    reset_all: bool,
+    reference: bool,
+    /// Iterations so far; in the reference twice as many.
+    count: u64,
+    /// Steps that are in the second moment: since the start or the last reset.
+    age: u64,
+    /// The count at which the learning rate is whole again.
+    warm_at: u64,
+    rate_factor: f64,
+    norms: Option<Norms<B>>,
+    /// 1 if the gradients of this iteration are a spike, else 0, `[1]`.
+    spike: Option<Tensor<B, 1>>,
+}
+
+/// The last norms.
+#[derive(Debug)]
+struct Norms<B: Backend> {
+    /// The newest last, `[RING]`.
+    ring: Tensor<B, 1>,
+    /// 1 where `ring` has a norm, 0 where it is still empty, `[RING]`.
+    filled: Tensor<B, 1>,
+    /// Spikes so far, `[1]`.
+    spikes: Tensor<B, 1>,
+}
+
+/// What SPAM has seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// The last finite global norm of the gradients, elements clipped, before clipping by the norm.
+    pub norm: f64,
+    /// Spikes so far.
+    pub spikes: f64,
+}
+
+impl<B: Backend> Spam<B> {
+    pub(super) fn new(settings: &Optimizer) -> Self {
+        Self {
+            theta: settings.spam_theta,
+            clip_after: settings.spam_clip_after as u64,
+            spike_z: settings.spam_spike_z,
+            interval: settings.spam_interval as u64,
+            warmup: settings.spam_warmup as u64,
+            reset_all: settings.spam_reset_all && !settings.spam_reference,
+            reference: settings.spam_reference,
+            count: 0,
+            age: 0,
+            warm_at: 0,
+            rate_factor: 1.0,
+            norms: None,
+            spike: None,
+        }
+    }
+
+    pub(super) fn rate_factor(&self) -> f64 {
+        self.rate_factor
+    }
+
+    /// Whether a reset forgets AMSGrad's maximum and the step count too.
+    pub(super) fn resets_all(&self) -> bool {
+        self.reset_all
+    }
+
+    /// Clips every element of `gradients` to `sqrt(theta v)`, `v` being what its square is expected to be.
+    pub(super) fn clip_elements(
+        &self,
+        gradients: Gradients<B>,
+        states: &[Option<State<B>>],
+        beta_2: f64,
+    ) -> Gradients<B> {
+        if self.theta == 0.0 || (!self.reference && self.age < self.clip_after.max(1)) {
+            return gradients;
+        }
+        let age = i32::try_from(self.age).unwrap_or(i32::MAX);
+        let correction = if self.reference { 1.0 } else { 1.0 - beta_2.powi(age) };
+        let clip = |(gradient, state): (Option<Tensor<B, 1>>, &Option<State<B>>)| match (gradient, state) {
+            (Some(gradient), Some(state)) => {
+                let limit = ((state.moment_2.clone() / correction + CLIP_EPSILON) * self.theta).sqrt();
+                Some(gradient.max_pair(limit.clone().neg()).min_pair(limit))
+            }
+            (gradient, _) => gradient,
+        };
+        gradients.into_iter().zip(states).map(clip).collect()
+    }
+
+    /// Remembers `norm`, the global norm of an iteration's gradients, `[1]`, and finds out whether it is a spike: at least
+    /// ten norms are there, and it is more than `spike_z` standard deviations above the mean of those before it. A norm
+    /// that is not finite is not remembered and is no spike.
+    pub(super) fn observe(&mut self, norm: Tensor<B, 1>) {
+        if self.reference {
+            self.count += 1;
+        }
+        let device = norm.device();
+        let Norms { ring, filled, spikes } = self.norms.take().unwrap_or_else(|| Norms {
+            ring: Tensor::zeros([RING], &device),
+            filled: Tensor::zeros([RING], &device),
+            spikes: Tensor::zeros([1], &device),
+        });
+        let finite = norm.clone().lower_elem(f32::MAX);
+        let shifted = |old: Tensor<B, 1>, newest: Tensor<B, 1>| {
+            let new = Tensor::cat(vec![old.clone().narrow(0, 1, RING - 1), newest], 0);
+            old.mask_where(finite.clone().expand([RING]), new)
+        };
+        let ring = shifted(ring, norm.clone());
+        let filled = shifted(filled, norm.ones_like());
+
+        let before = ring.clone().narrow(0, 0, RING - 1);
+        let known = filled.clone().narrow(0, 0, RING - 1);
+        let number = known.clone().sum();
+        let divisor = number.clone().clamp_min(1.0);
+        let mean = (before.clone() * known.clone()).sum() / divisor.clone();
+        let distance = (before - mean.clone()) * known;
+        let deviation = ((distance.clone() * distance).sum() / divisor).sqrt();
+        let is_spike = (norm - mean)
+            .greater(deviation.clone() * self.spike_z)
+            .bool_and(deviation.greater_elem(0.0))
+            .bool_and(filled.clone().sum().greater_equal_elem(FEWEST))
+            .bool_and(finite);
+        let spike = if self.spike_z == 0.0 { number.zeros_like() } else { is_spike.float() };
+        self.spike = Some(spike.clone());
+        self.norms = Some(Norms { ring, filled, spikes: spikes + spike });
+    }
+
+    /// What both moments are multiplied with in this iteration, each `[1]`; `None` if no gradients have been seen in it.
+    pub(super) fn damping(&mut self) -> Option<[Tensor<B, 1>; 2]> {
+        let spike = self.spike.take()?;
+        Some(DAMPING.map(|part| spike.clone() * -part + 1.0))
+    }
+
+    /// Counts an iteration; gives whether the moments are to be forgotten before its step.
+    pub(super) fn advance(&mut self) -> bool {
+        self.count += 1;
+        let reset = self.interval > 0 && self.count.is_multiple_of(self.interval);
+        if reset {
+            self.age = 0;
+            self.warm_at = self.count + self.warmup;
+        }
+        self.age += 1;
+        let remaining = self.warm_at.saturating_sub(self.count);
+        self.rate_factor = if remaining == 0 {
+            1.0
+        } else {
+            let passed = (self.warmup - remaining) as f64 / self.warmup as f64;
+            (0.5 * (1.0 - (std::f64::consts::PI * passed).cos())).max(LEAST_FACTOR)
+        };
+        reset
+    }
+
+    pub(super) fn reading(&self) -> Result<Option<Reading>, LabError> {
+        let Some(norms) = &self.norms else { return Ok(None) };
+        let newest = norms.ring.clone().narrow(0, RING - 1, 1);
+        let numbers = read::host(Tensor::cat(vec![newest, norms.spikes.clone()], 0))?;
+        Ok(match numbers[..] {
+            [norm, spikes] => Some(Reading { norm: norm.into(), spikes: spikes.into() }),
+            _ => None,
+        })
+    }
+
+    pub(super) fn store(&self, snapshot: &mut Snapshot<B>) {
+        snapshot.put_count("spam.count", self.count);
+        snapshot.put_count("spam.age", self.age);
+        snapshot.put_count("spam.warm_at", self.warm_at);
+        if let Some(Norms { ring, filled, spikes }) = &self.norms {
+            snapshot.put("spam.norms".into(), ring.clone());
+            snapshot.put("spam.norms_filled".into(), filled.clone());
+            snapshot.put("spam.spikes".into(), spikes.clone());
+        }
+    }
+
+    pub(super) fn restore(&mut self, snapshot: &mut Snapshot<B>) -> Result<(), StateError> {
+        self.count = snapshot.take_count("spam.count")?;
+        self.age = snapshot.take_count("spam.age")?;
+        self.warm_at = snapshot.take_count("spam.warm_at")?;
+        let ring = snapshot.take("spam.norms", RING)?;
+        let filled = snapshot.take("spam.norms_filled", RING)?;
+        let spikes = snapshot.take("spam.spikes", 1)?;
+        self.norms = match (ring, filled, spikes) {
+            (Some(ring), Some(filled), Some(spikes)) => Some(Norms { ring, filled, spikes }),
+            (None, None, None) => None,
+            _ => return Err(StateError::Missing { name: "spam.norms".into() }),
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! Pruning while training (ratio-ablation, sections 8.2, 8.4 and 8.5).
+//!
+//! At every update the mask is chosen anew over all prunable weights: with `K = floor(sparsity * total)`, the threshold
+//! is the `K`-th smallest score, or an estimate of it, and a weight stays if its score is above it. Between updates the
+//! mask is applied after every optimizer step, so pruned weights are exactly 0. The methods that look at Adam's moments
+//! mask the gradients and the moments too, AMSGrad's maximum included, which the reference leaves as it is.
+//!
+//! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
+//! scores can be negative, pruned weights are kept below all others. In the reference they come back.
+
+mod score;
+mod select;
+
+use std::time::{Duration, Instant};
+
+use burn::{
+    module::Module,
+    tensor::{
+        Tensor,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+pub use score::{Moments, PRUNED, scores};
+pub use select::{Choice, Goal, Group, HostSelect, Select, by_histogram, kth_smallest};
+use sweep_job::tasks::{Prune, PruneMethod};
+
+pub(crate) use crate::read::host;
+use crate::{
+    LabError,
+    model::{self, ParamInfo, Role},
+    optim::{AdamW, Gradients},
+    read::integers,
+    rng,
+    state::{Snapshot, StateError},
+};
+
+/// Most that a layer loses where every layer has a threshold of its own.
+const MOST_OF_A_LAYER: f64 = 0.95;
+
+/// Chooses and applies masks.
+#[derive(Debug)]
+pub struct Pruner<B: Backend> {
+    settings: Prune,
+    /// Places of the prunable parameters in the network's order; the token table last, where it is the output layer.
+    layers: Vec<usize>,
+    /// Numbers of the prunable parameters, in the order of `layers`.
+    sizes: Vec<usize>,
+    /// By parameter: 1 where a weight stays, 0 where it is pruned.
+    masks: Vec<Option<Tensor<B, 1>>>,
+    /// By parameter: the weights at the start, where scores need them.
+    origins: Vec<Option<Tensor<B, 1>>>,
+    selector: Box<dyn Select<B>>,
+    seed: u64,
+    /// Masks chosen so far.
+    choices: u64,
+    spent: Option<Spent>,
+}
+
+/// Where the time of choosing masks has gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Spent {
+    /// Computing scores.
+    pub(crate) scores: Duration,
+    /// Finding thresholds and making masks.
+    pub(crate) thresholds: Duration,
+}
+
+impl<B: Backend> Pruner<B> {
+    /// A pruner for `parameters`, in the network's order, that prunes nothing yet.
+    pub fn new(settings: &Prune, parameters: &[ParamInfo]) -> Self {
+        let layers = prunable(settings, parameters);
+        Self {
+            settings: settings.clone(),
+            sizes: layers.iter().map(|index| parameters[*index].len()).collect(),
+            layers,
+            masks: parameters.iter().map(|_| None).collect(),
+            origins: parameters.iter().map(|_| None).collect(),
+            selector: Box::new(HostSelect::new(settings)),
+            seed: 0,
+            choices: 0,
+            spent: None,
+        }
+    }
+
+    /// This pruner with `seed` for what it draws.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// This pruner with another way from scores to masks.
+    pub fn with_selector(self, selector: Box<dyn Select<B>>) -> Self {
+        Self { selector, ..self }
+    }
+
+    /// This pruner for a training that begins with `network`, whose weights it remembers if the scores need them.
+    pub fn starting_from<AB, M>(mut self, network: &M) -> Self
+    where
+        AB: AutodiffBackend<InnerBackend = B>,
+        M: Module<AB>,
+    {
+        if self.settings.prune == PruneMethod::Movement {
+            let values = model::values::<AB, M>(network);
+            for &index in &self.layers {
+                self.origins[index] = Some(values[index].clone());
+            }
+        }
+        self
+    }
+
+    /// Measures from now on where the time of choosing masks goes, which waits for the device.
+    pub(crate) fn measure(&mut self) {
+        self.spent = Some(Spent::default());
+    }
+
+    /// What has been measured.
+    pub(crate) fn spent(&self) -> Spent {
+        self.spent.unwrap_or_default()
+    }
+
+    /// The gradients, without those of pruned weights where the method asks for it.
+    pub fn mask_gradients(&self, gradients: Gradients<B>) -> Gradients<B> {
+        if !self.settings.prune.masks_state() {
+            return gradients;
+        }
+        let masked = |(gradient, mask): (Option<Tensor<B, 1>>, &Option<Tensor<B, 1>>)| match (gradient, mask) {
+            (Some(gradient), Some(mask)) => Some(gradient * mask.clone()),
+            (gradient, _) => gradient,
+        };
+        gradients.into_iter().zip(&self.masks).map(masked).collect()
+    }
+
+    /// Sets the pruned weights to 0, and their moments where the method asks for it.
+    pub fn apply<AB, M>(&self, network: M, optimizer: &mut AdamW<B>) -> M
+    where
+        AB: AutodiffBackend<InnerBackend = B>,
+        M: Module<AB>,
+    {
+        if self.masks.iter().all(Option::is_none) {
+            return network;
+        }
+        if self.settings.prune.masks_state() {
+            optimizer.mask_moments(&self.masks);
+        }
+        model::map_values::<AB, M>(network, &mut |index, weight| match &self.masks[index] {
+            Some(mask) => weight * mask.clone(),
+            None => weight,
+        })
+    }
+
+    /// Chooses the masks anew for `sparsity`; [`apply`](Self::apply) makes them felt.
+    ///
+    /// Returns the part that is pruned now: at least the whole weights in `sparsity`, more where scores are equal, and
+    /// near it where the threshold is an estimate. Waits for the device.
+    pub fn choose<AB, M>(&mut self, network: &M, optimizer: &AdamW<B>, sparsity: f64) -> Result<f64, LabError>
+    where
+        AB: AutodiffBackend<InnerBackend = B>,
+        M: Module<AB>,
+    {
+        let started = Instant::now();
+        let values = model::values::<AB, M>(network);
+        let groups = self.groups(sparsity);
+        let seed = rng::derived_seed(self.seed, "threshold choice", &[self.choices]);
+        let goal = Goal { sizes: &self.sizes, groups: &groups, seed };
+        let measures = self.spent.is_some();
+        let mut scoring = Duration::ZERO;
+        let mut scores = |layer: usize| {
+            let started = Instant::now();
+            let index = self.layers[layer];
+            let scores = self.scores(index, values[index].clone(), optimizer);
+            if measures {
+                // A device that fails says so again when the scores are read.
+                let _ = B::sync(&scores.device());
+                scoring += started.elapsed();
+            }
+            scores
+        };
+        let chosen = self.selector.select(&mut scores, &goal)?;
+        self.choices += 1;
+        let reached = self.keep(chosen)?;
+        if let Some(spent) = &mut self.spent {
+            spent.scores += scoring;
+            spent.thresholds += started.elapsed().saturating_sub(scoring);
+        }
+        Ok(reached)
+    }
+
+    /// Layers that share a threshold, and how much of them is pruned.
+    fn groups(&self, sparsity: f64) -> Vec<Group> {
+        let layers = self.layers.len();
+        if self.settings.prune.by_layer() {
+            (0..layers)
+                .map(|layer| Group { layers: layer..layer + 1, sparsity: by_layer(sparsity, layer, layers) })
+                .collect()
+        } else {
+            vec![Group { layers: 0..layers, sparsity }]
+        }
+    }
+
+    /// The scores of parameter `index`.
+    fn scores(&self, index: usize, weights: Tensor<B, 1>, optimizer: &AdamW<B>) -> Tensor<B, 1> {
+        let moments = optimizer.state(index).map(|state| Moments {
+            first: state.moment_1.clone(),
+            second: state.moment_2.clone(),
+            bias_correction_1: optimizer.bias_correction_1(),
+        });
+        let scores = scores(&self.settings, weights, moments, self.origins[index].clone());
+        match &self.masks[index] {
+            Some(mask) if self.settings.prune.has_negative_scores() => {
+                scores * mask.clone() + (mask.clone() - 1.0) * -PRUNED
+            }
+            _ => scores,
+        }
+    }
+
+    /// Takes the chosen masks; gives the part that they prune.
+    fn keep(&mut self, chosen: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
+        let (mut pruned, mut kept) = (0, Vec::new());
+        for ((&index, choice), &size) in self.layers.iter().zip(chosen).zip(&self.sizes) {
+            if let Some(Choice { mask, .. }) = &choice {
+                pruned += size;
+                kept.push(mask.clone().int().sum());
+            }
+            self.masks[index] = choice.map(|choice| choice.mask);
+        }
+        if !kept.is_empty() {
+            let kept: i64 = integers(Tensor::cat(kept, 0))?.into_iter().sum();
+            pruned = pruned.saturating_sub(usize::try_from(kept).unwrap_or_default());
+        }
+        Ok(pruned as f64 / self.sizes.iter().sum::<usize>().max(1) as f64)
+    }
+
+    /// Adds everything that the next choice depends on to `snapshot`.
+    pub fn store(&self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) {
+        snapshot.put_count("prune.choices", self.choices);
+        for (index, info) in parameters.iter().enumerate() {
+            if let Some(mask) = &self.masks[index] {
+                snapshot.put(format!("mask.{}", info.name), mask.clone());
+            }
+            if let Some(origin) = &self.origins[index] {
+                snapshot.put(format!("origin.{}", info.name), origin.clone());
+            }
+        }
+    }
+
+    /// Takes what [`store`](Self::store) has put into `snapshot` out of it and continues from there. On an error this
+    /// pruner may have taken a part.
+    pub fn restore(&mut self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) -> Result<(), StateError> {
+        self.choices = snapshot.take_count("prune.choices")?;
+        for &index in &self.layers {
+            let info = &parameters[index];
+            self.masks[index] = snapshot.take(&format!("mask.{}", info.name), info.len())?;
+            if self.settings.prune == PruneMethod::Movement {
+                let name = format!("origin.{}", info.name);
+                let origin = snapshot.take(&name, info.len())?;
+                self.origins[index] = Some(origin.ok_or(StateError::Missing { name })?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What layer `layer` of `layers` loses at `sparsity`, where every layer has a threshold of its own: from 0.7 times as
+/// much in the first to 1.3 times in the last, at most 95 % (ratio-ablation, section 8.2, `bitter4`). Layers differ in
+/// size, so the sum is near `sparsity`, not at it.
+pub fn by_layer(sparsity: f64, layer: usize, layers: usize) -> f64 {
+    let place = if layers > 1 { layer as f64 / (layers - 1) as f64 } else { 0.5 };
+    (sparsity * (0.7 + 0.6 * place)).min(MOST_OF_A_LAYER)
+}
+
+/// The part of the prunable weights of `network` that is exactly 0.
+pub fn sparsity<AB: AutodiffBackend, M: Module<AB>>(settings: &Prune, network: &M) -> Result<f64, LabError> {
+    let parameters = model::infos(network);
+    let values = model::values::<AB, M>(network);
+    let (mut zeros, mut total) = (0_usize, 0_usize);
+    for index in prunable(settings, &parameters) {
+        let weights = host(values[index].clone())?;
+        zeros += weights.iter().filter(|weight| **weight == 0.0).count();
+        total += weights.len();
+    }
+    Ok(zeros as f64 / total.max(1) as f64)
+}
+
+/// Places of the prunable parameters; the token table last, where it is the output layer.
+fn prunable(settings: &Prune, parameters: &[ParamInfo]) -> Vec<usize> {
+    let prunable = |index: &usize| parameters[*index].prunable(settings.prune_tied_head);
+    let mut layers: Vec<usize> = (0..parameters.len()).filter(prunable).collect();
+    layers.sort_by_key(|index| parameters[*index].role() == Role::TokenTable);
+    layers
+}

@@ -1,0 +1,312 @@
+//! From scores to thresholds and masks: the boundary behind which a backend may have kernels of its own.
+
+use std::{fmt, ops::Range};
+
+use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
+use rand::Rng as _;
+use sweep_job::tasks::{Prune, PruneUpdate, ThresholdMethod};
+
+use super::score::PRUNED;
+use crate::{LabError, read::host, rng};
+
+/// Bins of a histogram.
+const BINS: usize = 1024;
+/// A histogram is fine enough when its threshold prunes at most the part `1 / SLACK` of the scores too many.
+const SLACK: usize = 1000;
+
+/// Layers that share a threshold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Which ones.
+    pub layers: Range<usize>,
+    /// The part of their weights to prune.
+    pub sparsity: f64,
+}
+
+/// What is to be chosen.
+#[derive(Debug)]
+pub struct Goal<'a> {
+    /// Weights of every layer.
+    pub sizes: &'a [usize],
+    /// Every layer is in one of them.
+    pub groups: &'a [Group],
+    /// Seed of what this choice draws.
+    pub seed: u64,
+}
+
+/// What was chosen for a layer.
+#[derive(Debug, Clone)]
+pub struct Choice<B: Backend> {
+    /// The largest score that is pruned.
+    pub threshold: f32,
+    /// 1 where a weight stays, 0 where it is pruned, `[numbers]`.
+    pub mask: Tensor<B, 1>,
+}
+
+/// Chooses the weights to prune.
+pub trait Select<B: Backend>: fmt::Debug {
+    /// A choice for every layer; `None` where nothing is pruned. `scores` computes a layer's scores, `[numbers]`, and may
+    /// be called more than once.
+    fn select(
+        &self,
+        scores: &mut dyn FnMut(usize) -> Tensor<B, 1>,
+        goal: &Goal<'_>,
+    ) -> Result<Vec<Option<Choice<B>>>, LabError>;
+}
+
+/// Thresholds found by the host. Scores, or a sample of them, are read; masks are made on the device.
+#[derive(Debug, Clone)]
+pub struct HostSelect {
+    method: ThresholdMethod,
+    update: PruneUpdate,
+    sample_fraction: f64,
+}
+
+impl HostSelect {
+    /// As `settings` ask.
+    pub fn new(settings: &Prune) -> Self {
+        Self { method: settings.threshold, update: settings.prune_update, sample_fraction: settings.sample_fraction }
+    }
+
+    /// The largest score to prune, if `pruned` of all in `parts` are to go.
+    fn threshold<B: Backend>(&self, parts: &[Tensor<B, 1>], pruned: usize, seed: u64) -> Result<f32, LabError> {
+        match self.method {
+            ThresholdMethod::Exact => Ok(kth_smallest(&mut read_all(parts)?, pruned)),
+            ThresholdMethod::Histogram => Ok(by_histogram(&read_all(parts)?, pruned)),
+            ThresholdMethod::Sample => {
+                let total: usize = parts.iter().map(|part| part.dims()[0]).sum();
+                let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
+                let mut sample = host(Tensor::cat(drawn.collect(), 0))?;
+                let among = (pruned as u128 * sample.len() as u128 / total.max(1) as u128).max(1);
+                let among = usize::try_from(among).unwrap_or(usize::MAX).min(sample.len());
+                Ok(kth_smallest(&mut sample, among))
+            }
+        }
+    }
+
+    /// Some of `scores`, drawn with replacement, still on the device.
+    fn draw<B: Backend>(&self, scores: &Tensor<B, 1>, seed: u64, part: u64) -> Tensor<B, 1> {
+        let [numbers] = scores.dims();
+        let last = i32::try_from(numbers.saturating_sub(1)).unwrap_or(i32::MAX);
+        let mut stream = rng::stream(seed, "threshold", "", &[part]);
+        let places: Vec<i32> =
+            (0..part_of(self.sample_fraction, numbers).max(1)).map(|_| stream.random_range(0..=last)).collect();
+        let length = places.len();
+        let places = Tensor::<B, 1, Int>::from_data(TensorData::new(places, [length]), &scores.device());
+        scores.clone().select(0, places)
+    }
+}
+
+impl<B: Backend> Select<B> for HostSelect {
+    fn select(
+        &self,
+        scores: &mut dyn FnMut(usize) -> Tensor<B, 1>,
+        goal: &Goal<'_>,
+    ) -> Result<Vec<Option<Choice<B>>>, LabError> {
+        let mut choices: Vec<Option<Choice<B>>> = goal.sizes.iter().map(|_| None).collect();
+        for (index, group) in goal.groups.iter().enumerate() {
+            let pruned = part_of(group.sparsity, goal.sizes[group.layers.clone()].iter().sum());
+            if pruned == 0 {
+                continue;
+            }
+            let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
+            let layers = group.layers.clone();
+            let parts: Vec<Tensor<B, 1>> = layers.clone().map(&mut *scores).collect();
+            match self.update {
+                PruneUpdate::SinglePass => {
+                    let threshold = self.threshold(&parts, pruned, seed)?;
+                    for (layer, part) in layers.zip(parts) {
+                        choices[layer] = Some(Choice { threshold, mask: part.greater_elem(threshold).float() });
+                    }
+                }
+                PruneUpdate::DoublePass => {
+                    let threshold = self.threshold(&[Tensor::cat(parts, 0)], pruned, seed)?;
+                    for layer in layers {
+                        choices[layer] =
+                            Some(Choice { threshold, mask: scores(layer).greater_elem(threshold).float() });
+                    }
+                }
+            }
+        }
+        Ok(choices)
+    }
+}
+
+/// The whole weights in the part `fraction` of `total`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and `total`")]
+fn part_of(fraction: f64, total: usize) -> usize {
+    (fraction * total as f64).floor() as usize
+}
+
+fn read_all<B: Backend>(parts: &[Tensor<B, 1>]) -> Result<Vec<f32>, LabError> {
+    let mut all = Vec::with_capacity(parts.iter().map(|part| part.dims()[0]).sum());
+    for part in parts {
+        all.extend(host(part.clone())?);
+    }
+    Ok(all)
+}
+
+/// The `k`-th smallest of `scores`, `k` being between 1 and their number. Reorders them.
+pub fn kth_smallest(scores: &mut [f32], k: usize) -> f32 {
+    *scores.select_nth_unstable_by(k - 1, f32::total_cmp).1
+}
+
+/// A score such that at least `k` of `scores` are at most as large, and, unless scores are equal, no more than one in a
+/// thousand of all beyond those `k`.
+///
+/// Scores are counted in equal bins between the smallest and the largest, then in equal bins within the one that holds
+/// the `k`-th smallest, and so on, so a long tail costs passes but no precision.
+pub fn by_histogram(scores: &[f32], k: usize) -> f32 {
+    let live = || scores.iter().copied().filter(|score| *score > PRUNED);
+    let mut below = scores.len() - live().count();
+    if below >= k {
+        return PRUNED;
+    }
+    let (least, mut high) = live().fold((f32::MAX, f32::MIN), |(min, max), score| (min.min(score), max.max(score)));
+    // 16 bits overflow to infinity, in which there are no bins.
+    high = high.min(f32::MAX);
+    // A bin reaches from above its lower edge to its upper edge.
+    let mut low = least.next_down();
+    loop {
+        let edges = edges(low, high);
+        let mut counts = vec![0_usize; edges.len()];
+        for score in scores.iter().filter(|score| low < **score && **score <= high) {
+            counts[edges.partition_point(|edge| edge < score)] += 1;
+        }
+        let mut bin = 0;
+        while below + counts[bin] < k && bin + 1 < counts.len() {
+            below += counts[bin];
+            bin += 1;
+        }
+        let (lower, upper) = (if bin == 0 { low } else { edges[bin - 1] }, edges[bin]);
+        let too_many = (below + counts[bin]).saturating_sub(k);
+        if too_many <= scores.len() / SLACK || lower.next_up() >= upper {
+            return upper;
+        }
+        (low, high) = (lower, upper);
+    }
+}
+
+/// Upper edges of equal bins from `low` to `high`, the last being `high`.
+#[expect(clippy::cast_possible_truncation, reason = "between two 32-bit floats")]
+fn edges(low: f32, high: f32) -> Vec<f32> {
+    let (start, width) = (f64::from(low), f64::from(high) - f64::from(low));
+    let edge = |bin: usize| if bin == BINS { high } else { (start + width * bin as f64 / BINS as f64) as f32 };
+    (1..=BINS).map(edge).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::{Flex, flex::FlexDevice};
+    use rand_distr::{Distribution, LogNormal};
+
+    use super::*;
+
+    fn long_tailed(numbers: usize, name: &str) -> Vec<f32> {
+        let mut stream = rng::stream(0, "test", name, &[]);
+        LogNormal::new(0.0_f32, 3.0).unwrap().sample_iter(&mut stream).take(numbers).collect()
+    }
+
+    fn settings(threshold: ThresholdMethod, sample_fraction: f64) -> Prune {
+        Prune { threshold, sample_fraction, ..Prune::default() }
+    }
+
+    fn select(settings: &Prune, layers: &[Vec<f32>], groups: &[Group], seed: u64) -> Vec<Option<Choice<Flex>>> {
+        let mut scores = |layer: usize| Tensor::<Flex, 1>::from_floats(&layers[layer][..], &FlexDevice);
+        let sizes: Vec<usize> = layers.iter().map(Vec::len).collect();
+        let choices = HostSelect::new(settings).select(&mut scores, &Goal { sizes: &sizes, groups, seed }).unwrap();
+        assert_eq!(choices.len(), layers.len());
+        choices
+    }
+
+    fn pruned(choices: &[Option<Choice<Flex>>]) -> usize {
+        let masks = choices.iter().flatten().flat_map(|choice| choice.mask.to_data().to_vec::<f32>().unwrap());
+        masks.filter(|mask| *mask == 0.0).count()
+    }
+
+    fn global(layers: usize, sparsity: f64) -> [Group; 1] {
+        [Group { layers: 0..layers, sparsity }]
+    }
+
+    #[test]
+    fn the_kth_smallest() {
+        let scores = [5.0, 1.0, 4.0, 2.0, 3.0];
+        for (k, expected) in [(1, 1.0), (2, 2.0), (5, 5.0)] {
+            assert_eq!(kth_smallest(&mut scores.clone(), k), expected);
+        }
+        assert_eq!([0.0, 0.19, 0.2, 0.5, 0.99].map(|sparsity| part_of(sparsity, 5)), [0, 0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn both_updates_choose_the_same() {
+        let layers = [long_tailed(300, "a"), long_tailed(500, "b")];
+        let sizes: Vec<usize> = layers.iter().map(Vec::len).collect();
+        let expected = kth_smallest(&mut layers.concat(), 400);
+        for (prune_update, passes) in [(PruneUpdate::SinglePass, 1), (PruneUpdate::DoublePass, 2)] {
+            let mut calls = 0;
+            let mut scores = |layer: usize| {
+                calls += 1;
+                Tensor::<Flex, 1>::from_floats(&layers[layer][..], &FlexDevice)
+            };
+            let selector = HostSelect::new(&Prune { prune_update, ..Prune::default() });
+            let goal = Goal { sizes: &sizes, groups: &global(2, 0.5), seed: 0 };
+            let choices = selector.select(&mut scores, &goal).unwrap();
+            assert!(choices.iter().flatten().all(|choice| choice.threshold == expected));
+            assert_eq!((choices.iter().flatten().count(), pruned(&choices)), (2, 400));
+            assert_eq!(calls, 2 * passes);
+        }
+        let nothing = select(&Prune::default(), &layers, &global(2, 0.001), 0);
+        assert!(nothing.iter().all(Option::is_none), "less than one weight");
+    }
+
+    #[test]
+    fn groups_have_their_own_thresholds() {
+        let layers = [long_tailed(100, "a"), long_tailed(100, "b"), long_tailed(100, "c")];
+        let groups = [Group { layers: 0..1, sparsity: 0.0 }, Group { layers: 1..3, sparsity: 0.25 }];
+        let choices = select(&Prune::default(), &layers, &groups, 0);
+        assert!(choices[0].is_none());
+        assert_eq!(pruned(&choices), 50);
+        assert_eq!(choices[1].as_ref().unwrap().threshold, kth_smallest(&mut layers[1..].concat(), 50));
+    }
+
+    #[test]
+    fn a_sample_converges_to_the_exact_threshold_and_is_drawn_by_its_seed() {
+        let layers = [long_tailed(40_000, "a"), long_tailed(60_000, "b")];
+        let achieved = |fraction: f64, sparsity: f64, seed| {
+            let settings = settings(ThresholdMethod::Sample, fraction);
+            pruned(&select(&settings, &layers, &global(2, sparsity), seed)) as f64 / 100_000.0
+        };
+        for sparsity in [0.1, 0.5, 0.9] {
+            // Five standard deviations of a sample's quantile, which shrink with the root of its size.
+            for (fraction, size) in [(0.001, 1e2), (0.02, 2e3), (0.5, 5e4)] {
+                let error = (achieved(fraction, sparsity, 7) - sparsity).abs();
+                let allowed = 5.0 * (sparsity * (1.0 - sparsity) / size).sqrt() + 1.0 / size;
+                assert!(error < allowed, "{fraction} of the scores at {sparsity}: off by {error}");
+            }
+        }
+        assert_eq!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 1).to_bits());
+        assert_ne!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 2).to_bits());
+    }
+
+    #[test]
+    fn a_histogram_prunes_hardly_more_than_asked() {
+        let tailed = long_tailed(50_000, "a");
+        let flat: Vec<f32> = (0..50_000).map(|index| index as f32).collect();
+        let equal = vec![3.0; 50_000];
+        let mut mostly_pruned = tailed.clone();
+        mostly_pruned[..20_000].fill(PRUNED);
+        for scores in [&tailed, &flat, &mostly_pruned] {
+            for k in [1, 25_000, 45_000, 50_000] {
+                let threshold = by_histogram(scores, k);
+                let pruned = scores.iter().filter(|score| **score <= threshold).count();
+                let least = k.max(scores.iter().filter(|score| **score <= PRUNED).count());
+                assert!((least..=least + 50).contains(&pruned), "{pruned} for {k}");
+            }
+        }
+        assert_eq!(by_histogram(&equal, 1), 3.0);
+        assert!((1.0..2.0).contains(&by_histogram(&[1.0, f32::INFINITY, 2.0, f32::NAN], 2)), "no number goes first");
+        assert_eq!(by_histogram(&[f32::INFINITY; 4], 2), f32::MAX);
+        let choices = select(&settings(ThresholdMethod::Histogram, 0.02), &[tailed], &global(1, 0.5), 0);
+        assert!((25_000..=25_050).contains(&pruned(&choices)));
+    }
+}

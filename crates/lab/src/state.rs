@@ -1,0 +1,167 @@
+//! What a training has beside the network's weights, as a file: moments, counts, norms, masks.
+//!
+//! The parts of a training put themselves into a [`Snapshot`] and take themselves out of one. As a file it is a
+//! `safetensors` file of 32-bit floats; counts are in its metadata.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
+};
+
+use burn::tensor::{Tensor, TensorData, backend::Backend};
+use safetensors::{Dtype, SafeTensors, View};
+
+use crate::{LabError, files, read::host};
+
+/// Why a state cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file cannot be read.
+    #[error("cannot read the training's state: {0}")]
+    Read(#[source] io::Error),
+    /// The file is no state.
+    #[error("{}: {message}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Something that must be there is not.
+    #[error("the state has no `{name}`")]
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// A tensor has another length than its parameter.
+    #[error("`{name}` has {found} numbers, expected {expected}")]
+    Length {
+        /// Its name.
+        name: String,
+        /// Numbers in the state.
+        found: usize,
+        /// Numbers that there must be.
+        expected: usize,
+    },
+    /// A parameter has some of its moments, or some that this optimizer does not have.
+    #[error("the moments of `{parameter}` are not those of this optimizer: was it `amsgrad` there, or not here?")]
+    Incomplete {
+        /// The parameter.
+        parameter: String,
+    },
+    /// Something is left that nobody has asked for.
+    #[error("`{name}` is not part of this training")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Named tensors `[numbers]` and counts.
+#[derive(Debug)]
+pub struct Snapshot<B: Backend> {
+    tensors: BTreeMap<String, Tensor<B, 1>>,
+    counts: BTreeMap<String, u64>,
+}
+
+impl<B: Backend> Default for Snapshot<B> {
+    fn default() -> Self {
+        Self { tensors: BTreeMap::new(), counts: BTreeMap::new() }
+    }
+}
+
+impl<B: Backend> Snapshot<B> {
+    pub(crate) fn put(&mut self, name: String, tensor: Tensor<B, 1>) {
+        self.tensors.insert(name, tensor);
+    }
+
+    pub(crate) fn put_count(&mut self, name: &str, count: u64) {
+        self.counts.insert(name.to_owned(), count);
+    }
+
+    /// The tensor of this name, which must have `numbers` numbers; `None` if there is none.
+    pub(crate) fn take(&mut self, name: &str, numbers: usize) -> Result<Option<Tensor<B, 1>>, StateError> {
+        let Some(tensor) = self.tensors.remove(name) else { return Ok(None) };
+        let [found] = tensor.dims();
+        if found != numbers {
+            return Err(StateError::Length { name: name.to_owned(), found, expected: numbers });
+        }
+        Ok(Some(tensor))
+    }
+
+    pub(crate) fn take_count<N: TryFrom<u64>>(&mut self, name: &str) -> Result<N, StateError> {
+        let count = self.counts.remove(name).and_then(|count| N::try_from(count).ok());
+        count.ok_or_else(|| StateError::Missing { name: name.to_owned() })
+    }
+
+    /// An error if anything has not been taken.
+    pub fn finish(self) -> Result<(), StateError> {
+        match self.tensors.into_keys().chain(self.counts.into_keys()).next() {
+            Some(name) => Err(StateError::Unknown { name }),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the file `path`.
+    pub fn write(&self, path: &Path) -> Result<(), LabError> {
+        let mut stored = Vec::with_capacity(self.tensors.len());
+        for (name, tensor) in &self.tensors {
+            let bytes = host(tensor.clone())?.into_iter().flat_map(f32::to_le_bytes).collect();
+            stored.push((name, Stored { shape: tensor.dims(), bytes }));
+        }
+        let counts: HashMap<String, String> =
+            self.counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect();
+        safetensors::serialize_to_file(stored, Some(counts), path)
+            .map_err(|error| LabError::Write { path: path.to_owned(), source: io::Error::other(error) })
+    }
+
+    /// Reads the file `path`.
+    pub fn read(path: &Path, device: &B::Device) -> Result<Self, StateError> {
+        let wrong = |message: String| StateError::File { path: path.to_owned(), message };
+        let map = files::map(path).map_err(StateError::Read)?;
+        let bytes: &[u8] = map.as_deref().unwrap_or_default();
+        let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| wrong(error.to_string()))?;
+        let mut snapshot = Self::default();
+        for (name, count) in header.metadata().iter().flatten() {
+            let count = count.parse().map_err(|_| wrong(format!("`{name}` is `{count}`, expected a count")))?;
+            snapshot.counts.insert(name.clone(), count);
+        }
+        for (name, tensor) in file.iter() {
+            if tensor.dtype() != Dtype::F32 || tensor.shape().len() != 1 {
+                return Err(wrong(format!("`{name}` is not a list of 32-bit floats")));
+            }
+            let values: Vec<f32> =
+                tensor.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let length = values.len();
+            snapshot.put(name.to_owned(), Tensor::from_data(TensorData::new(values, [length]), device));
+        }
+        Ok(snapshot)
+    }
+}
+
+/// A tensor to write.
+struct Stored {
+    shape: [usize; 1],
+    bytes: Vec<u8>,
+}
+
+impl View for Stored {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
