@@ -26,11 +26,12 @@ pub(super) struct ReportArgs {
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
-    let records = records(&plan, &Store::new(results))?;
+    let store = Store::new(results);
+    let records = records(&plan, &store)?;
     let mut texts = Vec::new();
     let mut refuted = false;
     for study in &plan.studies {
-        let report = Report::new(study, &records);
+        let report = Report::new(&plan, study, &records, &store);
         report.write(results).map_err(Error::io("cannot write the report"))?;
         refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
         if report.is_empty() {

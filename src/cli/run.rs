@@ -123,13 +123,12 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if summary.interrupted.is_none() {
         let records = records(&plan, &store)?;
         for study in &plan.studies {
-            let report = Report::new(study, &records);
+            let report = Report::new(&plan, study, &records, &store);
             let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             if !report.is_empty() {
                 print(&format!("\n{}", report.render(Format::Term)))?;
-                let shown = if report.tables.is_empty() { folder } else { folder.join("tables") };
-                say(format_args!("tables: {}", shown.display()));
+                say(format_args!("report: {}", folder.join("index.html").display()));
             }
         }
     }

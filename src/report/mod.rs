@@ -6,6 +6,7 @@ mod csv;
 mod figure;
 mod frame;
 mod markdown;
+mod page;
 mod pairs;
 mod stats;
 mod table;
@@ -42,6 +43,8 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
+    /// All of it as a page.
+    page: String,
 }
 
 /// How to print tables.
@@ -57,7 +60,7 @@ pub enum Format {
 
 impl Report {
     /// Makes the tables and figures of a recipe and judges its claims.
-    pub fn new(study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
+    pub fn new(plan: &Plan, study: &Study, records: &BTreeMap<JobId, Record>, store: &Store) -> Self {
         let table = |table: &crate::recipe::Table| {
             let frame = Frame::new(study, table, records);
             match &table.compare {
@@ -66,12 +69,14 @@ impl Report {
             }
         };
         let verdict = |claim| claim::judge(claim, study, records);
-        Self {
-            folder: study.recipe.report.clone(),
-            tables: study.recipe.tables.iter().map(table).collect(),
-            figures: study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect(),
-            verdicts: study.recipe.claims.iter().map(verdict).collect(),
-        }
+        let tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
+        let figures: Vec<Figure> =
+            study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect();
+        let verdicts: Vec<Verdict> = study.recipe.claims.iter().map(verdict).collect();
+        let contents =
+            page::Contents { plan, study, records, store, tables: &tables, figures: &figures, verdicts: &verdicts };
+        let page = page::render(&contents);
+        Self { folder: study.recipe.report.clone(), tables, figures, verdicts, page }
     }
 
     /// Whether there is nothing to show.
@@ -92,11 +97,13 @@ impl Report {
         texts.join("\n")
     }
 
-    /// Writes every table below `results/reports/<folder>/tables`, as Markdown and as CSV, and figures and verdicts beside
+    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown and as CSV, and figures and verdicts beside
     /// them;
     /// answers the folder.
     pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
+        fs::create_dir_all(&folder)?;
+        replace(&folder.join("index.html"), &self.page)?;
         let tables = folder.join("tables");
         if !self.tables.is_empty() {
             fs::create_dir_all(&tables)?;
@@ -115,7 +122,6 @@ impl Report {
             }
         }
         if !self.verdicts.is_empty() {
-            fs::create_dir_all(&folder)?;
             let mut text = serde_json::to_string_pretty(&self.verdicts).map_err(io::Error::from)?;
             text.push('\n');
             replace(&folder.join("claims.json"), &text)?;

@@ -12,6 +12,7 @@ mod flow;
 mod gallery;
 mod matrices;
 mod mistakes;
+mod page;
 mod reports;
 mod runs;
 mod sandbox;
