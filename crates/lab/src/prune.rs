@@ -53,7 +53,7 @@ impl<B: Backend> Pruner<B> {
     pub fn new(settings: &Prune, parameters: &[ParamInfo]) -> Self {
         Self {
             method: settings.prune,
-            prunable: prunable(settings, parameters),
+            prunable: prunable_weights(settings, parameters),
             masks: parameters.iter().map(|_| None).collect(),
         }
     }
@@ -130,7 +130,7 @@ pub fn sparsity<AB: AutodiffBackend, M: Module<AB>>(settings: &Prune, network: &
     let parameters = model::infos(network);
     let values = model::values::<AB, M>(network);
     let (mut zeros, mut total) = (0_usize, 0_usize);
-    for index in prunable(settings, &parameters) {
+    for index in prunable_weights(settings, &parameters) {
         let weights = host(values[index].clone())?;
         zeros += weights.iter().filter(|weight| **weight == 0.0).count();
         total += weights.len();
@@ -138,7 +138,8 @@ pub fn sparsity<AB: AutodiffBackend, M: Module<AB>>(settings: &Prune, network: &
     Ok(zeros as f64 / total.max(1) as f64)
 }
 
-fn prunable(settings: &Prune, parameters: &[ParamInfo]) -> Vec<usize> {
+/// Places of the parameters that may be pruned.
+pub(crate) fn prunable_weights(settings: &Prune, parameters: &[ParamInfo]) -> Vec<usize> {
     let prunable = |(index, info): (usize, &ParamInfo)| info.prunable(settings.prune_tied_head).then_some(index);
     parameters.iter().enumerate().filter_map(prunable).collect()
 }

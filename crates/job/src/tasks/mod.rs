@@ -1,5 +1,6 @@
 //! One file per task: its parameters, what it measures, and which parameters do not go together.
 
+mod architecture;
 mod check;
 mod command;
 mod data;
@@ -8,6 +9,11 @@ mod mock;
 mod model;
 mod train;
 
+pub use architecture::{
+    Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CrossProj, CrossProjection,
+    CrossSelect, CrossSpec, GatePool, GateSpec, Mechanism, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec, RecipTying,
+    ReciprocalSpec, Selection,
+};
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};
 pub use data::{Corpus, Data, TokenFormat};

@@ -38,7 +38,7 @@ impl Work for Job<'_> {
         let Self { train, dir, report } = self;
         let data = Dataset::open(&train.data)?;
         let seed = train.training.seed;
-        let network = network::<Autodiff<B>>(&train.model, data.vocab_size, seed, device)?;
+        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
         let dims = *network.dims();
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
@@ -107,6 +107,7 @@ impl<B: Compute> Trainer<'_, B> {
         let mut held_out_loss = f64::NAN;
         for iter in 0..iters {
             let started = Instant::now();
+            network.set_coupling(self.train.coupling.at(iter));
             network = self.step(network, iter)?;
             let done = iter + 1;
             if iter == 0 {

@@ -1,0 +1,148 @@
+//! The steps of the architecture ablation (ratio-ablation, section 5).
+
+use super::{
+    AttentionKind, BlockSpec, CrossProjection, CrossSpec, GateSpec, RaCtApply, RaCtSpec, RaCtStatistic, ReciprocalSpec,
+    SizeDims, scaled,
+};
+use crate::params::choice;
+
+choice! {
+    /// A step of the architecture ablation.
+    pub enum Ablation {
+        /// GPT-2.
+        Step0 = "0",
+        /// GPT-2; its training prunes half of the weights.
+        Step1 = "1",
+        /// Attention to MLP as 1 to 2.5, by the MLP's width.
+        Step2 = "2",
+        /// 2 with the head gate, in an MLP of 85 % of the width.
+        Step3 = "3",
+        /// 3 with cross-token aggregation, in an MLP of 80 % of the width.
+        Step4 = "4",
+        /// Reciprocal attention.
+        Step5 = "5",
+        /// 2 with reciprocal attention.
+        Step6 = "6",
+        /// 4 with reciprocal attention.
+        Step7 = "7",
+        /// MLA.
+        Step8 = "8",
+        /// MLA with attention to MLP as 1 to 2.5.
+        Step9 = "9",
+        /// 9 with head gate and cross-token aggregation.
+        Step10 = "10",
+        /// 9 with reciprocal attention.
+        Step11 = "11",
+        /// 10 with reciprocal attention.
+        Step12 = "12",
+        /// RA-CT on what the heads have gathered.
+        Step13 = "13",
+        /// 9 with RA-CT.
+        Step14 = "14",
+        /// 11 with RA-CT.
+        Step15 = "15",
+        /// 12 with RA-CT: everything.
+        Step16 = "16",
+        /// 13 on the attention weights.
+        Step17 = "17",
+        /// 13 with the entropy.
+        Step18 = "18",
+    }
+}
+
+choice! {
+    /// Which of the networks that go by an ablation step's number.
+    pub enum AblationNet {
+        /// The documented one, with mechanisms sized so that the ratio of attention to MLP holds.
+        Budget = "budget",
+        /// The documented one, with mechanisms of the reference's sizes: gates of 64, square cross-token projections.
+        Coded = "coded",
+        /// The widths that the reference's code builds, whatever its documentation says: MLA of 64 in every step from 2 on.
+        Executed = "executed",
+    }
+}
+
+/// A step as the reference's documentation has it. Widths are for `d_model` 768.
+#[expect(clippy::struct_excessive_bools, reason = "the columns of the reference's table")]
+struct Row {
+    mla: bool,
+    reciprocal: bool,
+    gate: bool,
+    cross: bool,
+    mlp_hidden: usize,
+    ra_ct: Option<(RaCtStatistic, RaCtApply)>,
+}
+
+const PLAIN: Row = Row { mla: false, reciprocal: false, gate: false, cross: false, mlp_hidden: 3072, ra_ct: None };
+const WIDE: Row = Row { mlp_hidden: 3840, ..PLAIN };
+const MECHANISMS: Row = Row { gate: true, cross: true, ..PLAIN };
+const MLA: Row = Row { mla: true, ..PLAIN };
+const MLA_RATIO: Row = Row { mlp_hidden: 2560, ..MLA };
+const MLA_MECHANISMS: Row = Row { gate: true, cross: true, mlp_hidden: 2048, ..MLA };
+const TOPK_OUTPUT: Option<(RaCtStatistic, RaCtApply)> = Some((RaCtStatistic::Topk, RaCtApply::Output));
+
+impl Ablation {
+    fn row(self) -> Row {
+        match self {
+            Self::Step0 | Self::Step1 => PLAIN,
+            Self::Step2 => WIDE,
+            Self::Step3 => Row { gate: true, mlp_hidden: 3264, ..PLAIN },
+            Self::Step4 => MECHANISMS,
+            Self::Step5 => Row { reciprocal: true, ..PLAIN },
+            Self::Step6 => Row { reciprocal: true, ..WIDE },
+            Self::Step7 => Row { reciprocal: true, ..MECHANISMS },
+            Self::Step8 => MLA,
+            Self::Step9 => MLA_RATIO,
+            Self::Step10 => MLA_MECHANISMS,
+            Self::Step11 => Row { reciprocal: true, ..MLA_RATIO },
+            Self::Step12 => Row { reciprocal: true, ..MLA_MECHANISMS },
+            Self::Step13 => Row { ra_ct: TOPK_OUTPUT, ..PLAIN },
+            Self::Step14 => Row { ra_ct: TOPK_OUTPUT, ..MLA_RATIO },
+            Self::Step15 => Row { reciprocal: true, ra_ct: TOPK_OUTPUT, ..MLA_RATIO },
+            Self::Step16 => Row { reciprocal: true, ra_ct: TOPK_OUTPUT, ..MLA_MECHANISMS },
+            Self::Step17 => Row { ra_ct: Some((RaCtStatistic::Topk, RaCtApply::Weights)), ..PLAIN },
+            Self::Step18 => Row { ra_ct: Some((RaCtStatistic::Entropy, RaCtApply::Output)), ..PLAIN },
+        }
+    }
+
+    /// What a block of this step is made of, in a network of size `size`.
+    pub(super) fn block(self, net: AblationNet, size: SizeDims) -> BlockSpec {
+        if matches!(self, Self::Step0 | Self::Step1) {
+            return BlockSpec::GPT2;
+        }
+        let row = self.row();
+        let executed = net == AblationNet::Executed;
+        let latent_dim = if executed { 64 } else { 128 };
+        // The reference's code widens an MLP only where it replaces it, which it does for the mechanisms' sake.
+        let mlp_hidden = if executed && !row.gate { 3072 } else { row.mlp_hidden };
+        let gate_dim = match net {
+            AblationNet::Coded | AblationNet::Executed => 64,
+            AblationNet::Budget if row.cross => 192,
+            AblationNet::Budget => 256,
+        };
+        let mut cross = CrossSpec::scaled(size);
+        if net != AblationNet::Budget {
+            cross.projection = CrossProjection::Full;
+        }
+        let mlp_hidden = scaled(mlp_hidden, size.d_model);
+        BlockSpec {
+            attention: if row.mla || executed {
+                AttentionKind::Latent { dim: scaled(latent_dim, size.d_model) }
+            } else {
+                AttentionKind::Standard
+            },
+            mlp_hidden: (mlp_hidden != 4 * size.d_model).then_some(mlp_hidden),
+            reciprocal: row.reciprocal.then(|| ReciprocalSpec::scaled(size)),
+            gate: row.gate.then(|| GateSpec::scaled(gate_dim, size)),
+            cross: row.cross.then_some(cross),
+            recip: None,
+            ra_ct: row.ra_ct.map(|(statistic, apply)| RaCtSpec { statistic, apply, ..RaCtSpec::default() }),
+        }
+    }
+
+    /// Whether training this step prunes weights: step 1 is `AdamWPrune` over `AdamWSPAM` to half of them (ratio-ablation,
+    /// sections 5 and 8.2).
+    pub const fn prunes(self) -> bool {
+        matches!(self, Self::Step1)
+    }
+}
