@@ -32,11 +32,14 @@ pub(super) struct RunArgs {
     /// Stop at the first failure, instead of running whatever does not need the failed job.
     #[arg(long)]
     fail_fast: bool,
+    /// Let nothing pass with a warning: a record that cannot be read and a journal that is not complete are failures too.
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
-/// from a later version is nobody's to run again.
-fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, StoreError> {
+/// from a later version is nobody's to run again, and with `strict` none is.
+fn usable(store: &Store, plan: &Plan, found: &[bool], strict: bool) -> Result<Vec<bool>, StoreError> {
     let mut cached = found.to_vec();
     // Only the tables read records.
     let read: BTreeSet<JobId> =
@@ -44,7 +47,7 @@ fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, Store
     for id in read.into_iter().filter(|id| found[id.index()]) {
         match store.get(plan.job(id).key) {
             Ok(record) => cached[id.index()] = record.is_some(),
-            Err(error @ StoreError::Damaged { .. }) => {
+            Err(error @ StoreError::Damaged { .. }) if !strict => {
                 say(format_args!("warning: {error}"));
                 cached[id.index()] = false;
             }
@@ -58,7 +61,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let Prepared { plan, device } = args.recipe.prepare(true)?;
     let store = Store::new(results);
     let selected = plan.select(&args.only.only)?;
-    let cached = usable(&store, &plan, &look_up(&store, &plan))?;
+    let cached = usable(&store, &plan, &look_up(&store, &plan), args.strict)?;
     let states: Vec<Wanted> = plan
         .jobs()
         .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
@@ -96,6 +99,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let summary = run::run(&plan, &store, &states, &options, Some(signals), &mut observers)
         .map_err(Error::io("the run cannot go on"))?;
     if let Some(error) = journal.and_then(|journal| journal.error) {
+        if args.strict {
+            return Err(Error::io("the journal is not complete")(error));
+        }
         say(format_args!("warning: the journal is not complete: {error}"));
     }
     if summary.interrupted.is_none() {

@@ -109,6 +109,9 @@ fn a_damaged_record_runs_again_and_a_newer_one_stops() {
     let path = format!("results/store/{}/{key}/record.json", &key[..2]);
     let whole = sandbox.read(&path);
     sandbox.write(&path, &whole[..whole.len() / 2]);
+    let strict = sandbox.sweep(&["run", "recipe.yaml", "--strict"]);
+    assert_eq!((strict.code, strict.stdout.as_str()), (Some(1), ""), "{}", strict.stderr);
+    assert!(strict.stderr.contains("the record results/store/"), "{}", strict.stderr);
     let second = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!((second.code, &second.stdout), (Some(0), &first.stdout), "{}", second.stderr);
     assert!(second.stderr.starts_with("warning: the record results/store/"), "{}", second.stderr);

@@ -108,7 +108,7 @@ fn every_architecture_is_saved_and_loaded() {
         let loaded = load(dir.path());
         assert_eq!(loaded.dims(), network.dims(), "step {ablation}");
         assert_eq!(logits(&loaded), logits(&network), "step {ablation}");
-        let is_gpt2 = matches!(ablation, Ablation::Step0 | Ablation::Step1 | Ablation::Step2);
+        let is_gpt2 = matches!(ablation, Ablation::Step0 | Ablation::Step1 | Ablation::Step2 | Ablation::V0);
         let config = config(dir.path());
         assert_eq!(config["model_type"], if is_gpt2 { "gpt2" } else { "sweep-gpt" }, "step {ablation}");
         assert_eq!(config["architectures"].as_array().unwrap().len(), usize::from(is_gpt2), "step {ablation}");

@@ -6,8 +6,8 @@ mod spec;
 
 pub use presets::{Ablation, AblationNet};
 pub use spec::{
-    AttentionKind, BlockSpec, CrossProjection, CrossSpec, GateSpec, Mechanism, RaCtSpec, RecipSpec, ReciprocalSpec,
-    Selection,
+    AttentionKind, BlockSpec, CrossProjection, CrossSpec, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtSpec,
+    RecipSpec, ReciprocalSpec, Selection,
 };
 
 use super::model::SizeDims;
@@ -162,19 +162,38 @@ params! {
     }
 }
 
+choice! {
+    /// When the mechanisms begin to be coupled in.
+    pub enum CouplingStart {
+        /// In the first iteration.
+        Immediately = "immediately",
+        /// After `coupling_delay` iterations.
+        Delay = "delay",
+        /// When the training loss has become steady: from iteration 250 on, every 50 iterations, if the variance of the last
+        /// 100 losses is below `coupling_variance`.
+        Steady = "steady",
+    }
+}
+
 params! {
-    /// How the mechanisms fade in.
+    /// How the mechanisms fade in (ratio-ablation, sections 4.1 and 9.3): all but MLA, RA-CT, self-restart and pruning of keys
+    /// and values.
     pub struct Coupling {
-        /// Iterations in which the strength of the mechanisms, all but MLA and RA-CT, rises linearly from 0 to 1; with 0 it is
-        /// 1 from the start.
+        /// When their strength begins to rise from 0; as the step of the ablation has it when not given.
+        coupling_start: Option<CouplingStart> = None;
+        /// Iterations of `delay`.
+        coupling_delay: usize = 75, in 0..=100_000_000, unit "iterations";
+        /// Variance of the losses, in nats squared, below which they are steady.
+        coupling_variance: f64 = 0.02, in 0.0..=1000.0;
+        /// Iterations in which it rises linearly to 1; with 0 it is 1 at once.
         coupling_warmup: usize = 0, in 0..=100_000_000, unit "iterations";
     }
 }
 
 impl Coupling {
-    /// The strength in iteration `iter`, counted from 0.
-    pub fn at(&self, iter: usize) -> f64 {
-        if self.coupling_warmup == 0 { 1.0 } else { (iter as f64 / self.coupling_warmup as f64).min(1.0) }
+    /// The strength `passed` iterations after the start.
+    pub fn after(&self, passed: usize) -> f64 {
+        if self.coupling_warmup == 0 { 1.0 } else { (passed as f64 / self.coupling_warmup as f64).min(1.0) }
     }
 }
 
@@ -213,6 +232,8 @@ impl Architecture {
                 tying: self.recip_tying.unwrap_or(preset.tying),
             }),
             ra_ct: self.ra_ct(preset.ra_ct),
+            r_mlp: preset.r_mlp,
+            kv_prune: preset.kv_prune,
         }
     }
 
@@ -304,11 +325,20 @@ impl Architecture {
         }
         let block = self.block(size);
         let mut conflicts = without_effect(&given, &block);
-        if block.recip.is_some() && block.attention == AttentionKind::Standard {
+        if block.recip.is_some() && !matches!(block.attention, AttentionKind::Latent { .. }) {
             conflicts.push(Conflict {
                 params: vec!["latent_recip", "attention"],
                 message: "latent reciprocity needs MLA's latent keys".into(),
                 advice: "set `attention: mla`, or leave `latent_recip` out".into(),
+            });
+        }
+        if let Some(r_mlp) = block.r_mlp
+            && r_mlp.low >= block.mlp_hidden.unwrap_or(4 * size.d_model)
+        {
+            conflicts.push(Conflict {
+                params: vec!["mlp_hidden", "ablation"],
+                message: format!("the reciprocal part of the MLP alone has a width of {}", r_mlp.low),
+                advice: "widen `mlp_hidden`".into(),
             });
         }
         conflicts

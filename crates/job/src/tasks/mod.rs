@@ -10,9 +10,9 @@ mod model;
 mod train;
 
 pub use architecture::{
-    Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CrossProj, CrossProjection,
-    CrossSelect, CrossSpec, GatePool, GateSpec, Mechanism, RaCtApply, RaCtSpec, RaCtStatistic, RecipSpec, RecipTying,
-    ReciprocalSpec, Selection,
+    Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
+    CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
+    RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection,
 };
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};

@@ -14,12 +14,35 @@ use super::{
 
 /// One kind of attention.
 #[derive(Module, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
 pub enum TokenMixer<B: Backend> {
     /// Queries, keys and values for every head.
     Standard(Attention<B>),
     /// MLA.
     Latent(LatentAttention<B>),
+    /// Folded reciprocal attention.
+    Folded(FoldedAttention<B>),
+}
+
+/// Attention without biases in which the last numbers of a head's queries and keys change places, so that they score the
+/// reverse pair (ratio-ablation, section 9.1).
+#[derive(Module, Debug)]
+pub struct FoldedAttention<B: Backend> {
+    /// To queries, keys and values, `[d_model, 3 d_model]`.
+    pub c_attn: Unbiased<B>,
+    /// Back to the residual stream, `[d_model, d_model]`.
+    pub c_proj: Unbiased<B>,
+    /// Weight of the score, `[1]` or `[heads]`.
+    pub w_std: Param<Tensor<B, 1>>,
+    /// Weight of the reverse score, `[1]` or `[heads]`.
+    pub w_rec: Param<Tensor<B, 1>>,
+    /// Part of a head's output that is the value at the query's own place, `[heads]`, used between 0 and 0.5.
+    pub restart: Option<Param<Tensor<B, 1>>>,
+    /// Heads.
+    pub n_head: usize,
+    /// Numbers of a head that score the reverse pair.
+    pub(crate) rank: usize,
+    /// Whether they do.
+    pub(crate) live: bool,
 }
 
 /// Attention whose heads share one latent key and one latent value per token (ratio-ablation, section 4.2).
@@ -52,20 +75,23 @@ pub(crate) struct Heads<B: Backend> {
 
 impl<B: Backend> TokenMixer<B> {
     /// Queries, keys and values of `x` `[batch * length, d_model]`.
-    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize) -> Heads<B> {
+    ///
+    /// `coupling` is the strength of what is folded in.
+    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64) -> Heads<B> {
         match self {
             Self::Standard(attention) => {
                 let [queries, keys, values] = attention.project(x, batch);
                 Heads { queries, keys, values }
             }
             Self::Latent(attention) => attention.project(&x, batch),
+            Self::Folded(attention) => attention.project(x, batch, coupling),
         }
     }
 
     /// What the heads have gathered, `[batch, heads, length, any]`, at the width of the heads.
     pub(crate) fn lift(&self, context: Tensor<B, 4>) -> Tensor<B, 4> {
         match self {
-            Self::Standard(_) => context,
+            Self::Standard(_) | Self::Folded(_) => context,
             Self::Latent(attention) => by_head(context, attention.v_up.val()),
         }
     }
@@ -75,6 +101,41 @@ impl<B: Backend> TokenMixer<B> {
         match self {
             Self::Standard(attention) => attention.c_proj.forward(x),
             Self::Latent(attention) => attention.c_proj.forward(x),
+            Self::Folded(attention) => attention.c_proj.forward(x),
+        }
+    }
+
+    /// What the heads have gathered, `[batch, heads, length, width]`, mixed with `own`, the values at the queries' places.
+    pub(crate) fn restarted(&self, context: Tensor<B, 4>, own: Tensor<B, 4>) -> Tensor<B, 4> {
+        let Self::Folded(FoldedAttention { restart: Some(restart), n_head, .. }) = self else { return context };
+        let part = restart.val().clamp(0.0, 0.5).reshape([1, *n_head, 1, 1]);
+        context.clone() + (own - context) * part
+    }
+}
+
+impl<B: Backend> FoldedAttention<B> {
+    fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64) -> Heads<B> {
+        let [rows, d_model] = x.dims();
+        let (heads, length, width) = (self.n_head, rows / batch, d_model / self.n_head);
+        let qkv = self.c_attn.forward(x);
+        let split = |index: usize| {
+            let part = qkv.clone().slice([0..rows, index * d_model..(index + 1) * d_model]);
+            part.reshape([batch, length, heads, width]).swap_dims(1, 2)
+        };
+        let (queries, keys) = (split(0), split(1));
+        let standard = |x: &Tensor<B, 4>| x.clone().narrow(3, 0, width - self.rank);
+        let low = |x: &Tensor<B, 4>| x.clone().narrow(3, width - self.rank, self.rank);
+        // A weight that is not positive stays a weight, of almost nothing.
+        let weight = |param: &Param<Tensor<B, 1>>, scale: f64| {
+            let weights = param.dims()[0];
+            param.val().clamp_min(1e-8).reshape([1, weights, 1, 1]) * (scale / (width as f64).sqrt())
+        };
+        let coupling = if self.live { coupling } else { 0.0 };
+        let folded = |standard, low| Tensor::cat(vec![standard, low], 3);
+        Heads {
+            queries: folded(standard(&queries) * weight(&self.w_std, 1.0), low(&keys) * weight(&self.w_rec, coupling)),
+            keys: folded(standard(&keys), low(&queries)),
+            values: split(2),
         }
     }
 }

@@ -11,7 +11,9 @@ use super::{
     attention::{Scores, TokenMixer},
     cache::BlockCache,
     fault::{self, Fault},
-    layers::{LayerNorm, Mlp, dropout, gelu},
+    feed_forward::FeedForward,
+    kv_prune,
+    layers::{LayerNorm, dropout},
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, Pass, RaCt, Reciprocal, head_mean},
 };
 use crate::backend::Compute;
@@ -26,7 +28,7 @@ pub struct Block<B: Backend> {
     /// Before the MLP.
     pub ln_2: LayerNorm<B>,
     /// The MLP.
-    pub mlp: Mlp<B>,
+    pub mlp: FeedForward<B>,
     /// Reciprocal attention.
     pub ra: Option<Reciprocal<B>>,
     /// The head gate: this block's strength, and the maker of the next block's gate.
@@ -37,6 +39,8 @@ pub struct Block<B: Backend> {
     pub recip: Option<LatentReciprocity<B>>,
     /// RA-CT.
     pub ra_ct: Option<RaCt<B>>,
+    /// Whether keys and values are pruned.
+    pub(crate) kv_prune: bool,
 }
 
 /// What an MLP hands to the next block.
@@ -84,11 +88,11 @@ impl<B: Compute> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> (Tensor<B, 2>, Handed<B>) {
         let normal = self.ln_1.forward(x.clone());
-        if let (TokenMixer::Standard(attention), true, None, Some(mask)) =
-            (&self.attn, self.is_plain(), &cache, &flow.pass.rows.mask)
+        if let (TokenMixer::Standard(attention), FeedForward::Gelu(mlp), true, None, Some(mask)) =
+            (&self.attn, &self.mlp, self.is_plain(), &cache, &flow.pass.rows.mask)
         {
             let x = x + attention.forward(normal, flow.pass.batch, mask, flow.dropout);
-            let output = self.mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
+            let output = mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
             return (x + output, Handed::NOTHING);
         }
         let Attended { output, weights, keys } = self.attend(normal, handed, flow, cache.as_deref_mut());
@@ -111,7 +115,7 @@ impl<B: Compute> Block<B> {
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
         let Pass { batch, rows: sight, coupling } = flow.pass;
-        let mut projected = self.attn.project(x, batch);
+        let mut projected = self.attn.project(x, batch, coupling);
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
             projected.keys = recip.add_to_keys(projected.keys, back, coupling);
         }
@@ -120,15 +124,19 @@ impl<B: Compute> Block<B> {
             projected.keys.clone().detach().reshape([rows, latent])
         });
 
+        let own = projected.values.clone();
         let scores = Scores::new(projected, cache.as_deref_mut());
         let reverse = self.ra.as_ref().and_then(|ra| {
-            let reverse = scores.reverse(ra.spec.window, sight, cache)?;
+            let reverse = scores.reverse(ra.spec.window, sight, cache.as_deref_mut())?;
             Some(ra.add(scores.raw.clone(), reverse, coupling))
         });
         let logits = reverse.unwrap_or_else(|| scores.raw.clone());
         let [_, heads, length, _] = logits.dims();
         let mut weights = Scores::weights(logits, sight);
 
+        if let (true, Some(pruning)) = (self.kv_prune, &sight.pruning) {
+            weights = kv_prune::prune(weights, pruning, cache);
+        }
         let handed = handed.gate.filter(|_| !fault::active(Fault::GateDropped));
         if let (Some(gate), Some(handed)) = (&self.gate, handed) {
             weights = weights * gate.factor(handed, coupling);
@@ -144,7 +152,7 @@ impl<B: Compute> Block<B> {
         let weights = dropout(weights, flow.dropout);
         let exported = self.cross.is_some().then(|| head_mean(weights.clone().detach(), batch, heads));
 
-        let mut context = self.attn.lift(scores.context(weights));
+        let mut context = self.attn.restarted(self.attn.lift(scores.context(weights)), own);
         if let Some(factor) = after {
             let width = d_model / heads;
             let scaled = context.reshape([batch * heads * length, width]) * factor;
@@ -164,7 +172,7 @@ impl<B: Compute> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> (Tensor<B, 2>, Handed<B>) {
         let mut handed = Handed::NOTHING;
-        let mut hidden = gelu(self.mlp.c_fc.forward(x), flow.activation);
+        let mut hidden = self.mlp.hidden(x, flow.activation, flow.pass.coupling);
         if let (Some(recip), Some(keys)) = (&self.recip, keys) {
             let (enriched, back) = recip.exchange(hidden, keys, flow.pass.coupling);
             hidden = enriched;
@@ -176,7 +184,7 @@ impl<B: Compute> Block<B> {
         if let Some(gate) = &self.gate {
             handed.gate = Some(gate.produce(hidden.clone(), &flow.pass, cache, flow.position));
         }
-        (dropout(self.mlp.c_proj.forward(hidden), flow.dropout), handed)
+        (dropout(self.mlp.output(hidden), flow.dropout), handed)
     }
 }
 
@@ -189,6 +197,22 @@ impl<B: Backend> Block<B> {
             Mechanism::Cross => self.cross = None,
             Mechanism::Recip => self.recip = None,
             Mechanism::RaCt => self.ra_ct = None,
+            Mechanism::Folded => {
+                if let TokenMixer::Folded(attention) = &mut self.attn {
+                    attention.live = false;
+                }
+            }
+            Mechanism::Restart => {
+                if let TokenMixer::Folded(attention) = &mut self.attn {
+                    attention.restart = None;
+                }
+            }
+            Mechanism::RMlp => {
+                if let FeedForward::Reciprocal(mlp) = &mut self.mlp {
+                    mlp.live = false;
+                }
+            }
+            Mechanism::KvPrune => self.kv_prune = false,
         }
         self
     }

@@ -5,13 +5,14 @@ use burn::{
     tensor::{Tensor, TensorData, backend::Backend},
 };
 use sweep_job::tasks::{
-    AttentionKind, CrossProjection, CrossSpec, GateSpec, RaCtSpec, RecipSpec, RecipTying, ReciprocalSpec,
+    AttentionKind, CrossProjection, CrossSpec, GateSpec, RMlpSpec, RaCtSpec, RecipSpec, RecipTying, ReciprocalSpec,
 };
 
 use super::{
-    attention::{LatentAttention, TokenMixer},
+    attention::{FoldedAttention, LatentAttention, TokenMixer},
     block::Block,
     dims::{GptDims, ParamInfo},
+    feed_forward::{FeedForward, ReciprocalMlp},
     layers::{Attention, LayerNorm, Linear, Mlp, Unbiased},
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal},
 };
@@ -58,13 +59,13 @@ impl<B: Backend> Builder<'_, B> {
     /// Block `index`.
     pub(crate) fn block(&mut self, index: usize) -> Result<Block<B>, LabError> {
         self.prefix = format!("h.{index}.");
-        let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
+        let d = self.dims.d_model;
         let spec = self.dims.block;
         let block = Block {
             ln_1: self.layer_norm("ln_1", d)?,
             attn: self.attention()?,
             ln_2: self.layer_norm("ln_2", d)?,
-            mlp: Mlp { c_fc: self.linear("mlp.c_fc", d, hidden)?, c_proj: self.linear("mlp.c_proj", hidden, d)? },
+            mlp: self.feed_forward()?,
             ra: spec.reciprocal.map(|spec| self.reciprocal(spec)).transpose()?,
             gate: spec.gate.map(|spec| self.gate(spec)).transpose()?,
             cross: spec.cross.map(|spec| self.cross(spec)).transpose()?,
@@ -73,6 +74,7 @@ impl<B: Backend> Builder<'_, B> {
                 _ => None,
             },
             ra_ct: spec.ra_ct.map(|spec| self.ra_ct(spec)).transpose()?,
+            kv_prune: spec.kv_prune.is_some(),
         };
         self.prefix.clear();
         Ok(block)
@@ -95,7 +97,35 @@ impl<B: Backend> Builder<'_, B> {
                 v_up: self.tensor("attn.v_up", [n_head, dim, width])?,
                 c_proj: self.unbiased("attn.c_proj", d, d)?,
             }),
+            AttentionKind::Folded { rank, per_head, restart } => TokenMixer::Folded(FoldedAttention {
+                c_attn: self.unbiased("attn.c_attn", d, 3 * d)?,
+                c_proj: self.unbiased("attn.c_proj", d, d)?,
+                w_std: self.tensor("attn.w_std", [if per_head { n_head } else { 1 }])?,
+                w_rec: self.tensor("attn.w_rec", [if per_head { n_head } else { 1 }])?,
+                restart: if restart { Some(self.tensor("attn.restart", [n_head])?) } else { None },
+                n_head,
+                rank,
+                live: true,
+            }),
         })
+    }
+
+    fn feed_forward(&mut self) -> Result<FeedForward<B>, LabError> {
+        let (d, hidden) = (self.dims.d_model, self.dims.mlp_hidden());
+        let Some(RMlpSpec { low, mixer, gate }) = self.dims.block.r_mlp else {
+            let c_fc = self.linear("mlp.c_fc", d, hidden)?;
+            return Ok(FeedForward::Gelu(Mlp { c_fc, c_proj: self.linear("mlp.c_proj", hidden, d)? }));
+        };
+        Ok(FeedForward::Reciprocal(ReciprocalMlp {
+            up_std: self.unbiased("mlp.up_std", d, hidden - low)?,
+            up_low: self.unbiased("mlp.up_low", d, low)?,
+            mixer: if mixer { Some(self.unbiased("mlp.mixer", low, low)?) } else { None },
+            gate_low: if gate { Some(self.tensor("mlp.gate_low", [1])?) } else { None },
+            w_std: self.tensor("mlp.w_std", [1])?,
+            w_rec: self.tensor("mlp.w_rec", [1])?,
+            c_proj: self.unbiased("mlp.c_proj", hidden, d)?,
+            live: true,
+        }))
     }
 
     fn reciprocal(&mut self, spec: ReciprocalSpec) -> Result<Reciprocal<B>, LabError> {

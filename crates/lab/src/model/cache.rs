@@ -33,7 +33,7 @@ impl<B: Backend> Cache<B> {
     pub fn numbers(&self) -> usize {
         let count = |block: &BlockCache<B>| {
             let heads = [&block.keys, &block.values, &block.queries].into_iter().flatten();
-            let rows = [&block.gathered, &block.pooled].into_iter().flatten();
+            let rows = [&block.gathered, &block.pooled, &block.mass].into_iter().flatten();
             heads.map(|kept| kept.shape().num_elements()).sum::<usize>()
                 + rows.map(|kept| kept.shape().num_elements()).sum::<usize>()
         };
@@ -54,11 +54,13 @@ pub(crate) struct BlockCache<B: Backend> {
     pub(crate) gathered: Option<Tensor<B, 3>>,
     /// The sum of the head gate's input, `[batch, 1, width]`.
     pub(crate) pooled: Option<Tensor<B, 3>>,
+    /// The attention that each key has had, `[batch * heads, 1, seen]`.
+    pub(crate) mass: Option<Tensor<B, 3>>,
 }
 
 impl<B: Backend> Default for BlockCache<B> {
     fn default() -> Self {
-        Self { keys: None, values: None, queries: None, gathered: None, pooled: None }
+        Self { keys: None, values: None, queries: None, gathered: None, pooled: None, mass: None }
     }
 }
 

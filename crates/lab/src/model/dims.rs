@@ -1,7 +1,7 @@
 //! Dimensions of a network, and its parameters as arithmetic, without a tensor.
 
 use sweep_job::tasks::{
-    Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, Model, RecipTying,
+    Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, Model, RMlpSpec, RecipTying,
 };
 
 use crate::LabError;
@@ -125,8 +125,18 @@ impl GptDims {
         if !d_model.is_multiple_of(n_head) {
             return Err(LabError::Dimensions(format!("d_model {d_model} is not a multiple of n_head {n_head}")));
         }
-        if self.block.recip.is_some() && self.block.attention == AttentionKind::Standard {
+        if self.block.recip.is_some() && !matches!(self.block.attention, AttentionKind::Latent { .. }) {
             return Err(LabError::Dimensions("latent reciprocity needs MLA's latent keys".into()));
+        }
+        if let AttentionKind::Folded { rank, .. } = self.block.attention
+            && rank >= d_model / n_head
+        {
+            return Err(LabError::Dimensions(format!("a head of {} cannot fold {rank} of them", d_model / n_head)));
+        }
+        if let Some(RMlpSpec { low, .. }) = self.block.r_mlp
+            && low >= self.mlp_hidden()
+        {
+            return Err(LabError::Dimensions(format!("the reciprocal part of the MLP alone has a width of {low}")));
         }
         Ok(self)
     }
@@ -159,7 +169,8 @@ impl GptDims {
     fn add_block(&self, list: &mut Parameters) {
         let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
         let width = d / heads;
-        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, mlp_hidden: _ } = &self.block;
+        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _ } =
+            &self.block;
         list.layer_norm("ln_1", d);
         match attention {
             AttentionKind::Standard => {
@@ -174,10 +185,37 @@ impl GptDims {
                 list.add("attn.v_up", &[heads, *dim, width]);
                 list.add("attn.c_proj.weight", &[d, d]);
             }
+            AttentionKind::Folded { per_head, restart, .. } => {
+                list.add("attn.c_attn.weight", &[d, 3 * d]);
+                list.add("attn.c_proj.weight", &[d, d]);
+                let weights = if *per_head { heads } else { 1 };
+                list.add("attn.w_std", &[weights]);
+                list.add("attn.w_rec", &[weights]);
+                if *restart {
+                    list.add("attn.restart", &[heads]);
+                }
+            }
         }
         list.layer_norm("ln_2", d);
-        list.linear("mlp.c_fc", d, hidden);
-        list.linear("mlp.c_proj", hidden, d);
+        match r_mlp {
+            None => {
+                list.linear("mlp.c_fc", d, hidden);
+                list.linear("mlp.c_proj", hidden, d);
+            }
+            Some(RMlpSpec { low, mixer, gate }) => {
+                list.add("mlp.up_std.weight", &[d, hidden - low]);
+                list.add("mlp.up_low.weight", &[d, *low]);
+                if *mixer {
+                    list.add("mlp.mixer.weight", &[*low, *low]);
+                }
+                if *gate {
+                    list.add("mlp.gate_low", &[1]);
+                }
+                list.add("mlp.w_std", &[1]);
+                list.add("mlp.w_rec", &[1]);
+                list.add("mlp.c_proj.weight", &[hidden, d]);
+            }
+        }
         if reciprocal.is_some() {
             list.add("ra.alpha", &[1]);
         }
@@ -337,6 +375,44 @@ mod tests {
             });
             assert_eq!(found, counts, "step {ablation}");
         }
+    }
+
+    #[test]
+    fn counts_of_the_unified_series() {
+        let model = Model { model: sweep_job::tasks::ModelSize::Gpt2, ..Model::default() };
+        let found = Ablation::ALL[COUNTS.len()..].iter().map(|ablation| {
+            let architecture = Architecture { ablation: *ablation, ..Architecture::default() };
+            GptDims::new(&model, &architecture, VOCAB_UINT16).unwrap().parameter_count()
+        });
+        // Of every block: attention without its 3072 biases and with two weights, of each part or of each head's parts; a
+        // part of each head's output for self-restart; an MLP without its 3840 biases and with two weights.
+        let stock = 124_475_904;
+        let (folded, restart, r_mlp) = (12 * (2 - 3072), 12 * 12, 12 * (2 - 3840));
+        let by_head = folded + 12 * 22;
+        let (mixer, gate, wider) = (12 * 64 * 64, 12, 12 * 1536 * (2 * 768 + 1));
+        let differences: [i64; 19] = [
+            0,
+            folded,
+            folded + restart,
+            folded + r_mlp,
+            folded + r_mlp + mixer,
+            folded + r_mlp + gate,
+            folded + r_mlp + mixer + gate,
+            folded,
+            folded + restart,
+            folded,
+            folded + restart + wider,
+            r_mlp,
+            folded,
+            r_mlp,
+            r_mlp,
+            r_mlp,
+            by_head,
+            r_mlp,
+            r_mlp,
+        ];
+        let wanted = differences.map(|difference| usize::try_from(stock + difference).unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), wanted);
     }
 
     #[test]

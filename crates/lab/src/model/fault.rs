@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     CrossWithoutCache,
     /// Every position has the embedding of the first when there is a cache.
     CachedPosition,
+    /// Keys are pruned by the attention of later queries too.
+    PruneSeesFuture,
     /// Positions are not added.
     NoPositions,
 }

@@ -5,7 +5,7 @@
 
 use rand::Rng;
 use rand_distr::StandardNormal;
-use sweep_job::tasks::BlockSpec;
+use sweep_job::tasks::AttentionKind;
 
 use super::dims::{GptDims, ParamInfo, Role};
 use crate::rng;
@@ -18,7 +18,7 @@ const OPEN: f32 = 2.0;
 /// The initial values of a parameter, row by row.
 pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
     let std = match info.role() {
-        Role::Vector => return vec![initial_vector(&dims.block, &info.name); info.len()],
+        Role::Vector => return vec![initial_vector(dims, &info.name); info.len()],
         Role::Linear if info.name.ends_with(".c_proj.weight") => STD / (2.0 * dims.n_layer as f32).sqrt(),
         // A map per head keeps the scale of what it gets.
         Role::HeadMaps => (info.shape[1] as f32).sqrt().recip(),
@@ -29,7 +29,8 @@ pub fn initial_values(dims: &GptDims, info: &ParamInfo, seed: u64) -> Vec<f32> {
 }
 
 /// The initial value of every number in a vector.
-fn initial_vector(block: &BlockSpec, name: &str) -> f32 {
+fn initial_vector(dims: &GptDims, name: &str) -> f32 {
+    let block = &dims.block;
     let last_two = name.rsplitn(3, '.').take(2).collect::<Vec<_>>();
     #[expect(clippy::cast_possible_truncation, reason = "a strength is a single-precision parameter")]
     let strength = |alpha: Option<f64>| alpha.unwrap_or(0.0) as f32;
@@ -41,6 +42,26 @@ fn initial_vector(block: &BlockSpec, name: &str) -> f32 {
         ["alpha_mlp" | "alpha_attn", "recip"] => strength(block.recip.map(|spec| spec.alpha)),
         ["bias", "heads" | "ra_ct"] => OPEN,
         ["scale", "ra_ct"] => 1.0,
+        // Each part of the unified series' attention and MLP begins with its part of the width.
+        ["w_std", "attn"] => 1.0 - folded_part(dims),
+        ["w_rec", "attn"] => folded_part(dims),
+        ["w_std", "mlp"] => 1.0 - low_part(dims),
+        ["w_rec", "mlp"] => low_part(dims),
+        ["restart", "attn"] => 0.05,
+        ["gate_low", "mlp"] => 0.1,
         _ => 0.0,
     }
+}
+
+/// The part of a head that scores the reverse pair.
+fn folded_part(dims: &GptDims) -> f32 {
+    match dims.block.attention {
+        AttentionKind::Folded { rank, .. } => rank as f32 / (dims.d_model / dims.n_head) as f32,
+        AttentionKind::Standard | AttentionKind::Latent { .. } => 0.0,
+    }
+}
+
+/// The part of the MLP's width that is reciprocal.
+fn low_part(dims: &GptDims) -> f32 {
+    dims.block.r_mlp.map_or(0.0, |spec| spec.low as f32 / dims.mlp_hidden() as f32)
 }

@@ -10,8 +10,10 @@ mod build;
 mod cache;
 mod dims;
 mod fault;
+mod feed_forward;
 mod gpt;
 mod init;
+mod kv_prune;
 mod layers;
 mod loss;
 mod mechanisms;
@@ -20,12 +22,13 @@ mod sight;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{LatentAttention, TokenMixer};
+pub use attention::{FoldedAttention, LatentAttention, TokenMixer};
 pub use block::Block;
 pub use cache::Cache;
 pub use dims::{GptDims, ParamInfo, Role, VOCAB_BYTES, VOCAB_UINT16};
 #[cfg(test)]
 pub(crate) use fault::{Fault, with as with_fault};
+pub use feed_forward::{FeedForward, ReciprocalMlp};
 pub use gpt::{Gpt, Network};
 pub use init::initial_values;
 pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Mlp, Unbiased};

@@ -6,6 +6,8 @@ use burn::{
 };
 use sweep_job::tasks::{BlockSpec, GatePool, RaCtStatistic, Selection};
 
+use super::kv_prune::{PruneRows, PruneSight};
+
 /// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
 /// infinities; its exponential is exactly 0 in every format.
 const HIDDEN: f32 = -1e30;
@@ -21,6 +23,8 @@ pub(crate) struct Sight<B: Backend> {
     mean: Option<Tensor<B, 2>>,
     /// How many keys each query sees, `[1, n]`.
     visible: Option<Tensor<B, 2>>,
+    /// For pruning of keys and values.
+    pruning: Option<PruneSight<B>>,
 }
 
 /// The constants for sequences of one length `t`, or for one token behind a cache.
@@ -34,6 +38,8 @@ pub(crate) struct Rows<B: Backend> {
     pub(crate) mean: Option<Tensor<B, 2>>,
     /// `[1, t]`.
     pub(crate) visible: Option<Tensor<B, 2>>,
+    /// For pruning of keys and values.
+    pub(crate) pruning: Option<PruneRows<B>>,
 }
 
 impl<B: Backend> Sight<B> {
@@ -62,6 +68,7 @@ impl<B: Backend> Sight<B> {
             band: block.reciprocal.map(|spec| band(spec.window)),
             mean: block.gate.and_then(|spec| mean(spec.pool)),
             visible: rms.then(counts),
+            pruning: block.kv_prune.map(|spec| PruneSight::new(&spec, length, device)),
         }
     }
 
@@ -82,12 +89,14 @@ impl<B: Backend> Sight<B> {
             band: self.band.as_ref().map(row),
             mean,
             visible: self.visible.as_ref().map(|counts| counts.clone().slice([0..1, 0..length])),
+            pruning: self.pruning.as_ref().map(|pruning| pruning.rows(length)),
         }
     }
 
     /// For the token at `position` behind a cache of all before it.
     pub(crate) fn next(&self, position: usize) -> Rows<B> {
         let visible = self.visible.as_ref().map(|counts| counts.clone().slice([0..1, position..position + 1]));
-        Rows { mask: None, band: None, mean: None, visible }
+        let pruning = self.pruning.as_ref().map(|pruning| pruning.next(position));
+        Rows { mask: None, band: None, mean: None, visible, pruning }
     }
 }

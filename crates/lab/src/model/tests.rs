@@ -8,8 +8,8 @@ use burn::{
 };
 use rand::Rng;
 use sweep_job::tasks::{
-    Ablation, AblationNet, Activation, Architecture, AttentionKind, CrossSelect, CrossSpec, GatePool, Model, RaCtApply,
-    RaCtSpec, RaCtStatistic, RecipTying, Selection,
+    Ablation, AblationNet, Activation, Architecture, AttentionKind, CrossSelect, CrossSpec, GatePool, Keep,
+    KvPruneSpec, Model, RaCtApply, RaCtSpec, RaCtStatistic, RecipTying, Selection,
 };
 
 use super::{
@@ -93,6 +93,23 @@ impl Loops {
                 let qkv = self.product(x, &format!("{block}attn.c_attn"));
                 (cut(&qkv, head * width), cut(&qkv, d + head * width), cut(&qkv, 2 * d + head * width))
             }
+            AttentionKind::Folded { rank, per_head, .. } => {
+                let qkv = self.product(x, &format!("{block}attn.c_attn"));
+                let (mut queries, mut keys) = (cut(&qkv, head * width), cut(&qkv, d + head * width));
+                let index = if per_head { head } else { 0 };
+                let weight = |name: &str| self.get(&format!("{block}attn.{name}"))[index].max(1e-8);
+                for (query, key) in queries.iter_mut().zip(&mut keys) {
+                    for c in 0..width {
+                        if c < width - rank {
+                            query[c] *= weight("w_std");
+                        } else {
+                            std::mem::swap(&mut query[c], &mut key[c]);
+                            query[c] *= weight("w_rec") * self.coupling;
+                        }
+                    }
+                }
+                (queries, keys, cut(&qkv, 2 * d + head * width))
+            }
             AttentionKind::Latent { dim } => {
                 let queries = cut(&self.product(x, &format!("{block}attn.q")), head * width);
                 let map = |rows: &Rows, name: &str, from: usize, to: usize| -> Rows {
@@ -160,6 +177,11 @@ impl Loops {
                 }
             }
         }
+        if let Some(prune) = &spec.kv_prune {
+            for rows in &mut weights {
+                prune_keys(prune, rows);
+            }
+        }
         let mean = |weights: &[Rows], i: usize| -> Vec<f64> {
             (0..length).map(|j| weights.iter().map(|rows| rows[i][j]).sum::<f64>() / heads as f64).collect()
         };
@@ -185,7 +207,10 @@ impl Loops {
                     row.iter().zip(values).map(|(weight, value)| weight * value[c]).sum()
                 };
                 let (values, row) = (&values[head], &weights[head][i]);
-                (0..values[0].len()).map(|c| column(c, values, row) * output_factor[i][head]).collect::<Vec<f64>>()
+                let restart = self.numbers.get(&format!("{block}attn.restart"));
+                let part = restart.map_or(0.0, |part| part[head].clamp(0.0, 0.5));
+                let mixed = |c: usize| (1.0 - part) * column(c, values, row) + part * values[i][c];
+                (0..values[0].len()).map(|c| mixed(c) * output_factor[i][head]).collect::<Vec<f64>>()
             };
             (0..heads).flat_map(of_head).collect()
         };
@@ -227,6 +252,26 @@ impl Loops {
         added(hidden, &projected, strength)
     }
 
+    fn hidden(&self, x: &Rows, block: &str) -> Rows {
+        let activated = |name: &str| -> Rows {
+            let gelu = |x: &f64| x * 0.5 * (1.0 + erf(x / 2.0_f64.sqrt()));
+            let rows = self.product(x, &format!("{block}mlp.{name}"));
+            rows.iter().map(|row| row.iter().map(gelu).collect()).collect()
+        };
+        let Some(spec) = self.dims.block.r_mlp else { return activated("c_fc") };
+        let number = |name: &str| self.get(&format!("{block}mlp.{name}"))[0];
+        let (standard, mut low) = (activated("up_std"), activated("up_low"));
+        if spec.mixer {
+            low = self.product(&low, &format!("{block}mlp.mixer"));
+        }
+        let scale = number("w_rec") * self.coupling * if spec.gate { number("gate_low") } else { 1.0 };
+        let joined = |(standard, low): (&Vec<f64>, &Vec<f64>)| {
+            let standard = standard.iter().map(|value| value * number("w_std"));
+            standard.chain(low.iter().map(|value| value * scale)).collect()
+        };
+        standard.iter().zip(&low).map(joined).collect()
+    }
+
     fn logits(&self, tokens: &[usize]) -> Vec<f64> {
         let GptDims { d_model: d, n_layer, .. } = self.dims;
         let spec = &self.dims.block;
@@ -241,11 +286,7 @@ impl Loops {
             let keys = spec.recip.map(|_| self.heads(&normal, &block, 0, back.as_ref()).1);
             x = added(&x, &output, 1.0);
             let normal = self.layer_norm(&x, &format!("{block}ln_2"));
-            let gelu = |x: &f64| x * 0.5 * (1.0 + erf(x / 2.0_f64.sqrt()));
-            let mut hidden: Rows = self.product(&normal, &format!("{block}mlp.c_fc"));
-            for row in &mut hidden {
-                *row = row.iter().map(gelu).collect();
-            }
+            let mut hidden = self.hidden(&normal, &block);
             if let Some(keys) = keys {
                 let strength = self.coupling * self.get(&format!("{block}recip.alpha_mlp"))[0];
                 back = Some(self.product(&hidden, &format!("{block}recip.back")));
@@ -282,6 +323,30 @@ impl Loops {
         let x = self.layer_norm(&x, "ln_f");
         let logit = |row: &Vec<f64>, token: usize| (0..d).map(|c| row[c] * wte[token * d + c]).sum();
         x.iter().flat_map(|row| (0..self.dims.vocab_size).map(|token| logit(row, token))).collect()
+    }
+}
+
+/// Keeps the keys of every row that had the most attention so far, per query that saw them.
+fn prune_keys(spec: &KvPruneSpec, rows: &mut Rows) {
+    let before = rows.clone();
+    for (i, row) in rows.iter_mut().enumerate() {
+        let importance: Vec<f64> = (0..=i)
+            .map(|j| {
+                let mass: f64 = before[j..=i].iter().map(|row| row[j]).sum();
+                if i - j < spec.recency { 2.0 } else { mass / (i - j + 1) as f64 }
+            })
+            .collect();
+        let keep = match spec.keep {
+            Keep::Count(count) => count,
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the visible keys")]
+            Keep::Part(part) => (part * (i + 1) as f64) as usize,
+        };
+        let kept = is_largest(&importance, keep.max(spec.recency));
+        row.iter_mut().zip(kept).filter(|(_, kept)| !kept).for_each(|(weight, _)| *weight = 0.0);
+        let sum: f64 = row.iter().sum();
+        for weight in row {
+            *weight /= sum;
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tasks, one file each, and what they share.
 
 mod check;
+mod coupling;
 mod eval;
 mod train;
 

@@ -9,7 +9,7 @@ use std::{
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{Curve, Outcome, Progress, Report, Unit, tasks::Train};
 
-use super::{Mean, mean_loss, network, sync};
+use super::{Mean, coupling::Schedule, mean_loss, network, sync};
 use crate::{
     LabError,
     backend::{Compute, Work},
@@ -50,6 +50,7 @@ impl Work for Job<'_> {
             held_out,
             optimizer: AdamW::new(&train.optimizer, &parameters),
             pruner: Pruner::new(&train.prune, &parameters),
+            coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
             prune_time: Duration::ZERO,
@@ -85,6 +86,7 @@ struct Trainer<'a, B: Compute> {
     held_out: Vec<Batch>,
     optimizer: AdamW<B>,
     pruner: Pruner<B>,
+    coupling: Schedule<'a, B>,
     /// Training loss since the last reading.
     loss: Mean<B>,
     clock: Clock,
@@ -107,7 +109,7 @@ impl<B: Compute> Trainer<'_, B> {
         let mut held_out_loss = f64::NAN;
         for iter in 0..iters {
             let started = Instant::now();
-            network.set_coupling(self.train.coupling.at(iter));
+            network.set_coupling(self.coupling.at(iter)?);
             network = self.step(network, iter)?;
             let done = iter + 1;
             if iter == 0 {
@@ -195,6 +197,9 @@ impl<B: Compute> Trainer<'_, B> {
             let (inputs, targets) = batch.to_tensors(self.device);
             let loss = cross_entropy(network.logits(inputs, dropout), targets);
             self.loss.add(loss.clone().inner());
+            if micro_batch == 0 {
+                self.coupling.saw(loss.clone().inner());
+            }
             let mut gradients = (loss / training.grad_accumulation as f64).backward();
             let gradients = model::gradients(network, &mut gradients);
             sum = Some(match sum {

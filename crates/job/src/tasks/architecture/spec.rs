@@ -15,6 +15,9 @@ pub struct BlockSpec {
     /// Hidden width of the MLP; `None` is four times `d_model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mlp_hidden: Option<usize>,
+    /// A reciprocal MLP in place of GPT-2's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_mlp: Option<RMlpSpec>,
     /// Reciprocal attention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reciprocal: Option<ReciprocalSpec>,
@@ -30,6 +33,9 @@ pub struct BlockSpec {
     /// RA-CT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ra_ct: Option<RaCtSpec>,
+    /// Pruning of keys and values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_prune: Option<KvPruneSpec>,
 }
 
 /// How tokens are mixed.
@@ -44,6 +50,46 @@ pub enum AttentionKind {
         /// Numbers in a latent vector.
         dim: usize,
     },
+    /// Standard attention without biases, in which the last `rank` numbers of queries and keys change places, so that they
+    /// score the reverse pair (ratio-ablation, section 9.1).
+    Folded {
+        /// Reciprocal numbers of a head.
+        rank: usize,
+        /// Whether each head weighs its two scores by itself.
+        per_head: bool,
+        /// Whether a head's output is mixed with the value at the query's own place.
+        restart: bool,
+    },
+}
+
+/// An MLP in two parts, weighed separately (ratio-ablation, section 9.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RMlpSpec {
+    /// Hidden width of the reciprocal part, out of the MLP's.
+    pub low: usize,
+    /// Whether a square matrix mixes the reciprocal part.
+    pub mixer: bool,
+    /// Whether a learned number scales it.
+    pub gate: bool,
+}
+
+/// Pruning of keys and values by the attention that they have had from the queries so far (ratio-ablation, section 9.4).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct KvPruneSpec {
+    /// How many of the keys that it sees a query keeps.
+    pub keep: Keep,
+    /// The last so many keys are always kept.
+    pub recency: usize,
+}
+
+/// How many keys are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// So many.
+    Count(usize),
+    /// This part of those that are visible.
+    Part(f64),
 }
 
 /// Reciprocal attention (ratio-ablation, section 4.3).
@@ -197,12 +243,20 @@ pub enum Mechanism {
     Recip,
     /// RA-CT.
     RaCt,
+    /// The reciprocal part of folded attention.
+    Folded,
+    /// The value at the query's own place in a head's output.
+    Restart,
+    /// The reciprocal part of the MLP.
+    RMlp,
+    /// Pruning of keys and values.
+    KvPrune,
 }
 
 impl Mechanism {
     /// Whether the coupling scale reaches it: at 0 the network computes as if it were not there.
     pub fn is_coupled(self) -> bool {
-        self != Self::RaCt
+        !matches!(self, Self::RaCt | Self::Restart | Self::KvPrune)
     }
 }
 
@@ -214,6 +268,10 @@ impl fmt::Display for Mechanism {
             Self::Cross => "cross-token aggregation",
             Self::Recip => "latent reciprocity",
             Self::RaCt => "RA-CT",
+            Self::Folded => "the reciprocal part of attention",
+            Self::Restart => "self-restart",
+            Self::RMlp => "the reciprocal part of the MLP",
+            Self::KvPrune => "pruning of keys and values",
         })
     }
 }
@@ -229,11 +287,13 @@ impl BlockSpec {
     pub const GPT2: Self = Self {
         attention: AttentionKind::Standard,
         mlp_hidden: None,
+        r_mlp: None,
         reciprocal: None,
         gate: None,
         cross: None,
         recip: None,
         ra_ct: None,
+        kv_prune: None,
     };
 
     /// The mechanisms that it has.
@@ -244,6 +304,10 @@ impl BlockSpec {
             (Mechanism::Cross, self.cross.is_some()),
             (Mechanism::Recip, self.recip.is_some()),
             (Mechanism::RaCt, self.ra_ct.is_some()),
+            (Mechanism::Folded, matches!(self.attention, AttentionKind::Folded { .. })),
+            (Mechanism::Restart, matches!(self.attention, AttentionKind::Folded { restart: true, .. })),
+            (Mechanism::RMlp, self.r_mlp.is_some()),
+            (Mechanism::KvPrune, self.kv_prune.is_some()),
         ];
         all.into_iter().filter_map(|(mechanism, on)| on.then_some(mechanism)).collect()
     }

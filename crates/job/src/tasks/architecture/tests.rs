@@ -92,6 +92,24 @@ fn a_step_may_be_written_as_a_number() {
 
 #[test]
 fn the_coupling_rises_from_0_to_1() {
-    let at = |coupling_warmup, iter| Coupling { coupling_warmup }.at(iter);
-    assert_eq!([at(0, 0), at(4, 0), at(4, 1), at(4, 4), at(4, 9)], [1.0, 0.0, 0.25, 1.0, 1.0]);
+    let after = |coupling_warmup, passed| Coupling { coupling_warmup, ..Coupling::default() }.after(passed);
+    assert_eq!([after(0, 0), after(4, 0), after(4, 1), after(4, 4), after(4, 9)], [1.0, 0.0, 0.25, 1.0, 1.0]);
+}
+
+#[test]
+fn the_unified_series_in_proportion() {
+    let folded = |ablation, size| match step(ablation).block(size).attention {
+        AttentionKind::Folded { rank, per_head, restart } => (rank, per_head, restart),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(folded(Ablation::V1, GPT2), (4, false, false));
+    assert_eq!(folded(Ablation::V8, GPT2), (8, false, true));
+    assert_eq!(folded(Ablation::V16, NANO), (2, true, false));
+    let v14 = step(Ablation::V14).block(GPT2);
+    assert_eq!(v14.kv_prune, Some(KvPruneSpec { keep: Keep::Count(391), recency: 64 }));
+    assert_eq!(v14.r_mlp, Some(RMlpSpec { low: 64, mixer: false, gate: false }));
+    assert_eq!(step(Ablation::V10).block(GPT2).mlp_hidden, Some(4608));
+    assert_eq!(step(Ablation::V13).block(NANO).r_mlp.unwrap().low, 144);
+    assert_eq!(Ablation::V13.coupling_start(), CouplingStart::Delay);
+    assert_eq!(Ablation::V16.coupling_start(), CouplingStart::Steady);
 }

@@ -104,10 +104,14 @@ impl<'a, B: Compute> Checker<'a, B> {
     pub(super) fn stirred<N: Network<Autodiff<B>>>(&self, network: &N) -> N {
         model::map_values::<Autodiff<B>, N>(network.clone(), &mut |index, values| {
             let info = &self.parameters[index];
-            let is_strength = info.name.contains("alpha") || info.name.contains(".ra_ct.");
+            let has = |parts: &[&str]| parts.iter().any(|part| info.name.contains(part));
+            let is_strength = has(&["alpha", ".ra_ct."]);
+            // These have no effect, or a limited one, where they are negative.
+            let is_part = has(&["w_std", "w_rec", "restart", "gate_low"]);
             let mut rng = rng::stream(self.expected.seed, "check", &info.name, &[]);
             let numbers: Vec<f32> = match info.role() {
                 Role::Vector if is_strength => (0..info.len()).map(|_| strength(&mut rng)).collect(),
+                Role::Vector if is_part => (0..info.len()).map(|_| strength(&mut rng).abs()).collect(),
                 Role::Linear | Role::HeadMaps => {
                     let scale = (info.shape[info.shape.len() - 2] as f32).sqrt().recip();
                     (0..info.len()).map(|_| rng.sample::<f32, _>(StandardNormal) * scale).collect()

@@ -21,7 +21,7 @@ use sweep_job::{
 use super::*;
 use crate::{
     backend::Compute,
-    model::{Cache, Fault, Gpt, GptDims, Network, ParamInfo, Role, initial_values, with_fault},
+    model::{Cache, Fault, FeedForward, Gpt, GptDims, Network, ParamInfo, Role, initial_values, with_fault},
 };
 
 type Train = Autodiff<Flex>;
@@ -226,7 +226,8 @@ fn with_a_block_less_than_claimed() {
 #[test]
 fn with_a_tensor_that_is_not_trained() {
     let mut network = gpt();
-    network.h[1].mlp.c_fc.weight = network.h[1].mlp.c_fc.weight.clone().set_require_grad(false);
+    let FeedForward::Gelu(mlp) = &mut network.h[1].mlp else { panic!("a GPT-2") };
+    mlp.c_fc.weight = mlp.c_fc.weight.clone().set_require_grad(false);
     let (failed, message) = failures(network, &expected());
     assert_eq!(failed, ["nonzero-gradients", "optimizer-step"]);
     assert!(
@@ -407,6 +408,12 @@ fn without_positions() {
     let (failed, message) = failures_with(Fault::NoPositions, &step(Ablation::Step0));
     assert_eq!(failed, ["nonzero-gradients", "optimizer-step"]);
     assert!(message.contains("wpe.weight"), "{message}");
+}
+
+#[test]
+fn with_keys_pruned_by_what_later_queries_look_at() {
+    let (failed, _) = failures_with(Fault::PruneSeesFuture, &step(Ablation::V14));
+    assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
 }
 
 #[test]
