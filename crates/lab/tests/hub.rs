@@ -135,6 +135,18 @@ fn a_gpt2_that_claims_more_is_refused() {
 }
 
 #[test]
+fn a_saved_network_that_sees_the_future_is_not_trained() {
+    let (_, dir) = saved(Ablation::Step3, 1.0);
+    let mut config = config(dir.path());
+    config["sweep"]["block"]["gate"]["pool"] = json!("sequence_mean");
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    let given = json!({"init": dir.path(), "iters": 2, "eval_batches": 1});
+    let failure = run("train", given, dir.path()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Input);
+    assert!(failure.message.contains("sees the tokens that are to be predicted"), "{}", failure.message);
+}
+
+#[test]
 fn names_without_prefix_old_buffers_and_a_repeated_head() {
     let wanted = logits(&load(&golden("gpt2")));
     let dir = changed(|_, tensors| {

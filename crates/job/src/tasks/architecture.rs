@@ -4,7 +4,7 @@
 mod presets;
 mod spec;
 
-pub use presets::{Ablation, AblationNet};
+pub use presets::{Ablation, AblationNet, StepPruning};
 pub use spec::{
     AttentionKind, BlockSpec, CrossProjection, CrossSpec, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtSpec,
     RecipSpec, ReciprocalSpec, Selection,

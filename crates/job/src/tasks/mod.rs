@@ -12,7 +12,7 @@ mod train;
 pub use architecture::{
     Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
     CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
-    RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection,
+    RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
 };
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};

@@ -1,7 +1,7 @@
 //! Dimensions of a network, and its parameters as arithmetic, without a tensor.
 
 use sweep_job::tasks::{
-    Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, Model, RMlpSpec, RecipTying,
+    Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, GatePool, Model, RMlpSpec, RecipTying,
 };
 
 use crate::LabError;
@@ -149,6 +149,11 @@ impl GptDims {
     /// Whether this is a GPT-2, with an MLP of any width, which programs of others can read.
     pub fn is_gpt2(&self) -> bool {
         BlockSpec { mlp_hidden: None, ..self.block } == BlockSpec::GPT2
+    }
+
+    /// Whether a position's logits depend on later tokens: a gate pooled over the sequence does that, on purpose.
+    pub fn sees_future(&self) -> bool {
+        self.block.gate.is_some_and(|gate| gate.pool == GatePool::SequenceMean)
     }
 
     /// Every parameter in the network's order, the tied table once.

@@ -66,7 +66,10 @@ impl<B: Backend> PruneSight<B> {
 
     /// For sequences of `length` tokens.
     pub(crate) fn rows(&self, length: usize) -> PruneRows<B> {
-        let cut = |square: &Tensor<B, 2>| square.clone().slice([0..length, 0..length]);
+        let cut = |square: &Tensor<B, 2>| {
+            let whole = square.dims()[0] == length;
+            if whole { square.clone() } else { square.clone().slice([0..length, 0..length]) }
+        };
         PruneRows {
             sums: Some(cut(&self.sums)),
             exposure: cut(&self.exposure).reshape([1, length * length]),

@@ -40,6 +40,11 @@ impl Work for Job<'_> {
         let seed = train.training.seed;
         let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
         let dims = *network.dims();
+        if dims.sees_future() {
+            return Err(LabError::Dimensions(
+                "the network's head gate sees the tokens that are to be predicted, so it cannot be trained".into(),
+            ));
+        }
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);

@@ -100,6 +100,19 @@ choice! {
     }
 }
 
+/// The pruning of a step's training, in the reference's 10,400 iterations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepPruning {
+    /// The part of the prunable weights that is 0 at the end.
+    pub sparsity: f64,
+    /// Iterations before the ramp begins.
+    pub warmup: usize,
+    /// Iterations between two choices of the mask.
+    pub every: usize,
+    /// The iteration at which the target is reached.
+    pub ramp_end: usize,
+}
+
 /// A step as the reference's documentation has it. Widths are for `d_model` 768.
 #[expect(clippy::struct_excessive_bools, reason = "the columns of the reference's table")]
 struct Row {
@@ -229,9 +242,9 @@ impl Ablation {
         }
     }
 
-    /// Whether training this step prunes weights: step 1 is `AdamWPrune` over `AdamWSPAM` to half of them (ratio-ablation,
-    /// sections 5 and 8.2).
-    pub const fn prunes(self) -> bool {
-        matches!(self, Self::Step1)
+    /// How training this step prunes: step 1 is `AdamWPrune` over `AdamWSPAM` (ratio-ablation, sections 5 and 8.2).
+    pub fn pruning(self) -> Option<StepPruning> {
+        let step_1 = StepPruning { sparsity: 0.5, warmup: 1000, every: 50, ramp_end: 3000 };
+        (self == Self::Step1).then_some(step_1)
     }
 }

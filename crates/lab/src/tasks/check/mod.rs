@@ -14,7 +14,10 @@ mod sight;
 mod tests;
 
 use burn::{backend::Autodiff, module::AutodiffModule};
-use sweep_job::{Outcome, Progress, Report, Unit, tasks::Check};
+use sweep_job::{
+    Outcome, Progress, Report, Unit,
+    tasks::{Check, StepPruning},
+};
 
 use self::checker::Checker;
 use super::network;
@@ -51,7 +54,7 @@ impl Work for Job<'_> {
             batch: [checking.batch_size, checking.length],
             lr: checking.lr,
             seed: checking.seed,
-            prunes: architecture.ablation.prunes(),
+            pruning: architecture.ablation.pruning(),
         };
         let parameters: usize = model::infos(&network).iter().map(ParamInfo::len).sum();
         let (assertions, loss) = assertions::<B, _>(network, &expected, device, report)?;
@@ -89,8 +92,8 @@ pub struct Expected {
     pub lr: f64,
     /// Seed of the tokens and of dropout.
     pub seed: u64,
-    /// Whether training it prunes weights.
-    pub prunes: bool,
+    /// How training it prunes weights, if it does.
+    pub pruning: Option<StepPruning>,
 }
 
 /// An assertion that was made.
@@ -158,8 +161,8 @@ where
         made.extend(checker.liveness(&stirred)?);
         step(6);
     }
-    if expected.prunes {
-        made.extend(checker.pruning(network.clone())?);
+    if let Some(pruning) = &expected.pruning {
+        made.extend(checker.pruning(network.clone(), pruning)?);
     }
     step(7);
     made.push(checker.loss_falls(network)?);

@@ -2,7 +2,7 @@
 //! section 7).
 
 use burn::backend::Autodiff;
-use sweep_job::tasks::{Prune, PruneMethod};
+use sweep_job::tasks::{Prune, PruneMethod, StepPruning};
 
 use super::{Assertion, checker::Checker};
 use crate::{
@@ -18,21 +18,26 @@ const ITERATIONS: usize = 10;
 /// Largest distance of the sparsity from its schedule.
 const TOLERANCE: f64 = 0.005;
 
-/// How step 1 prunes: to half of the weights, by a score of Adam's state, on a schedule as short as the check.
-fn settings() -> Prune {
+/// The step's pruning by a score of Adam's state, on a schedule as short as the check: 500 iterations are one, but for the
+/// choices of the mask, of which there are four.
+fn settings(pruning: &StepPruning) -> Prune {
     Prune {
         prune: PruneMethod::Bitter7,
-        sparsity: 0.5,
-        prune_warmup: Some(2),
-        prune_ramp_end: Some(8),
+        sparsity: pruning.sparsity,
+        prune_warmup: Some(pruning.warmup / 500),
+        prune_ramp_end: Some(pruning.ramp_end / 500),
         prune_every: 2,
         ..Prune::default()
     }
 }
 
 impl<B: Compute> Checker<'_, B> {
-    pub(super) fn pruning<N: Network<Autodiff<B>>>(&self, mut network: N) -> Result<Vec<Assertion>, LabError> {
-        let settings = settings();
+    pub(super) fn pruning<N: Network<Autodiff<B>>>(
+        &self,
+        mut network: N,
+        pruning: &StepPruning,
+    ) -> Result<Vec<Assertion>, LabError> {
+        let settings = settings(pruning);
         let mut optimizer = self.optimizer();
         let mut pruner = Pruner::<B>::new(&settings, &self.parameters);
         let mut worst = (0.0_f64, 0, 0.0, 0.0);

@@ -37,7 +37,7 @@ const DIMS: GptDims = GptDims {
 };
 
 fn expected() -> Expected {
-    Expected { dims: DIMS, trained: false, dropout: 0.1, batch: [2, 12], lr: 1e-3, seed: 7, prunes: false }
+    Expected { dims: DIMS, trained: false, dropout: 0.1, batch: [2, 12], lr: 1e-3, seed: 7, pruning: None }
 }
 
 fn gpt() -> Gpt<Train> {
@@ -55,7 +55,7 @@ fn expected_of(architecture: &Architecture) -> Expected {
         ..Model::default()
     };
     let dims = GptDims::new(&model, architecture, 64).unwrap();
-    Expected { dims, batch: [2, 24], prunes: architecture.ablation.prunes(), ..expected() }
+    Expected { dims, batch: [2, 24], pruning: architecture.ablation.pruning(), ..expected() }
 }
 
 fn step(ablation: Ablation) -> Architecture {
@@ -304,7 +304,9 @@ fn every_step_passes() {
         let (made, _) = assertions::<Flex, _>(random(expected.dims), &expected, &FlexDevice, &mut Silent).unwrap();
         let failed: Vec<String> = made.iter().filter_map(Assertion::failure).collect();
         assert!(failed.is_empty(), "step {ablation}: {failed:#?}");
-        let wanted = 13 + usize::from(!expected.dims.block.mechanisms().is_empty()) + 2 * usize::from(expected.prunes);
+        let wanted = 13
+            + usize::from(!expected.dims.block.mechanisms().is_empty())
+            + 2 * usize::from(expected.pruning.is_some());
         assert_eq!(made.len(), wanted, "step {ablation}");
     }
 }
