@@ -604,7 +604,9 @@ fn kind(kind: Kind, nullable: bool) -> Value {
             json!({ "type": types(&["string", "number", "boolean"]), "pattern": text_pattern(Reach::Everywhere) })
         }
         Kind::Choice(words) => {
-            let words: Vec<Value> = words.iter().map(|word| json!(word)).chain(null.map(|_| Value::Null)).collect();
+            let numbers = words.iter().filter_map(|word| word.parse::<i64>().ok()).map(|number| json!(number));
+            let words: Vec<Value> =
+                words.iter().map(|word| json!(word)).chain(numbers).chain(null.map(|_| Value::Null)).collect();
             json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": EXPRESSION }] })
         }
         Kind::List(item) => json!({

@@ -173,3 +173,21 @@ fn check_on_vulkan() {
     let record = records(folder.path()).remove(0);
     assert_eq!((metric(&record, "assertions"), &record["identity"]["backend"]), (12.0, &Value::from("wgpu")));
 }
+
+/// The shipped checks, in part: the steps with everything hold, and a network that sees the future fails by name.
+#[test]
+fn architectures_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    for (recipe, only) in [("check.yaml", "check/ablation=16"), ("check-v.yaml", "check/ablation=V17")] {
+        let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes").join(recipe);
+        let args = ["run", recipe.to_str().unwrap(), "--strict", "--backend", "cpu", "--only", only];
+        let output = sweep(folder.path(), &args);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    let recipe = "steps: { check: { uses: check, with: { ablation: 3, gate_pool: sequence_mean, vocab_size: 64 } } }";
+    std::fs::write(folder.path().join("leak.yaml"), recipe).unwrap();
+    let output = sweep(folder.path(), &["run", "leak.yaml", "--strict", "--backend", "cpu"]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    assert!(text.contains("3 of 14 assertions do not hold: causality: logits at position 0 changed by"), "{text}");
+}

@@ -128,11 +128,10 @@ impl Kind {
             // `+ 0.0` makes -0.0 the zero that everybody means.
             (Self::Float, Value::Float(float)) if float.is_finite() => Value::Float(float + 0.0),
             (Self::Text | Self::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
-            (Self::Choice(allowed), Value::Text(text)) => {
-                if !allowed.contains(&text.as_str()) {
-                    return Err(ParamError::Choice { allowed, found: text.clone() });
-                }
-                value.clone()
+            (Self::Choice(allowed), Value::Text(text)) => chosen(allowed, text.clone())?,
+            // Some words are numbers, and YAML takes them for such.
+            (Self::Choice(allowed), Value::Int(int)) if allowed.iter().any(|word| is_number(word)) => {
+                chosen(allowed, int.to_string())?
             }
             (Self::Scalar, Value::Int(_) | Value::Float(_) | Value::Bool(_)) => Value::Text(value.to_string()),
             (Self::Inside, Value::Text(text)) => {
@@ -169,6 +168,20 @@ impl Kind {
             other => format!("values, each {other}"),
         }
     }
+}
+
+/// `word`, if it is one of `allowed`.
+fn chosen(allowed: &'static [&'static str], word: String) -> Result<Value, ParamError> {
+    if allowed.contains(&word.as_str()) {
+        Ok(Value::Text(word))
+    } else {
+        Err(ParamError::Choice { allowed, found: word })
+    }
+}
+
+/// Whether YAML takes the word of a choice for a number.
+fn is_number(word: &str) -> bool {
+    word.parse::<i64>().is_ok()
 }
 
 /// A relative path without detours; `None` if it leads out of the folder that it starts from, or nowhere.
@@ -522,6 +535,20 @@ macro_rules! choice {
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.word())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.word())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <String as serde::Deserialize>::deserialize(deserializer)?;
+                let found = Self::ALL.iter().copied().find(|choice| choice.word() == word);
+                found.ok_or_else(|| serde::de::Error::unknown_variant(&word, &[$( $word, )+]))
             }
         }
 

@@ -111,7 +111,7 @@ impl Task {
         },
         TaskInfo {
             name: "check",
-            revision: 1,
+            revision: 2,
             about: "builds a network and asserts that it computes, learns, and does not see the future",
             groups: Check::GROUPS,
             metrics: Check::METRICS,

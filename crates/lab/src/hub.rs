@@ -1,7 +1,9 @@
 //! Networks in the Hub's layout for GPT-2: a folder with `config.json` and `model.safetensors`.
 //!
 //! Linear weights are `[in, out]` there as here, so nothing is transposed. Names may carry the prefix `transformer.`,
-//! numbers may be F32, F16 or BF16. What is written, `GPT2LMHeadModel.from_pretrained` reads.
+//! numbers may be F32, F16 or BF16. What is written of a GPT-2, `GPT2LMHeadModel.from_pretrained` reads. Another network
+//! of this program is written in the same form, but as model type `sweep-gpt`, with what its blocks are made of and without
+//! the prefix, so that nothing takes it for a GPT-2.
 
 use std::{
     borrow::Cow,
@@ -16,7 +18,7 @@ use burn::tensor::{
 };
 use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
 use serde::{Deserialize, Serialize};
-use sweep_job::tasks::Activation;
+use sweep_job::tasks::{Activation, BlockSpec};
 
 use crate::{
     LabError, files,
@@ -27,6 +29,8 @@ use crate::{
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 const PREFIX: &str = "transformer.";
+const GPT2: &str = "gpt2";
+const OWN: &str = "sweep-gpt";
 const HEAD: &str = "lm_head.weight";
 
 /// Why a folder is no network that this program can use.
@@ -78,6 +82,19 @@ struct Config {
     add_cross_attention: bool,
     #[serde(default = "yes")]
     tie_word_embeddings: bool,
+    /// Only of networks that are no GPT-2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sweep: Option<Own>,
+}
+
+/// What a network of this program has beyond a GPT-2.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    /// What a block is made of.
+    block: BlockSpec,
+    /// Strength of its mechanisms.
+    coupling: f64,
 }
 
 fn epsilon() -> f64 {
@@ -89,30 +106,36 @@ fn yes() -> bool {
 }
 
 impl Config {
-    fn new(dims: &GptDims) -> Self {
+    fn new(dims: &GptDims, coupling: f64) -> Self {
+        let is_gpt2 = dims.is_gpt2();
         Self {
-            model_type: "gpt2".into(),
-            architectures: vec!["GPT2LMHeadModel"],
+            model_type: if is_gpt2 { GPT2 } else { OWN }.into(),
+            architectures: if is_gpt2 { vec!["GPT2LMHeadModel"] } else { Vec::new() },
             activation_function: dims.activation.word().into(),
             n_embd: dims.d_model,
             n_head: dims.n_head,
             n_layer: dims.n_layer,
             n_positions: dims.block_size,
             vocab_size: dims.vocab_size,
-            n_inner: None,
+            n_inner: dims.block.mlp_hidden,
             layer_norm_epsilon: epsilon(),
             scale_attn_weights: true,
             scale_attn_by_inverse_layer_idx: false,
             add_cross_attention: false,
             tie_word_embeddings: true,
+            sweep: (!is_gpt2).then_some(Own { block: dims.block, coupling }),
         }
     }
 
     /// The dimensions, or what this program cannot compute.
     fn dims(&self) -> Result<GptDims, String> {
-        if self.model_type != "gpt2" {
-            return Err(format!("model_type `{}` is not supported, only `gpt2`", self.model_type));
-        }
+        let block = match (self.model_type.as_str(), self.sweep) {
+            (GPT2, None) => BlockSpec::GPT2,
+            (OWN, Some(Own { block, .. })) => block,
+            (OWN, None) => return Err(format!("a network of model_type `{OWN}` must say in `sweep` what it is")),
+            (GPT2, Some(_)) => return Err(format!("a network of model_type `{GPT2}` cannot have `sweep`")),
+            (other, _) => return Err(format!("model_type `{other}` is not supported, only `{GPT2}` and `{OWN}`")),
+        };
         let activation = match self.activation_function.as_str() {
             "gelu" => Activation::Gelu,
             "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluNew,
@@ -120,9 +143,7 @@ impl Config {
                 return Err(format!("activation_function `{other}` is not supported, only `gelu` and `gelu_new`"));
             }
         };
-        let standard_width = self.n_inner.is_none_or(|inner| inner == 4 * self.n_embd);
         let requirements = [
-            (standard_width, "n_inner must be 4 n_embd"),
             (self.layer_norm_epsilon == epsilon(), "layer_norm_epsilon must be 1e-5"),
             (self.scale_attn_weights, "scale_attn_weights must be true"),
             (!self.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx must be false"),
@@ -139,35 +160,48 @@ impl Config {
             block_size: self.n_positions,
             vocab_size: self.vocab_size,
             activation,
+            block: BlockSpec { mlp_hidden: self.n_inner.filter(|inner| *inner != 4 * self.n_embd), ..block },
         };
         dims.checked().map_err(|error| error.to_string())
     }
 }
 
-/// The dimensions of the network in `folder`.
-pub fn read_dims(folder: &Path) -> Result<GptDims, HubError> {
+/// The dimensions of the network in `folder`, and the strength of its mechanisms.
+fn read_config(folder: &Path) -> Result<(GptDims, f64), HubError> {
     let path = folder.join(CONFIG);
     let text = fs_err::read_to_string(&path).map_err(HubError::Read)?;
     let config: Result<Config, _> = serde_json::from_str(&text);
-    let dims = config.map_err(|error| error.to_string()).and_then(|config| config.dims());
-    dims.map_err(|message| HubError::Config { path, message })
+    let read = config.map_err(|error| error.to_string()).and_then(|config| {
+        let coupling = config.sweep.map_or(1.0, |own| own.coupling);
+        if !(0.0..=1.0).contains(&coupling) {
+            return Err(format!("coupling {coupling} is not between 0 and 1"));
+        }
+        Ok((config.dims()?, coupling))
+    });
+    read.map_err(|message| HubError::Config { path, message })
+}
+
+/// The dimensions of the network in `folder`.
+pub fn read_dims(folder: &Path) -> Result<GptDims, HubError> {
+    Ok(read_config(folder)?.0)
 }
 
 /// The network in `folder`.
 pub fn load<B: Backend>(folder: &Path, device: &B::Device) -> Result<Gpt<B>, LabError> {
-    let dims = read_dims(folder)?;
+    let (dims, coupling) = read_config(folder)?;
     let path = folder.join(WEIGHTS);
     let wrong = |message: String| HubError::Weights { path: path.clone(), message };
     let map = files::map(&path).map_err(HubError::Read)?;
     let bytes: &[u8] = map.as_deref().unwrap_or_default();
     let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
     let mut tensors = by_name(&file, &dims).map_err(wrong)?;
-    let network = Gpt::with_values(dims, device, |info| {
+    let mut network = Gpt::with_values(dims, device, |info| {
         let tensor = tensors.remove(&info.name).ok_or_else(|| wrong(format!("tensor `{}` is missing", info.name)))?;
         Ok(numbers(info, &tensor).map_err(wrong)?)
     })?;
+    network.set_coupling(coupling);
     match tensors.into_keys().next() {
-        Some(name) => Err(wrong(format!("tensor `{name}` is not part of a GPT-2 with these dimensions")).into()),
+        Some(name) => Err(wrong(format!("tensor `{name}` is not part of a network with these dimensions")).into()),
         None => Ok(network),
     }
 }
@@ -240,15 +274,16 @@ pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), L
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
 
     let path = folder.join(CONFIG);
-    let config = serde_json::to_string_pretty(&Config::new(network.dims()));
+    let config = serde_json::to_string_pretty(&Config::new(network.dims(), network.coupling()));
     let config = config.map_err(|error| failed(&path, error.into()))?;
     std::fs::write(&path, config + "\n").map_err(|error| failed(&path, error))?;
 
     let path = folder.join(WEIGHTS);
     let mut tensors = Vec::new();
+    let prefix = if network.dims().is_gpt2() { PREFIX } else { "" };
     for (info, values) in model::infos(network).into_iter().zip(model::values::<B, _>(network)) {
         let bytes = host(values)?.into_iter().flat_map(f32::to_le_bytes).collect();
-        tensors.push((format!("{PREFIX}{}", info.name), Stored { shape: info.shape, bytes }));
+        tensors.push((format!("{prefix}{}", info.name), Stored { shape: info.shape, bytes }));
     }
     // The Hub's own reader refuses files that do not name their format.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);

@@ -13,7 +13,10 @@ use burn::{
 use common::{Inner, Tensors, Train, golden, host, ids, relative_error, run};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
-use sweep_job::{FailureKind, tasks::Activation};
+use sweep_job::{
+    FailureKind,
+    tasks::{Ablation, Activation, Architecture, BlockSpec, Model},
+};
 use sweep_lab::{
     hub,
     model::{Gpt, GptDims, Network},
@@ -61,7 +64,15 @@ fn refusal(folder: &Path) -> String {
 #[test]
 fn what_is_saved_is_loaded() {
     for activation in [Activation::Gelu, Activation::GeluNew] {
-        let dims = GptDims { n_layer: 2, n_head: 2, d_model: 8, block_size: 6, vocab_size: 256, activation };
+        let dims = GptDims {
+            n_layer: 2,
+            n_head: 2,
+            d_model: 8,
+            block_size: 6,
+            vocab_size: 256,
+            activation,
+            block: BlockSpec::GPT2,
+        };
         let network = Gpt::<Train>::random(dims, 3, &FlexDevice).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("a/b");
@@ -72,6 +83,67 @@ fn what_is_saved_is_loaded() {
         let written = Tensors::read(&folder.join("model.safetensors"));
         assert_eq!(written.shape("transformer.h.1.attn.c_attn.weight"), [8, 24]);
     }
+}
+
+/// A small network of a step of the ablation, and the folder it was saved to.
+fn saved(ablation: Ablation, coupling: f64) -> (Gpt<Train>, tempfile::TempDir) {
+    let model = Model { n_layer: Some(2), n_head: Some(2), d_model: Some(16), block_size: Some(8), ..Model::default() };
+    let architecture = Architecture { ablation, ..Architecture::default() };
+    let dims = GptDims::new(&model, &architecture, 256).unwrap();
+    let mut network = Gpt::<Train>::random(dims, 3, &FlexDevice).unwrap();
+    network.set_coupling(coupling);
+    let dir = tempfile::tempdir().unwrap();
+    hub::save(&network, dir.path()).unwrap();
+    (network, dir)
+}
+
+fn config(folder: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join("config.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn every_architecture_is_saved_and_loaded() {
+    for ablation in Ablation::ALL {
+        let (network, dir) = saved(*ablation, 0.25);
+        let loaded = load(dir.path());
+        assert_eq!(loaded.dims(), network.dims(), "step {ablation}");
+        assert_eq!(logits(&loaded), logits(&network), "step {ablation}");
+        let is_gpt2 = matches!(ablation, Ablation::Step0 | Ablation::Step1 | Ablation::Step2 | Ablation::V0);
+        let config = config(dir.path());
+        assert_eq!(config["model_type"], if is_gpt2 { "gpt2" } else { "sweep-gpt" }, "step {ablation}");
+        assert_eq!(config["architectures"].as_array().unwrap().len(), usize::from(is_gpt2), "step {ablation}");
+        let written = Tensors::read(&dir.path().join("model.safetensors"));
+        let prefix = if is_gpt2 { "transformer." } else { "" };
+        assert_eq!(written.shape(&format!("{prefix}wpe.weight")), [8, 16], "step {ablation}");
+    }
+}
+
+#[test]
+fn another_width_of_the_mlp_is_still_a_gpt2() {
+    let (_, dir) = saved(Ablation::Step2, 1.0);
+    assert_eq!(config(dir.path())["n_inner"], 80);
+    assert!(config(dir.path()).get("sweep").is_none());
+}
+
+#[test]
+fn a_gpt2_that_claims_more_is_refused() {
+    let (_, dir) = saved(Ablation::Step8, 1.0);
+    let mut config = config(dir.path());
+    config["model_type"] = json!("gpt2");
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    assert_eq!(refusal(dir.path()), "DIR/config.json: a network of model_type `gpt2` cannot have `sweep`");
+}
+
+#[test]
+fn a_saved_network_that_sees_the_future_is_not_trained() {
+    let (_, dir) = saved(Ablation::Step3, 1.0);
+    let mut config = config(dir.path());
+    config["sweep"]["block"]["gate"]["pool"] = json!("sequence_mean");
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    let given = json!({"init": dir.path(), "iters": 2, "eval_batches": 1});
+    let failure = run("train", given, dir.path()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Input);
+    assert!(failure.message.contains("sees the tokens that are to be predicted"), "{}", failure.message);
 }
 
 #[test]
@@ -121,7 +193,7 @@ fn tensors_that_are_wrong() {
         let tensor = tensors[name].clone();
         tensors.insert("transformer.h.2.ln_1.bias".into(), tensor);
     });
-    let wanted = "DIR/model.safetensors: tensor `h.2.ln_1.bias` is not part of a GPT-2 with these dimensions";
+    let wanted = "DIR/model.safetensors: tensor `h.2.ln_1.bias` is not part of a network with these dimensions";
     assert_eq!(refusal(extra.path()), wanted);
 
     let ill_shaped = changed(|_, tensors| {
@@ -159,8 +231,8 @@ fn configurations_that_are_not_supported() {
             json!("relu"),
             "activation_function `relu` is not supported, only `gelu` and `gelu_new`",
         ),
-        ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2`"),
-        ("n_inner", json!(100), "n_inner must be 4 n_embd"),
+        ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2` and `sweep-gpt`"),
+        ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` must say in `sweep` what it is"),
         ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true"),
         ("n_head", json!(7), "d_model 64 is not a multiple of n_head 7"),
     ];

@@ -11,8 +11,8 @@ use common::{merged, run};
 use serde_json::{Value, json};
 use sweep_job::Task;
 
-/// The revision of every task here.
-const REVISIONS: [(&str, u32); 3] = [("train", 2), ("eval", 1), ("check", 1)];
+/// The revisions of the tasks here.
+const REVISIONS: [(&str, u32); 3] = [("train", 2), ("eval", 1), ("check", 2)];
 
 fn small() -> Value {
     json!({"n_layer": 2, "n_head": 2, "d_model": 32, "block_size": 16})
@@ -52,6 +52,18 @@ fn train() {
         (merged(spam, &json!({"spam_reference": true})), 4.292_913),
     ] {
         pinned("train", &merged(loop_.clone(), &more), "loss", loss);
+    }
+}
+
+#[test]
+fn train_architectures() {
+    let loop_ = json!({
+        "batch_size": 4, "eval_batches": 4, "iters": 20, "lr": 3e-3, "warmup_iters": 5, "dropout": 0, "coupling_warmup": 10
+    });
+    for (ablation, loss) in
+        [("3", 4.116_976), ("7", 4.119_043), ("12", 4.110_227), ("16", 4.109_044), ("18", 4.120_590)]
+    {
+        pinned("train", &merged(loop_.clone(), &json!({"ablation": ablation})), "loss", loss);
     }
 }
 

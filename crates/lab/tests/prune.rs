@@ -176,6 +176,7 @@ fn later_layers_lose_more_with_bitter4() {
         block_size: 8,
         vocab_size: VOCAB_BYTES,
         activation: sweep_job::tasks::Activation::Gelu,
+        block: sweep_job::tasks::BlockSpec::GPT2,
     };
     let network = model::Gpt::<Train>::random(dims, 0, &burn::backend::flex::FlexDevice).unwrap();
     let infos = model::infos(&network);

@@ -11,7 +11,10 @@ use std::{collections::BTreeMap, path::Path, sync::Mutex};
 use burn::backend::flex::FlexDevice;
 use common::{Train, host, ids, merged, relative_error, run};
 use serde_json::{Value, json};
-use sweep_job::{FailureKind, Outcome, Task, tasks::Data};
+use sweep_job::{
+    FailureKind, Outcome, Task,
+    tasks::{BlockSpec, Data},
+};
 use sweep_lab::{
     data::{Dataset, KJV},
     hub,
@@ -180,6 +183,7 @@ fn two_halves_of_a_batch_average_to_the_whole() {
         block_size: 16,
         vocab_size: VOCAB_BYTES,
         activation: sweep_job::tasks::Activation::Gelu,
+        block: BlockSpec::GPT2,
     };
     let network = Gpt::<Train>::random(dims, 0, &FlexDevice).unwrap();
     let tokens = Dataset::open(&Data::default()).unwrap().train;
@@ -227,6 +231,7 @@ fn a_loss_that_is_no_number_ends_the_job() {
         block_size: 8,
         vocab_size: VOCAB_BYTES,
         activation: sweep_job::tasks::Activation::Gelu,
+        block: BlockSpec::GPT2,
     };
     let poisoned = Gpt::<Train>::with_values(dims, &FlexDevice, |info| {
         Ok(vec![if info.name == "ln_f.bias" { f32::NAN } else { 0.5 }; info.len()])
@@ -245,8 +250,8 @@ fn a_check_tells_what_it_found() {
     let _alone = GENERATOR.lock().unwrap();
     let given = json!({"n_layer": 2, "d_model": 32, "vocab_size": 64});
     let outcome = run("check", given, Path::new(".")).unwrap();
-    assert_eq!(outcome.metrics["assertions"].value, 12.0);
-    assert_eq!(outcome.facts.len(), 12);
+    assert_eq!(outcome.metrics["assertions"].value, 13.0);
+    assert_eq!(outcome.facts.len(), 13);
     assert!(outcome.facts.values().all(|fact| fact.starts_with("held: ")), "{:?}", outcome.facts);
     assert_eq!(outcome.facts["logits-shape"], "held: [2, 32, 64]");
 }

@@ -1,13 +1,11 @@
 //! `uses: check`.
 
-use super::Model;
+use super::{Architecture, Model};
 use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
 
 params! {
     /// What is checked, and on how much.
     pub struct Checking {
-        /// Which step of the architecture ablation to build; 0 is the plain GPT-2.
-        ablation: usize = 0, in 0..=0;
         /// Sequences in the batch.
         batch_size: usize = 2, in 1..=1024, unit "sequences";
         /// Length of the sequences; at most the network's `block_size`.
@@ -24,12 +22,14 @@ params! {
 pub struct Check {
     /// The network.
     pub model: Model,
+    /// What its blocks are made of.
+    pub architecture: Architecture,
     /// What is checked.
     pub checking: Checking,
 }
 
 impl Check {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Checking::PARAMS];
+    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Checking::PARAMS];
 
     pub(crate) const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "assertions", unit: Unit::Count, doc: "assertions that held" },
@@ -39,13 +39,19 @@ impl Check {
     ];
 
     pub(crate) fn from_values(values: &Values) -> Option<Self> {
-        Some(Self { model: Model::from_values(values)?, checking: Checking::from_values(values)? })
+        Some(Self {
+            model: Model::from_values(values)?,
+            architecture: Architecture::from_values(values)?,
+            checking: Checking::from_values(values)?,
+        })
     }
 
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
         let Some(check) = Self::from_values(values) else { return Vec::new() };
         let mut conflicts = check.model.conflicts();
-        let block_size = check.model.dims().block_size;
+        let size = check.model.dims();
+        let block_size = size.block_size;
+        conflicts.extend(check.architecture.conflicts(size, check.model.init.is_some()));
         if check.model.init.is_none() && check.checking.length > block_size {
             conflicts.push(Conflict {
                 params: vec!["length", "block_size"],

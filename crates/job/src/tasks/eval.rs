@@ -1,6 +1,6 @@
 //! `uses: eval`.
 
-use super::{Data, Model, data::held_out_conflict};
+use super::{Architecture, Data, Model, data::held_out_conflict};
 use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
 
 params! {
@@ -20,6 +20,8 @@ params! {
 pub struct Eval {
     /// The network.
     pub model: Model,
+    /// What its blocks are made of.
+    pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
     /// What is measured.
@@ -27,7 +29,8 @@ pub struct Eval {
 }
 
 impl Eval {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Data::PARAMS, Evaluation::PARAMS];
+    pub(crate) const GROUPS: &'static [&'static [Param]] =
+        &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, Evaluation::PARAMS];
 
     pub(crate) const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens" },
@@ -44,6 +47,7 @@ impl Eval {
     pub(crate) fn from_values(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
+            architecture: Architecture::from_values(values)?,
             data: Data::from_values(values)?,
             evaluation: Evaluation::from_values(values)?,
         })
@@ -52,6 +56,7 @@ impl Eval {
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
         let Some(eval) = Self::from_values(values) else { return Vec::new() };
         let mut conflicts = eval.model.conflicts();
+        conflicts.extend(eval.architecture.conflicts(eval.model.dims(), eval.model.init.is_some()));
         let Evaluation { eval_batches, batch_size, .. } = eval.evaluation;
         conflicts.extend(held_out_conflict(eval_batches, batch_size, eval.model.dims().block_size));
         conflicts

@@ -1,5 +1,6 @@
 //! One file per task: its parameters, what it measures, and which parameters do not go together.
 
+mod architecture;
 mod check;
 mod command;
 mod data;
@@ -10,6 +11,11 @@ mod optimizer;
 mod prune;
 mod train;
 
+pub use architecture::{
+    Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
+    CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
+    RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
+};
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};
 pub use data::{Corpus, Data, TokenFormat};

@@ -1,6 +1,6 @@
 //! `uses: train`.
 
-use super::{Data, Model, Optimizer, Prune, data::held_out_conflict};
+use super::{Architecture, Coupling, Data, GatePool, Model, Optimizer, Prune, data::held_out_conflict};
 use crate::{Conflict, Group, MetricInfo, Param, Unit, Value, Values, params::params};
 
 params! {
@@ -33,6 +33,10 @@ params! {
 pub struct Train {
     /// The network.
     pub model: Model,
+    /// What its blocks are made of.
+    pub architecture: Architecture,
+    /// How its mechanisms fade in.
+    pub coupling: Coupling,
     /// The tokens.
     pub data: Data,
     /// The loop.
@@ -44,8 +48,15 @@ pub struct Train {
 }
 
 impl Train {
-    pub(crate) const GROUPS: &'static [&'static [Param]] =
-        &[Model::PARAMS, Data::PARAMS, Training::PARAMS, Optimizer::PARAMS, Prune::PARAMS];
+    pub(crate) const GROUPS: &'static [&'static [Param]] = &[
+        Model::PARAMS,
+        Architecture::PARAMS,
+        Coupling::PARAMS,
+        Data::PARAMS,
+        Training::PARAMS,
+        Optimizer::PARAMS,
+        Prune::PARAMS,
+    ];
 
     pub(crate) const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens at the end" },
@@ -94,6 +105,8 @@ impl Train {
     pub(crate) fn from_values(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
+            architecture: Architecture::from_values(values)?,
+            coupling: Coupling::from_values(values)?,
             data: Data::from_values(values)?,
             training: Training::from_values(values)?,
             optimizer: Optimizer::from_values(values)?,
@@ -114,6 +127,14 @@ impl Train {
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
         let Some(train) = Self::from_values(values) else { return Vec::new() };
         let mut conflicts = train.model.conflicts();
+        conflicts.extend(train.architecture.conflicts(train.model.dims(), train.model.init.is_some()));
+        if train.architecture.gate_pool == Some(GatePool::SequenceMean) {
+            conflicts.push(Conflict {
+                params: vec!["gate_pool"],
+                message: "a head gate pooled over the whole sequence sees the tokens that are to be predicted".into(),
+                advice: "set `gate_pool` to `prefix_mean` or `token`".into(),
+            });
+        }
         let Training { eval_batches, batch_size, .. } = train.training;
         conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
         conflicts.extend(train.prune.conflicts(train.training.iters));

@@ -1,6 +1,8 @@
 //! Dimensions of a network, and its parameters as arithmetic, without a tensor.
 
-use sweep_job::tasks::{Activation, DecayOn, Model};
+use sweep_job::tasks::{
+    Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, DecayOn, GatePool, Model, RMlpSpec, RecipTying,
+};
 
 use crate::LabError;
 
@@ -10,8 +12,8 @@ pub const VOCAB_BYTES: usize = 256;
 /// Rows of the token table for files of token ids: GPT-2's 50257, padded to a multiple of 64.
 pub const VOCAB_UINT16: usize = 50_304;
 
-/// The dimensions of a GPT-2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The dimensions of a network: a GPT-2 whose blocks may be made of something else.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GptDims {
     /// Blocks.
     pub n_layer: usize,
@@ -25,6 +27,8 @@ pub struct GptDims {
     pub vocab_size: usize,
     /// The MLP's non-linearity.
     pub activation: Activation,
+    /// What a block is made of.
+    pub block: BlockSpec,
 }
 
 /// What a parameter is for.
@@ -36,7 +40,9 @@ pub enum Role {
     PositionTable,
     /// The weight of a linear layer.
     Linear,
-    /// A bias, or a gain of a LayerNorm.
+    /// A matrix for each head, of MLA. The reference prunes weights of linear layers only, and these are none of them.
+    HeadMaps,
+    /// A bias, a gain of a LayerNorm, or a mechanism's strength.
     Vector,
 }
 
@@ -65,7 +71,8 @@ impl ParamInfo {
         match self.name.as_str() {
             "wte.weight" => Role::TokenTable,
             "wpe.weight" => Role::PositionTable,
-            _ if self.shape.len() >= 2 => Role::Linear,
+            _ if self.shape.len() == 3 => Role::HeadMaps,
+            _ if self.shape.len() == 2 => Role::Linear,
             _ => Role::Vector,
         }
     }
@@ -73,7 +80,7 @@ impl ParamInfo {
     /// Whether weight decay shrinks it.
     pub fn decays(&self, on: DecayOn) -> bool {
         match on {
-            DecayOn::Linear => self.role() == Role::Linear,
+            DecayOn::Linear => matches!(self.role(), Role::Linear | Role::HeadMaps),
             DecayOn::Matrices => self.shape.len() >= 2,
             DecayOn::All => true,
         }
@@ -84,7 +91,7 @@ impl ParamInfo {
         match self.role() {
             Role::Linear => true,
             Role::TokenTable => tied_head,
-            Role::PositionTable | Role::Vector => false,
+            Role::PositionTable | Role::HeadMaps | Role::Vector => false,
         }
     }
 }
@@ -93,7 +100,7 @@ impl GptDims {
     /// The dimensions that a recipe asks for; `vocab_size` is what the data needs, unless the recipe gives its own.
     ///
     /// Fails where the heads cannot share `d_model`.
-    pub fn new(model: &Model, vocab_size: usize) -> Result<Self, LabError> {
+    pub fn new(model: &Model, architecture: &Architecture, vocab_size: usize) -> Result<Self, LabError> {
         let size = model.dims();
         let dims = Self {
             n_layer: size.n_layer,
@@ -102,6 +109,7 @@ impl GptDims {
             block_size: size.block_size,
             vocab_size: model.vocab_size.unwrap_or(vocab_size),
             activation: model.activation,
+            block: architecture.block(size),
         };
         dims.checked()
     }
@@ -117,33 +125,151 @@ impl GptDims {
         if !d_model.is_multiple_of(n_head) {
             return Err(LabError::Dimensions(format!("d_model {d_model} is not a multiple of n_head {n_head}")));
         }
+        if self.block.recip.is_some() && !matches!(self.block.attention, AttentionKind::Latent { .. }) {
+            return Err(LabError::Dimensions("latent reciprocity needs MLA's latent keys".into()));
+        }
+        if let AttentionKind::Folded { rank, .. } = self.block.attention
+            && rank >= d_model / n_head
+        {
+            return Err(LabError::Dimensions(format!("a head of {} cannot fold {rank} of them", d_model / n_head)));
+        }
+        if let Some(RMlpSpec { low, .. }) = self.block.r_mlp
+            && low >= self.mlp_hidden()
+        {
+            return Err(LabError::Dimensions(format!("the reciprocal part of the MLP alone has a width of {low}")));
+        }
         Ok(self)
+    }
+
+    /// Hidden width of the MLP.
+    pub fn mlp_hidden(&self) -> usize {
+        self.block.mlp_hidden.unwrap_or(4 * self.d_model)
+    }
+
+    /// Whether this is a GPT-2, with an MLP of any width, which programs of others can read.
+    pub fn is_gpt2(&self) -> bool {
+        BlockSpec { mlp_hidden: None, ..self.block } == BlockSpec::GPT2
+    }
+
+    /// Whether a position's logits depend on later tokens: a gate pooled over the sequence does that, on purpose.
+    pub fn sees_future(&self) -> bool {
+        self.block.gate.is_some_and(|gate| gate.pool == GatePool::SequenceMean)
     }
 
     /// Every parameter in the network's order, the tied table once.
     pub fn parameters(&self) -> Vec<ParamInfo> {
-        let mut list = Vec::with_capacity(12 * self.n_layer + 4);
-        let mut add = |name: String, shape: &[usize]| list.push(ParamInfo { name, shape: shape.to_vec() });
         let d = self.d_model;
-        add("wte.weight".into(), &[self.vocab_size, d]);
-        add("wpe.weight".into(), &[self.block_size, d]);
+        let mut list = Parameters::default();
+        list.add("wte.weight", &[self.vocab_size, d]);
+        list.add("wpe.weight", &[self.block_size, d]);
         for block in 0..self.n_layer {
-            for (layer, shape) in [
-                ("ln_1", [0, d]),
-                ("attn.c_attn", [d, 3 * d]),
-                ("attn.c_proj", [d, d]),
-                ("ln_2", [0, d]),
-                ("mlp.c_fc", [d, 4 * d]),
-                ("mlp.c_proj", [4 * d, d]),
-            ] {
-                let weight = if shape[0] == 0 { &shape[1..] } else { &shape[..] };
-                add(format!("h.{block}.{layer}.weight"), weight);
-                add(format!("h.{block}.{layer}.bias"), &shape[1..]);
+            list.prefix = format!("h.{block}.");
+            self.add_block(&mut list);
+        }
+        list.prefix.clear();
+        list.layer_norm("ln_f", d);
+        list.found
+    }
+
+    fn add_block(&self, list: &mut Parameters) {
+        let (d, heads, hidden) = (self.d_model, self.n_head, self.mlp_hidden());
+        let width = d / heads;
+        let BlockSpec { attention, reciprocal, gate, cross, recip, ra_ct, r_mlp, mlp_hidden: _, kv_prune: _ } =
+            &self.block;
+        list.layer_norm("ln_1", d);
+        match attention {
+            AttentionKind::Standard => {
+                list.linear("attn.c_attn", d, 3 * d);
+                list.linear("attn.c_proj", d, d);
+            }
+            AttentionKind::Latent { dim } => {
+                list.add("attn.q.weight", &[d, d]);
+                list.add("attn.k_down.weight", &[d, *dim]);
+                list.add("attn.v_down.weight", &[d, *dim]);
+                list.add("attn.q_latent", &[heads, width, *dim]);
+                list.add("attn.v_up", &[heads, *dim, width]);
+                list.add("attn.c_proj.weight", &[d, d]);
+            }
+            AttentionKind::Folded { per_head, restart, .. } => {
+                list.add("attn.c_attn.weight", &[d, 3 * d]);
+                list.add("attn.c_proj.weight", &[d, d]);
+                let weights = if *per_head { heads } else { 1 };
+                list.add("attn.w_std", &[weights]);
+                list.add("attn.w_rec", &[weights]);
+                if *restart {
+                    list.add("attn.restart", &[heads]);
+                }
             }
         }
-        add("ln_f.weight".into(), &[d]);
-        add("ln_f.bias".into(), &[d]);
-        list
+        list.layer_norm("ln_2", d);
+        match r_mlp {
+            None => {
+                list.linear("mlp.c_fc", d, hidden);
+                list.linear("mlp.c_proj", hidden, d);
+            }
+            Some(RMlpSpec { low, mixer, gate }) => {
+                list.add("mlp.up_std.weight", &[d, hidden - low]);
+                list.add("mlp.up_low.weight", &[d, *low]);
+                if *mixer {
+                    list.add("mlp.mixer.weight", &[*low, *low]);
+                }
+                if *gate {
+                    list.add("mlp.gate_low", &[1]);
+                }
+                list.add("mlp.w_std", &[1]);
+                list.add("mlp.w_rec", &[1]);
+                list.add("mlp.c_proj.weight", &[hidden, d]);
+            }
+        }
+        if reciprocal.is_some() {
+            list.add("ra.alpha", &[1]);
+        }
+        if let Some(gate) = gate {
+            list.add("gate.alpha", &[1]);
+            list.linear("gate.pool", hidden, gate.dim);
+            list.linear("gate.heads", gate.dim, heads);
+        }
+        if let Some(cross) = cross {
+            list.add("cross.alpha", &[1]);
+            match cross.projection {
+                CrossProjection::Full => list.add("cross.down.weight", &[hidden, hidden]),
+                CrossProjection::Bottleneck { dim } => {
+                    list.add("cross.down.weight", &[hidden, dim]);
+                    list.add("cross.up.weight", &[dim, hidden]);
+                }
+            }
+        }
+        if let (Some(recip), AttentionKind::Latent { dim }) = (recip, attention) {
+            list.add("recip.alpha_mlp", &[1]);
+            list.add("recip.alpha_attn", &[1]);
+            list.add("recip.back.weight", &[hidden, *dim]);
+            if recip.tying == RecipTying::Untied {
+                list.add("recip.enrich.weight", &[*dim, hidden]);
+            }
+        }
+        if ra_ct.is_some() {
+            list.add("ra_ct.scale", &[heads]);
+            list.add("ra_ct.bias", &[heads]);
+        }
+    }
+
+    /// Parameters that the loss cannot depend on: the first block gets nothing from a block before it, and what the last
+    /// block would give to the next is given to nobody (ratio-ablation, section 7).
+    pub fn unreached(&self) -> Vec<String> {
+        let last = self.n_layer - 1;
+        let mut names = Vec::new();
+        if self.block.gate.is_some() {
+            names.push("h.0.gate.alpha".to_owned());
+            let producer = ["pool.weight", "pool.bias", "heads.weight", "heads.bias"];
+            names.extend(producer.map(|name| format!("h.{last}.gate.{name}")));
+        }
+        if let Some(recip) = &self.block.recip {
+            names.push("h.0.recip.alpha_attn".to_owned());
+            if recip.tying == RecipTying::Untied {
+                names.push(format!("h.{last}.recip.back.weight"));
+            }
+        }
+        names
     }
 
     /// Numbers in the network, by arithmetic: 124,475,904 for size `gpt2` with 50,304 tokens.
@@ -158,14 +284,39 @@ impl GptDims {
     }
 }
 
+/// A list of parameters that grows.
+#[derive(Default)]
+struct Parameters {
+    prefix: String,
+    found: Vec<ParamInfo>,
+}
+
+impl Parameters {
+    fn add(&mut self, name: &str, shape: &[usize]) {
+        self.found.push(ParamInfo { name: format!("{}{name}", self.prefix), shape: shape.to_vec() });
+    }
+
+    fn linear(&mut self, name: &str, input: usize, output: usize) {
+        self.add(&format!("{name}.weight"), &[input, output]);
+        self.add(&format!("{name}.bias"), &[output]);
+    }
+
+    fn layer_norm(&mut self, name: &str, width: usize) {
+        self.add(&format!("{name}.weight"), &[width]);
+        self.add(&format!("{name}.bias"), &[width]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use sweep_job::tasks::{Ablation, AblationNet};
+
     use super::*;
 
     #[test]
     fn gpt2_has_the_published_number_of_parameters() {
         let model = Model { model: sweep_job::tasks::ModelSize::Gpt2, ..Model::default() };
-        let dims = GptDims::new(&model, VOCAB_UINT16).unwrap();
+        let dims = GptDims::new(&model, &Architecture::default(), VOCAB_UINT16).unwrap();
         assert_eq!(dims.parameter_count(), 124_475_904);
         let prunable = |tied| dims.parameters().iter().filter(|info| info.prunable(tied)).map(ParamInfo::len).sum();
         let (without_head, with_head): (usize, usize) = (prunable(false), prunable(true));
@@ -176,13 +327,13 @@ mod tests {
     #[test]
     fn heads_must_share_the_width() {
         let model = Model { n_head: Some(5), ..Model::default() };
-        let error = GptDims::new(&model, VOCAB_BYTES).unwrap_err();
+        let error = GptDims::new(&model, &Architecture::default(), VOCAB_BYTES).unwrap_err();
         assert_eq!(error.to_string(), "d_model 96 is not a multiple of n_head 5");
     }
 
     #[test]
     fn decay_groups() {
-        let dims = GptDims::new(&Model::default(), VOCAB_BYTES).unwrap();
+        let dims = GptDims::new(&Model::default(), &Architecture::default(), VOCAB_BYTES).unwrap();
         let names = |on| -> Vec<String> {
             dims.parameters().into_iter().filter(|info| info.decays(on)).map(|info| info.name).collect()
         };
@@ -192,5 +343,88 @@ mod tests {
         assert!(linear.iter().all(|name| name.contains(".c_") && name.ends_with(".weight")));
         assert_eq!(matrices[..2], ["wte.weight", "wpe.weight"]);
         assert_eq!(names(DecayOn::All).len(), dims.parameters().len());
+    }
+
+    /// Total parameters of the 19 steps at full size (ratio-ablation, section 5): documented nets with mechanisms of the
+    /// budget's sizes, the same with mechanisms as coded, and what the reference's code builds.
+    const COUNTS: [[usize; 3]; 19] = [
+        [124_475_904, 124_475_904, 124_475_904],
+        [124_475_904, 124_475_904, 124_475_904],
+        [138_640_896, 138_640_896, 112_642_560],
+        [138_084_252, 130_534_044, 118_700_700],
+        [138_661_800, 240_091_560, 228_258_216],
+        [124_475_916, 124_475_916, 112_642_572],
+        [138_640_908, 138_640_908, 112_642_572],
+        [138_661_812, 240_091_572, 228_258_228],
+        [115_001_856, 115_001_856, 112_642_560],
+        [105_558_528, 105_558_528, 112_642_560],
+        [105_582_504, 148_029_864, 145_670_568],
+        [105_558_540, 105_558_540, 112_642_572],
+        [105_582_516, 148_029_876, 145_670_580],
+        [124_476_192, 124_476_192, 112_642_848],
+        [105_558_816, 105_558_816, 112_642_848],
+        [105_558_828, 105_558_828, 112_642_860],
+        [105_582_804, 148_030_164, 145_670_868],
+        [124_476_192, 124_476_192, 112_642_848],
+        [124_476_192, 124_476_192, 112_642_848],
+    ];
+
+    #[test]
+    fn counts_of_the_19_steps_are_those_of_the_reference() {
+        let model = Model { model: sweep_job::tasks::ModelSize::Gpt2, ..Model::default() };
+        let nets = [AblationNet::Budget, AblationNet::Coded, AblationNet::Executed];
+        for (ablation, counts) in Ablation::ALL.iter().zip(COUNTS) {
+            let found = nets.map(|ablation_net| {
+                let architecture = Architecture { ablation: *ablation, ablation_net, ..Architecture::default() };
+                GptDims::new(&model, &architecture, VOCAB_UINT16).unwrap().parameter_count()
+            });
+            assert_eq!(found, counts, "step {ablation}");
+        }
+    }
+
+    #[test]
+    fn counts_of_the_unified_series() {
+        let model = Model { model: sweep_job::tasks::ModelSize::Gpt2, ..Model::default() };
+        let found = Ablation::ALL[COUNTS.len()..].iter().map(|ablation| {
+            let architecture = Architecture { ablation: *ablation, ..Architecture::default() };
+            GptDims::new(&model, &architecture, VOCAB_UINT16).unwrap().parameter_count()
+        });
+        // Of every block: attention without its 3072 biases and with two weights, of each part or of each head's parts; a
+        // part of each head's output for self-restart; an MLP without its 3840 biases and with two weights.
+        let stock = 124_475_904;
+        let (folded, restart, r_mlp) = (12 * (2 - 3072), 12 * 12, 12 * (2 - 3840));
+        let by_head = folded + 12 * 22;
+        let (mixer, gate, wider) = (12 * 64 * 64, 12, 12 * 1536 * (2 * 768 + 1));
+        let differences: [i64; 19] = [
+            0,
+            folded,
+            folded + restart,
+            folded + r_mlp,
+            folded + r_mlp + mixer,
+            folded + r_mlp + gate,
+            folded + r_mlp + mixer + gate,
+            folded,
+            folded + restart,
+            folded,
+            folded + restart + wider,
+            r_mlp,
+            folded,
+            r_mlp,
+            r_mlp,
+            r_mlp,
+            by_head,
+            r_mlp,
+            r_mlp,
+        ];
+        let wanted = differences.map(|difference| usize::try_from(stock + difference).unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn budget_sized_mechanisms_keep_the_ratio() {
+        let count = |step: usize| COUNTS[step][0] as f64;
+        for (step, plain) in [(3, 2), (4, 2), (7, 6), (10, 9), (12, 11), (16, 11)] {
+            assert!((count(step) / count(plain) - 1.0).abs() < 0.005, "step {step}");
+        }
     }
 }

@@ -1,20 +1,23 @@
 //! The network: tables, blocks, final LayerNorm, tied output layer.
 
 use burn::{
-    module::{Module, Param},
-    tensor::{Int, Tensor, TensorData, backend::Backend},
+    module::Module,
+    tensor::{Int, Tensor, backend::Backend},
 };
+use sweep_job::tasks::Mechanism;
 
 use super::{
+    block::{Block, Flow, Handed},
+    build::Builder,
+    cache::{BlockCache, Cache},
     dims::{GptDims, ParamInfo},
+    fault::{self, Fault},
     init::initial_values,
-    layers::{Attention, Block, Embedding, LayerNorm, Linear, Mlp, dropout},
+    layers::{Embedding, LayerNorm, dropout},
+    mechanisms::Pass,
+    sight::{Rows, Sight},
 };
 use crate::{LabError, backend::Compute};
-
-/// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
-/// infinities; its exponential is exactly 0 in every format.
-const HIDDEN: f32 = -1e30;
 
 /// A language model, as the training loop and the checks see it.
 pub trait Network<B: Backend>: Module<B> {
@@ -22,9 +25,21 @@ pub trait Network<B: Backend>: Module<B> {
     ///
     /// `dropout` is the probability in the four places that have one; 0 computes deterministically.
     fn logits(&self, tokens: Tensor<B, 2, Int>, dropout: f64) -> Tensor<B, 3>;
+
+    /// Logits `[batch, 1, vocab]` of the token after `token` `[batch, 1]`, which comes after those in `cache` and is added
+    /// to them; without dropout.
+    ///
+    /// Fails where the network has no position left.
+    fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError>;
+
+    /// This network with its mechanisms coupled in by `scale`, from 0 to 1, instead of 1.
+    fn coupled(self, scale: f64) -> Self;
+
+    /// This network without `mechanism`.
+    fn without(self, mechanism: Mechanism) -> Self;
 }
 
-/// A GPT-2.
+/// A GPT-2, or a network whose blocks are made of something else.
 #[derive(Module, Debug)]
 pub struct Gpt<B: Backend> {
     /// The token table `[vocab, d_model]`, also the output layer.
@@ -35,8 +50,10 @@ pub struct Gpt<B: Backend> {
     pub h: Vec<Block<B>>,
     /// Before the output layer.
     pub ln_f: LayerNorm<B>,
-    /// What is added to the scores `[block_size, block_size]`: 0 on and below the diagonal.
-    pub(crate) mask: Tensor<B, 2>,
+    pub(crate) sight: Sight<B>,
+    /// Strength of the mechanisms, from 0 to 1.
+    #[module(skip)]
+    coupling: f64,
     #[module(skip)]
     dims: GptDims,
 }
@@ -54,29 +71,17 @@ impl<B: Backend> Gpt<B> {
         mut values_of: impl FnMut(&ParamInfo) -> Result<Vec<f32>, LabError>,
     ) -> Result<Self, LabError> {
         let dims = dims.checked()?;
-        let mut builder = Builder { device, values_of: &mut values_of };
+        let mut builder = Builder { dims, device, values_of: &mut values_of, prefix: String::new() };
         let d = dims.d_model;
-        let wte = Embedding { weight: builder.tensor("wte.weight", [dims.vocab_size, d])? };
-        let wpe = Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? };
-        let h = (0..dims.n_layer)
-            .map(|block| {
-                Ok(Block {
-                    ln_1: builder.layer_norm(&format!("h.{block}.ln_1"), d)?,
-                    attn: Attention {
-                        c_attn: builder.linear(&format!("h.{block}.attn.c_attn"), d, 3 * d)?,
-                        c_proj: builder.linear(&format!("h.{block}.attn.c_proj"), d, d)?,
-                        n_head: dims.n_head,
-                    },
-                    ln_2: builder.layer_norm(&format!("h.{block}.ln_2"), d)?,
-                    mlp: Mlp {
-                        c_fc: builder.linear(&format!("h.{block}.mlp.c_fc"), d, 4 * d)?,
-                        c_proj: builder.linear(&format!("h.{block}.mlp.c_proj"), 4 * d, d)?,
-                    },
-                })
-            })
-            .collect::<Result<_, LabError>>()?;
-        let ln_f = builder.layer_norm("ln_f", d)?;
-        Ok(Self { wte, wpe, h, ln_f, mask: causal_mask(dims.block_size, device), dims })
+        Ok(Self {
+            wte: Embedding { weight: builder.tensor("wte.weight", [dims.vocab_size, d])? },
+            wpe: Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? },
+            h: (0..dims.n_layer).map(|block| builder.block(block)).collect::<Result<_, _>>()?,
+            ln_f: builder.layer_norm("ln_f", d)?,
+            sight: Sight::new(&dims.block, dims.block_size, device),
+            coupling: 1.0,
+            dims,
+        })
     }
 
     /// The network's dimensions.
@@ -84,71 +89,90 @@ impl<B: Backend> Gpt<B> {
         &self.dims
     }
 
-    /// The mask for sequences of `length`, as one row.
-    fn mask_row(&self, length: usize) -> Tensor<B, 2> {
-        let mask = self.mask.clone();
-        let mask = if length == self.dims.block_size { mask } else { mask.slice([0..length, 0..length]) };
-        mask.reshape([1, length * length])
+    /// Strength of the mechanisms, from 0 to 1.
+    pub fn coupling(&self) -> f64 {
+        self.coupling
+    }
+
+    /// Sets the strength of the mechanisms, from 0 to 1.
+    pub fn set_coupling(&mut self, scale: f64) {
+        self.coupling = scale.clamp(0.0, 1.0);
     }
 }
 
 impl<B: Compute> Gpt<B> {
     /// What the output layer gets, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
+        let length = tokens.dims()[1];
+        let rows = self.sight.rows(length, self.dims.block.gate.map(|gate| gate.pool));
+        self.stream(tokens, 0, &rows, dropout_p, None)
+    }
+
+    /// The normalised residual stream of `tokens`, the first of which is at `position`.
+    fn stream(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        position: usize,
+        rows: &Rows<B>,
+        dropout_p: f64,
+        cache: Option<&mut Cache<B>>,
+    ) -> Tensor<B, 2> {
         let [batch, length] = tokens.dims();
         let GptDims { d_model, block_size, activation, .. } = self.dims;
         let positions = self.wpe.weight.val();
-        let positions = if length == block_size { positions } else { positions.narrow(0, 0, length) };
+        let first = if cache.is_some() && fault::active(Fault::CachedPosition) { 0 } else { position };
+        let positions = if length == block_size { positions } else { positions.narrow(0, first, length) };
         // A sequence as one row, so that adding the positions repeats a row.
-        let x = self.wte.forward(tokens).reshape([batch, length * d_model]) + positions.reshape([1, length * d_model]);
+        let x = self.wte.forward(tokens).reshape([batch, length * d_model]);
+        let x = if fault::active(Fault::NoPositions) { x } else { x + positions.reshape([1, length * d_model]) };
         let mut x = dropout(x.reshape([batch * length, d_model]), dropout_p);
-        let mask = self.mask_row(length);
-        for block in &self.h {
-            x = block.forward(x, batch, &mask, activation, dropout_p);
+        let pass = Pass { batch, rows, coupling: self.coupling };
+        let flow = Flow { pass, activation, dropout: dropout_p, position };
+        let mut handed = Handed::NOTHING;
+        let mut caches: Vec<Option<&mut BlockCache<B>>> = match cache {
+            Some(cache) => cache.blocks.iter_mut().map(Some).collect(),
+            None => self.h.iter().map(|_| None).collect(),
+        };
+        for (index, (block, cache)) in self.h.iter().zip(&mut caches).enumerate() {
+            handed.gate = fault::route(index, handed.gate.take(), [batch, length]);
+            (x, handed) = block.forward(x, handed, &flow, cache.as_deref_mut());
+            fault::made(index, handed.gate.as_ref());
         }
         self.ln_f.forward(x)
+    }
+
+    /// Logits of what [`stream`](Self::stream) gives.
+    fn head(&self, hidden: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
+        let length = hidden.dims()[0] / batch;
+        hidden.matmul(self.wte.weight.val().transpose()).reshape([batch, length, self.dims.vocab_size])
     }
 }
 
 impl<B: Compute> Network<B> for Gpt<B> {
     fn logits(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 3> {
-        let [batch, length] = tokens.dims();
-        let logits = self.hidden(tokens, dropout_p).matmul(self.wte.weight.val().transpose());
-        logits.reshape([batch, length, self.dims.vocab_size])
-    }
-}
-
-/// 0 where the key's position is at most the query's, [`HIDDEN`] elsewhere.
-fn causal_mask<B: Backend>(length: usize, device: &B::Device) -> Tensor<B, 2> {
-    let values: Vec<f32> =
-        (0..length * length).map(|index| if index % length > index / length { HIDDEN } else { 0.0 }).collect();
-    Tensor::from_data(TensorData::new(values, [length, length]), device)
-}
-
-/// Makes parameters one after the other from named values.
-struct Builder<'a, B: Backend> {
-    device: &'a B::Device,
-    values_of: &'a mut dyn FnMut(&ParamInfo) -> Result<Vec<f32>, LabError>,
-}
-
-impl<B: Backend> Builder<'_, B> {
-    fn tensor<const D: usize>(&mut self, name: &str, shape: [usize; D]) -> Result<Param<Tensor<B, D>>, LabError> {
-        let info = ParamInfo { name: name.to_owned(), shape: shape.to_vec() };
-        let values = (self.values_of)(&info)?;
-        Ok(Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device)))
+        let batch = tokens.dims()[0];
+        self.head(self.hidden(tokens, dropout_p), batch)
     }
 
-    fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear<B>, LabError> {
-        Ok(Linear {
-            weight: self.tensor(&format!("{name}.weight"), [input, output])?,
-            bias: self.tensor(&format!("{name}.bias"), [output])?,
-        })
+    fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {
+        let position = cache.length;
+        if position >= self.dims.block_size {
+            return Err(LabError::Dimensions(format!("no position is left after {position} tokens")));
+        }
+        let batch = token.dims()[0];
+        let rows = self.sight.next(position);
+        let hidden = self.stream(token, position, &rows, 0.0, Some(cache));
+        cache.length += 1;
+        Ok(self.head(hidden, batch))
     }
 
-    fn layer_norm(&mut self, name: &str, d_model: usize) -> Result<LayerNorm<B>, LabError> {
-        Ok(LayerNorm {
-            weight: self.tensor(&format!("{name}.weight"), [d_model])?,
-            bias: self.tensor(&format!("{name}.bias"), [d_model])?,
-        })
+    fn coupled(mut self, scale: f64) -> Self {
+        self.set_coupling(scale);
+        self
+    }
+
+    fn without(mut self, mechanism: Mechanism) -> Self {
+        self.h = self.h.into_iter().map(|block| block.without(mechanism)).collect();
+        self
     }
 }

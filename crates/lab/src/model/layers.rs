@@ -41,6 +41,20 @@ impl<B: Backend> Linear<B> {
     }
 }
 
+/// `x W`.
+#[derive(Module, Debug)]
+pub struct Unbiased<B: Backend> {
+    /// `[in, out]`.
+    pub weight: Param<Tensor<B, 2>>,
+}
+
+impl<B: Backend> Unbiased<B> {
+    /// `[rows, in]` to `[rows, out]`.
+    pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        x.matmul(self.weight.val())
+    }
+}
+
 /// Layer normalisation with gain and bias.
 #[derive(Module, Debug)]
 pub struct LayerNorm<B: Backend> {
@@ -78,15 +92,8 @@ impl<B: Backend> Attention<B> {
     /// it may not. `dropout` applies to the probabilities and to the output.
     pub fn forward(&self, x: Tensor<B, 2>, batch: usize, mask: &Tensor<B, 2>, dropout_p: f64) -> Tensor<B, 2> {
         let [rows, d_model] = x.dims();
-        let (heads, length, width) = (self.n_head, rows / batch, d_model / self.n_head);
-        let qkv = self.c_attn.forward(x);
-        // Columns of part 0, 1, 2 are queries, keys, values; the result is [batch, heads, length, width].
-        let part = |index: usize| qkv.clone().slice([0..rows, index * d_model..(index + 1) * d_model]);
-        let split = |part: Tensor<B, 2>| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
-        // Scaling the queries touches fewer numbers than scaling the scores.
-        let queries = split(part(0) * (width as f64).sqrt().recip());
-        let (keys, values) = (split(part(1)), split(part(2)));
-
+        let (heads, length) = (self.n_head, rows / batch);
+        let [queries, keys, values] = self.project(x, batch);
         let scores = queries.matmul(keys.swap_dims(2, 3));
         // As one row per head, so that adding the mask repeats a row.
         let scores = scores.reshape([batch * heads, length * length]) + mask.clone();
@@ -95,14 +102,27 @@ impl<B: Backend> Attention<B> {
         let context = probabilities.matmul(values).swap_dims(1, 2).reshape([rows, d_model]);
         dropout(self.c_proj.forward(context), dropout_p)
     }
+
+    /// Scaled queries, keys and values of `x` `[batch * length, d_model]`, each `[batch, heads, length, width]`.
+    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize) -> [Tensor<B, 4>; 3] {
+        let [rows, d_model] = x.dims();
+        let (heads, length, width) = (self.n_head, rows / batch, d_model / self.n_head);
+        let qkv = self.c_attn.forward(x);
+        // Columns of part 0, 1, 2 are queries, keys, values.
+        let part = |index: usize| qkv.clone().slice([0..rows, index * d_model..(index + 1) * d_model]);
+        let split = |part: Tensor<B, 2>| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
+        // Scaling the queries touches fewer numbers than scaling the scores.
+        let queries = split(part(0) * (width as f64).sqrt().recip());
+        [queries, split(part(1)), split(part(2))]
+    }
 }
 
 /// Two linear layers with a GELU between them.
 #[derive(Module, Debug)]
 pub struct Mlp<B: Backend> {
-    /// `[d_model, 4 d_model]`.
+    /// `[d_model, hidden]`.
     pub c_fc: Linear<B>,
-    /// `[4 d_model, d_model]`.
+    /// `[hidden, d_model]`.
     pub c_proj: Linear<B>,
 }
 
@@ -111,34 +131,6 @@ impl<B: Compute> Mlp<B> {
     pub fn forward(&self, x: Tensor<B, 2>, activation: Activation, dropout_p: f64) -> Tensor<B, 2> {
         let hidden = gelu(self.c_fc.forward(x), activation);
         dropout(self.c_proj.forward(hidden), dropout_p)
-    }
-}
-
-/// Attention and MLP, each on a normalised copy of the residual stream, each added to it.
-#[derive(Module, Debug)]
-pub struct Block<B: Backend> {
-    /// Before the attention.
-    pub ln_1: LayerNorm<B>,
-    /// The attention.
-    pub attn: Attention<B>,
-    /// Before the MLP.
-    pub ln_2: LayerNorm<B>,
-    /// The MLP.
-    pub mlp: Mlp<B>,
-}
-
-impl<B: Compute> Block<B> {
-    /// The residual stream `[batch * length, d_model]` after this block; see [`Attention::forward`].
-    pub fn forward(
-        &self,
-        x: Tensor<B, 2>,
-        batch: usize,
-        mask: &Tensor<B, 2>,
-        activation: Activation,
-        dropout_p: f64,
-    ) -> Tensor<B, 2> {
-        let x = x.clone() + self.attn.forward(self.ln_1.forward(x), batch, mask, dropout_p);
-        x.clone() + self.mlp.forward(self.ln_2.forward(x), activation, dropout_p)
     }
 }
 
@@ -155,7 +147,7 @@ pub(crate) fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
 }
 
 /// The GELU, exact or with tanh.
-fn gelu<B: Compute>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
+pub(crate) fn gelu<B: Compute>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
     match kind {
         Activation::Gelu if B::EXACT_GELU => activation::gelu(x),
         Activation::Gelu => {

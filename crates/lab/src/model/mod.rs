@@ -1,18 +1,37 @@
-//! GPT-2 (ratio-ablation, section 2): learned positions, pre-LayerNorm blocks, one table for tokens and output.
+//! GPT-2 (ratio-ablation, section 2): learned positions, pre-LayerNorm blocks, one table for tokens and output; and the
+//! networks of the architecture ablation, which differ from it in their blocks.
 //!
 //! Inside the network activations are two-dimensional, `[batch * length, features]`: every linear layer is then one
 //! matrix product, and every broadcast is of a row or of a column, which the CPU backend has fast paths for.
 
+mod attention;
+mod block;
+mod build;
+mod cache;
 mod dims;
+mod fault;
+mod feed_forward;
 mod gpt;
 mod init;
+mod kv_prune;
 mod layers;
 mod loss;
+mod mechanisms;
 mod params;
+mod sight;
+#[cfg(test)]
+mod tests;
 
+pub use attention::{FoldedAttention, LatentAttention, TokenMixer};
+pub use block::Block;
+pub use cache::Cache;
 pub use dims::{GptDims, ParamInfo, Role, VOCAB_BYTES, VOCAB_UINT16};
+#[cfg(test)]
+pub(crate) use fault::{Fault, with as with_fault};
+pub use feed_forward::{FeedForward, ReciprocalMlp};
 pub use gpt::{Gpt, Network};
 pub use init::initial_values;
-pub use layers::{Attention, Block, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Mlp};
+pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Mlp, Unbiased};
 pub use loss::cross_entropy;
+pub use mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal};
 pub use params::{gradients, infos, map_values, values};

@@ -20,12 +20,17 @@ pub fn infos<B: Backend, M: Module<B>>(module: &M) -> Vec<ParamInfo> {
     }
 
     impl<B: Backend> ModuleVisitor<B> for Infos {
-        fn enter_module(&mut self, name: &str, _container: &str) {
-            self.path.push(name.to_owned());
+        // A name says where a parameter is, not of which kind its module is.
+        fn enter_module(&mut self, name: &str, container: &str) {
+            if !container.starts_with("Enum:") {
+                self.path.push(name.to_owned());
+            }
         }
 
-        fn exit_module(&mut self, _name: &str, _container: &str) {
-            self.path.pop();
+        fn exit_module(&mut self, _name: &str, container: &str) {
+            if !container.starts_with("Enum:") {
+                self.path.pop();
+            }
         }
 
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {

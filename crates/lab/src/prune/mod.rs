@@ -281,7 +281,7 @@ pub fn sparsity<AB: AutodiffBackend, M: Module<AB>>(settings: &Prune, network: &
 }
 
 /// Places of the prunable parameters; the token table last, where it is the output layer.
-fn prunable(settings: &Prune, parameters: &[ParamInfo]) -> Vec<usize> {
+pub(crate) fn prunable(settings: &Prune, parameters: &[ParamInfo]) -> Vec<usize> {
     let prunable = |index: &usize| parameters[*index].prunable(settings.prune_tied_head);
     let mut layers: Vec<usize> = (0..parameters.len()).filter(prunable).collect();
     layers.sort_by_key(|index| parameters[*index].role() == Role::TokenTable);

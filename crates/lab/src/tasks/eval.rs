@@ -25,7 +25,7 @@ impl Work for Job<'_> {
         let Self { eval, report } = self;
         let settings = &eval.evaluation;
         let data = Dataset::open(&eval.data)?;
-        let network = network::<B>(&eval.model, data.vocab_size, settings.seed, device)?;
+        let network = network::<B>(&eval.model, &eval.architecture, data.vocab_size, settings.seed, device)?;
         let dims = *network.dims();
         let shape = [settings.batch_size, dims.block_size];
         let batches = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;

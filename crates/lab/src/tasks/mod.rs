@@ -1,13 +1,17 @@
 //! The tasks, one file each, and what they share.
 
 mod check;
+mod coupling;
 mod eval;
 mod train;
 
 use std::path::Path;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
-use sweep_job::{Backend, Outcome, Report, Task, tasks::Model};
+use sweep_job::{
+    Backend, Outcome, Report, Task,
+    tasks::{Architecture, Model},
+};
 
 pub use check::{Assertion, Expected, assertions};
 
@@ -36,13 +40,14 @@ pub(crate) fn run(task: &Task, backend: Backend, dir: &Path, report: &mut dyn Re
 /// `vocab_size` is what the data needs; the recipe may give its own.
 fn network<B: BurnBackend>(
     model: &Model,
+    architecture: &Architecture,
     vocab_size: usize,
     seed: u64,
     device: &B::Device,
 ) -> Result<Gpt<B>, LabError> {
     match &model.init {
         Some(folder) => hub::load(&folder.0, device),
-        None => Gpt::random(GptDims::new(model, vocab_size)?, seed, device),
+        None => Gpt::random(GptDims::new(model, architecture, vocab_size)?, seed, device),
     }
 }
 

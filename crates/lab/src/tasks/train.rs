@@ -9,7 +9,7 @@ use std::{
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{Curve, Outcome, Progress, Report, Unit, tasks::Train};
 
-use super::{Mean, mean_loss, network, sync};
+use super::{Mean, coupling::Schedule, mean_loss, network, sync};
 use crate::{
     LabError,
     backend::{Compute, Work},
@@ -39,8 +39,13 @@ impl Work for Job<'_> {
         let Self { train, dir, report } = self;
         let data = Dataset::open(&train.data)?;
         let seed = train.training.seed;
-        let network = network::<Autodiff<B>>(&train.model, data.vocab_size, seed, device)?;
+        let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
         let dims = *network.dims();
+        if dims.sees_future() {
+            return Err(LabError::Dimensions(
+                "the network's head gate sees the tokens that are to be predicted, so it cannot be trained".into(),
+            ));
+        }
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);
@@ -51,6 +56,7 @@ impl Work for Job<'_> {
             held_out,
             optimizer: AdamW::new(&train.optimizer, &parameters),
             pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(&network),
+            coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
             prune_time: Duration::ZERO,
@@ -87,6 +93,7 @@ struct Trainer<'a, B: Compute> {
     held_out: Vec<Batch>,
     optimizer: AdamW<B>,
     pruner: Pruner<B>,
+    coupling: Schedule<'a, B>,
     /// Training loss since the last reading.
     loss: Mean<B>,
     clock: Clock,
@@ -110,6 +117,7 @@ impl<B: Compute> Trainer<'_, B> {
         let mut held_out_loss = f64::NAN;
         for iter in 0..iters {
             let started = Instant::now();
+            network.set_coupling(self.coupling.at(iter)?);
             network = self.step(network, iter)?;
             let done = iter + 1;
             if iter == 0 {
@@ -238,6 +246,9 @@ impl<B: Compute> Trainer<'_, B> {
                 cross_entropy(network.logits(inputs, dropout), targets)
             })?;
             self.loss.add(loss.clone().inner());
+            if micro_batch == 0 {
+                self.coupling.saw(loss.clone().inner());
+            }
             sum = Some(self.breakdown.time::<B, _>(Part::Backward, self.device, || {
                 let mut gradients = (loss / training.grad_accumulation as f64).backward();
                 let gradients = model::gradients(network, &mut gradients);

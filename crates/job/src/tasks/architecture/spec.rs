@@ -1,0 +1,314 @@
+//! A block as it is built, every choice made.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{GatePool, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
+
+/// What a block is made of. The default is GPT-2's block.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockSpec {
+    /// How tokens are mixed.
+    pub attention: AttentionKind,
+    /// Hidden width of the MLP; `None` is four times `d_model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mlp_hidden: Option<usize>,
+    /// A reciprocal MLP in place of GPT-2's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_mlp: Option<RMlpSpec>,
+    /// Reciprocal attention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reciprocal: Option<ReciprocalSpec>,
+    /// The gate from an MLP to the heads of the next block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateSpec>,
+    /// Cross-token aggregation in the MLP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross: Option<CrossSpec>,
+    /// Latent reciprocity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recip: Option<RecipSpec>,
+    /// RA-CT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ra_ct: Option<RaCtSpec>,
+    /// Pruning of keys and values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_prune: Option<KvPruneSpec>,
+}
+
+/// How tokens are mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// Queries, keys and values for every head.
+    #[default]
+    Standard,
+    /// Keys and values of all heads from one latent vector each, of `dim` numbers (ratio-ablation, section 4.2).
+    Latent {
+        /// Numbers in a latent vector.
+        dim: usize,
+    },
+    /// Standard attention without biases, in which the last `rank` numbers of queries and keys change places, so that they
+    /// score the reverse pair (ratio-ablation, section 9.1).
+    Folded {
+        /// Reciprocal numbers of a head.
+        rank: usize,
+        /// Whether each head weighs its two scores by itself.
+        per_head: bool,
+        /// Whether a head's output is mixed with the value at the query's own place.
+        restart: bool,
+    },
+}
+
+/// An MLP in two parts, weighed separately (ratio-ablation, section 9.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RMlpSpec {
+    /// Hidden width of the reciprocal part, out of the MLP's.
+    pub low: usize,
+    /// Whether a square matrix mixes the reciprocal part.
+    pub mixer: bool,
+    /// Whether a learned number scales it.
+    pub gate: bool,
+}
+
+/// Pruning of keys and values by the attention that they have had from the queries so far (ratio-ablation, section 9.4).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct KvPruneSpec {
+    /// How many of the keys that it sees a query keeps.
+    pub keep: Keep,
+    /// The last so many keys are always kept.
+    pub recency: usize,
+}
+
+/// How many keys are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// So many.
+    Count(usize),
+    /// This part of those that are visible.
+    Part(f64),
+}
+
+/// Reciprocal attention (ratio-ablation, section 4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReciprocalSpec {
+    /// Initial weight of the reverse score.
+    pub alpha: f64,
+    /// How many tokens back the band reaches; the query's own is always in it.
+    pub window: usize,
+}
+
+/// The head gate (ratio-ablation, section 4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GateSpec {
+    /// Initial strength.
+    pub alpha: f64,
+    /// Width.
+    pub dim: usize,
+    /// Over which tokens its input is averaged.
+    pub pool: GatePool,
+}
+
+/// Cross-token aggregation (ratio-ablation, section 4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CrossSpec {
+    /// Initial strength.
+    pub alpha: f64,
+    /// Which attention weights are kept.
+    pub select: Selection,
+    /// Whether those kept are made to sum to 1; never with [`Selection::All`].
+    pub normalise: bool,
+    /// Projection of what is gathered.
+    pub projection: CrossProjection,
+}
+
+/// Which attention weights of a row are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    /// The `k` largest.
+    TopK {
+        /// How many.
+        k: usize,
+    },
+    /// Those of at least `tau` times the root mean square of the visible ones.
+    Rms {
+        /// The factor.
+        tau: f64,
+    },
+    /// All.
+    All,
+}
+
+/// The projection in cross-token aggregation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrossProjection {
+    /// A square matrix of the MLP's hidden width.
+    Full,
+    /// Down to `dim` numbers and up again.
+    Bottleneck {
+        /// Width of the bottleneck.
+        dim: usize,
+    },
+}
+
+/// Latent reciprocity (ratio-ablation, section 4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RecipSpec {
+    /// Initial strength in both directions.
+    pub alpha: f64,
+    /// Whether the two directions share a matrix.
+    pub tying: RecipTying,
+}
+
+/// RA-CT (ratio-ablation, section 4.7).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RaCtSpec {
+    /// What the gate is computed from; never [`RaCtStatistic::None`].
+    pub statistic: RaCtStatistic,
+    /// What the gate scales.
+    pub apply: RaCtApply,
+    /// How much of the weights the gate reaches.
+    pub alpha: f64,
+    /// Weights that `topk` sums.
+    pub k: usize,
+    /// Whether the statistic is of the mean over the heads.
+    pub head_average: bool,
+    /// Whether no gradient flows through the statistic.
+    pub detach: bool,
+    /// Whether `output` is mixed by `alpha` too.
+    pub output_mix: bool,
+}
+
+impl ReciprocalSpec {
+    /// What the ablation's steps have, for a network of this size.
+    pub(super) fn scaled(size: SizeDims) -> Self {
+        Self { alpha: 0.3, window: scaled_window(size.block_size) }
+    }
+}
+
+impl GateSpec {
+    /// What the ablation's steps have, with a width of `dim` at `d_model` 768.
+    pub(super) fn scaled(dim: usize, size: SizeDims) -> Self {
+        Self { alpha: 0.1, dim: scaled(dim, size.d_model), pool: GatePool::PrefixMean }
+    }
+}
+
+impl CrossSpec {
+    /// What the ablation's steps have, for a network of this size.
+    pub(super) fn scaled(size: SizeDims) -> Self {
+        Self {
+            alpha: 0.3,
+            select: Selection::TopK { k: 8 },
+            normalise: true,
+            projection: CrossProjection::Bottleneck { dim: scaled(96, size.d_model) },
+        }
+    }
+}
+
+impl Default for RecipSpec {
+    fn default() -> Self {
+        Self { alpha: 0.2, tying: RecipTying::TiedTranspose }
+    }
+}
+
+impl Default for RaCtSpec {
+    fn default() -> Self {
+        Self {
+            statistic: RaCtStatistic::Topk,
+            apply: RaCtApply::Output,
+            alpha: 0.2,
+            k: 8,
+            head_average: false,
+            detach: false,
+            output_mix: false,
+        }
+    }
+}
+
+/// A part of a block that can be left out without changing the shapes of the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Reciprocal attention.
+    Reciprocal,
+    /// The head gate.
+    Gate,
+    /// Cross-token aggregation.
+    Cross,
+    /// Latent reciprocity.
+    Recip,
+    /// RA-CT.
+    RaCt,
+    /// The reciprocal part of folded attention.
+    Folded,
+    /// The value at the query's own place in a head's output.
+    Restart,
+    /// The reciprocal part of the MLP.
+    RMlp,
+    /// Pruning of keys and values.
+    KvPrune,
+}
+
+impl Mechanism {
+    /// Whether the coupling scale reaches it: at 0 the network computes as if it were not there.
+    pub fn is_coupled(self) -> bool {
+        !matches!(self, Self::RaCt | Self::Restart | Self::KvPrune)
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reciprocal => "reciprocal attention",
+            Self::Gate => "the head gate",
+            Self::Cross => "cross-token aggregation",
+            Self::Recip => "latent reciprocity",
+            Self::RaCt => "RA-CT",
+            Self::Folded => "the reciprocal part of attention",
+            Self::Restart => "self-restart",
+            Self::RMlp => "the reciprocal part of the MLP",
+            Self::KvPrune => "pruning of keys and values",
+        })
+    }
+}
+
+impl Default for BlockSpec {
+    fn default() -> Self {
+        Self::GPT2
+    }
+}
+
+impl BlockSpec {
+    /// GPT-2's block.
+    pub const GPT2: Self = Self {
+        attention: AttentionKind::Standard,
+        mlp_hidden: None,
+        r_mlp: None,
+        reciprocal: None,
+        gate: None,
+        cross: None,
+        recip: None,
+        ra_ct: None,
+        kv_prune: None,
+    };
+
+    /// The mechanisms that it has.
+    pub fn mechanisms(&self) -> Vec<Mechanism> {
+        let all = [
+            (Mechanism::Reciprocal, self.reciprocal.is_some()),
+            (Mechanism::Gate, self.gate.is_some()),
+            (Mechanism::Cross, self.cross.is_some()),
+            (Mechanism::Recip, self.recip.is_some()),
+            (Mechanism::RaCt, self.ra_ct.is_some()),
+            (Mechanism::Folded, matches!(self.attention, AttentionKind::Folded { .. })),
+            (Mechanism::Restart, matches!(self.attention, AttentionKind::Folded { restart: true, .. })),
+            (Mechanism::RMlp, self.r_mlp.is_some()),
+            (Mechanism::KvPrune, self.kv_prune.is_some()),
+        ];
+        all.into_iter().filter_map(|(mechanism, on)| on.then_some(mechanism)).collect()
+    }
+}

@@ -1,0 +1,115 @@
+use super::*;
+use crate::{Task, Value, Values};
+
+const GPT2: SizeDims = SizeDims { n_layer: 12, n_head: 12, d_model: 768, block_size: 1024 };
+const NANO: SizeDims = SizeDims { n_layer: 3, n_head: 4, d_model: 96, block_size: 64 };
+
+fn step(ablation: Ablation) -> Architecture {
+    Architecture { ablation, ..Architecture::default() }
+}
+
+#[test]
+fn the_default_is_gpt2s_block() {
+    assert_eq!(Architecture::default().block(GPT2), BlockSpec::GPT2);
+    assert_eq!(step(Ablation::Step1).block(NANO), BlockSpec::GPT2);
+}
+
+#[test]
+fn widths_are_whole_numbers_in_proportion() {
+    let full = step(Ablation::Step10).block(GPT2);
+    assert_eq!(full.mlp_hidden, Some(2048));
+    assert_eq!(full.attention, AttentionKind::Latent { dim: 128 });
+    assert_eq!(full.gate.unwrap().dim, 192);
+    let nano = step(Ablation::Step10).block(NANO);
+    assert_eq!(nano.mlp_hidden, Some(256));
+    assert_eq!(nano.attention, AttentionKind::Latent { dim: 16 });
+    assert_eq!(nano.gate.unwrap().dim, 24);
+    assert_eq!(nano.cross.unwrap().projection, CrossProjection::Bottleneck { dim: 12 });
+    assert_eq!(step(Ablation::Step5).block(NANO).reciprocal.unwrap(), ReciprocalSpec { alpha: 0.3, window: 4 });
+    assert_eq!(step(Ablation::Step5).block(GPT2).reciprocal.unwrap().window, 64);
+}
+
+#[test]
+fn single_parameters_override_the_step() {
+    let changed = Architecture {
+        ra: Some(false),
+        attention: Some(AttentionWord::Standard),
+        cross_proj: Some(CrossProj::Full),
+        gate_dim: Some(7),
+        ra_ct: Some(RaCtStatistic::Entropy),
+        latent_recip: Some(true),
+        ..step(Ablation::Step16)
+    };
+    let block = changed.block(GPT2);
+    assert_eq!((block.attention, block.reciprocal), (AttentionKind::Standard, None));
+    assert_eq!(block.cross.unwrap().projection, CrossProjection::Full);
+    assert_eq!(block.gate.unwrap().dim, 7);
+    assert_eq!(block.ra_ct.unwrap().statistic, RaCtStatistic::Entropy);
+    assert_eq!(block.recip, Some(RecipSpec::default()));
+}
+
+#[test]
+fn what_has_no_effect_is_a_conflict() {
+    let names = |architecture: Architecture, init| -> Vec<&str> {
+        architecture.conflicts(GPT2, init).iter().map(|conflict| conflict.params[0]).collect()
+    };
+    let loose = Architecture { ra_alpha: Some(0.1), cross_dim: Some(4), ..step(Ablation::Step3) };
+    assert_eq!(names(loose.clone(), false), ["ra_alpha", "cross_dim"]);
+    assert_eq!(names(loose, true), ["ablation", "ra_alpha", "cross_dim"]);
+    let mixed = Architecture { ra_ct_alpha: Some(0.1), ..step(Ablation::Step13) };
+    assert_eq!(names(mixed.clone(), false), ["ra_ct_alpha"]);
+    assert_eq!(names(Architecture { ct_output_mix: Some(true), ..mixed }, false), Vec::<&str>::new());
+    let standard = Architecture { latent_recip: Some(true), ..Architecture::default() };
+    assert_eq!(names(standard, false), ["latent_recip"]);
+    for ablation in Ablation::ALL {
+        assert_eq!(step(*ablation).conflicts(NANO, false), Vec::new(), "step {ablation}");
+    }
+}
+
+#[test]
+fn a_gate_that_sees_the_future_is_not_trained() {
+    let conflicts = |task: &str| {
+        let given = Values::from([
+            ("ablation".to_owned(), Value::Text("3".into())),
+            ("gate_pool".to_owned(), Value::Text("sequence_mean".into())),
+        ]);
+        let info = Task::info(task).unwrap();
+        info.conflicts(&info.complete(given)).len()
+    };
+    assert_eq!((conflicts("train"), conflicts("check")), (1, 0));
+}
+
+#[test]
+fn a_step_may_be_written_as_a_number() {
+    let param = Task::info("check").unwrap().param("ablation").unwrap();
+    assert_eq!(param.check(&Value::Int(18)), Ok(Value::Text("18".into())));
+    assert_eq!(param.check(&Value::Text("18".into())), Ok(Value::Text("18".into())));
+    let error = param.check(&Value::Int(99)).unwrap_err().to_string();
+    assert!(error.starts_with("`99` is not one of `0`, `1`, "), "{error}");
+    let other = Task::info("check").unwrap().param("attention").unwrap();
+    assert!(other.check(&Value::Int(0)).is_err());
+}
+
+#[test]
+fn the_coupling_rises_from_0_to_1() {
+    let after = |coupling_warmup, passed| Coupling { coupling_warmup, ..Coupling::default() }.after(passed);
+    assert_eq!([after(0, 0), after(4, 0), after(4, 1), after(4, 4), after(4, 9)], [1.0, 0.0, 0.25, 1.0, 1.0]);
+}
+
+#[test]
+fn the_unified_series_in_proportion() {
+    let folded = |ablation, size| match step(ablation).block(size).attention {
+        AttentionKind::Folded { rank, per_head, restart } => (rank, per_head, restart),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(folded(Ablation::V1, GPT2), (4, false, false));
+    assert_eq!(folded(Ablation::V8, GPT2), (8, false, true));
+    assert_eq!(folded(Ablation::V16, NANO), (2, true, false));
+    let v14 = step(Ablation::V14).block(GPT2);
+    assert_eq!(v14.kv_prune, Some(KvPruneSpec { keep: Keep::Count(391), recency: 64 }));
+    assert_eq!(v14.r_mlp, Some(RMlpSpec { low: 64, mixer: false, gate: false }));
+    assert_eq!(step(Ablation::V10).block(GPT2).mlp_hidden, Some(4608));
+    assert_eq!(step(Ablation::V13).block(NANO).r_mlp.unwrap().low, 144);
+    assert_eq!(Ablation::V13.coupling_start(), CouplingStart::Delay);
+    assert_eq!(Ablation::V16.coupling_start(), CouplingStart::Steady);
+}

@@ -1,0 +1,249 @@
+//! The kinds of attention, taken apart where mechanisms reach in: projection, scores, weights, context, output.
+
+use burn::{
+    module::{Module, Param},
+    tensor::{Tensor, activation, backend::Backend},
+};
+
+use super::{
+    cache::{BlockCache, append},
+    fault::{self, Fault},
+    layers::{Attention, Unbiased},
+    sight::Rows,
+};
+
+/// One kind of attention.
+#[derive(Module, Debug)]
+pub enum TokenMixer<B: Backend> {
+    /// Queries, keys and values for every head.
+    Standard(Attention<B>),
+    /// MLA.
+    Latent(LatentAttention<B>),
+    /// Folded reciprocal attention.
+    Folded(FoldedAttention<B>),
+}
+
+/// Attention without biases in which the last numbers of a head's queries and keys change places, so that they score the
+/// reverse pair (ratio-ablation, section 9.1).
+#[derive(Module, Debug)]
+pub struct FoldedAttention<B: Backend> {
+    /// To queries, keys and values, `[d_model, 3 d_model]`.
+    pub c_attn: Unbiased<B>,
+    /// Back to the residual stream, `[d_model, d_model]`.
+    pub c_proj: Unbiased<B>,
+    /// Weight of the score, `[1]` or `[heads]`.
+    pub w_std: Param<Tensor<B, 1>>,
+    /// Weight of the reverse score, `[1]` or `[heads]`.
+    pub w_rec: Param<Tensor<B, 1>>,
+    /// Part of a head's output that is the value at the query's own place, `[heads]`, used between 0 and 0.5.
+    pub restart: Option<Param<Tensor<B, 1>>>,
+    /// Heads.
+    pub n_head: usize,
+    /// Numbers of a head that score the reverse pair.
+    pub(crate) rank: usize,
+    /// Whether they do.
+    pub(crate) live: bool,
+}
+
+/// Attention whose heads share one latent key and one latent value per token (ratio-ablation, section 4.2).
+#[derive(Module, Debug)]
+pub struct LatentAttention<B: Backend> {
+    /// To queries, `[d_model, d_model]`.
+    pub q: Unbiased<B>,
+    /// To latent keys, `[d_model, latent]`.
+    pub k_down: Unbiased<B>,
+    /// To latent values, `[d_model, latent]`.
+    pub v_down: Unbiased<B>,
+    /// From a head's query to a latent one, `[heads, width, latent]`.
+    pub q_latent: Param<Tensor<B, 3>>,
+    /// From a latent value to a head's, `[heads, latent, width]`.
+    pub v_up: Param<Tensor<B, 3>>,
+    /// Back to the residual stream, `[d_model, d_model]`.
+    pub c_proj: Unbiased<B>,
+}
+
+/// What scores and context are computed from. Keys and values have one head where all heads share them.
+#[derive(Debug)]
+pub(crate) struct Heads<B: Backend> {
+    /// Scaled, `[batch, heads, length, width]`.
+    pub(crate) queries: Tensor<B, 4>,
+    /// `[batch, heads or 1, length, width]`.
+    pub(crate) keys: Tensor<B, 4>,
+    /// `[batch, heads or 1, length, any]`.
+    pub(crate) values: Tensor<B, 4>,
+}
+
+impl<B: Backend> TokenMixer<B> {
+    /// Queries, keys and values of `x` `[batch * length, d_model]`.
+    ///
+    /// `coupling` is the strength of what is folded in.
+    pub(crate) fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64) -> Heads<B> {
+        match self {
+            Self::Standard(attention) => {
+                let [queries, keys, values] = attention.project(x, batch);
+                Heads { queries, keys, values }
+            }
+            Self::Latent(attention) => attention.project(&x, batch),
+            Self::Folded(attention) => attention.project(x, batch, coupling),
+        }
+    }
+
+    /// What the heads have gathered, `[batch, heads, length, any]`, at the width of the heads.
+    pub(crate) fn lift(&self, context: Tensor<B, 4>) -> Tensor<B, 4> {
+        match self {
+            Self::Standard(_) | Self::Folded(_) => context,
+            Self::Latent(attention) => by_head(context, attention.v_up.val()),
+        }
+    }
+
+    /// `[rows, d_model]`, the heads side by side, back to the residual stream.
+    pub(crate) fn output(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        match self {
+            Self::Standard(attention) => attention.c_proj.forward(x),
+            Self::Latent(attention) => attention.c_proj.forward(x),
+            Self::Folded(attention) => attention.c_proj.forward(x),
+        }
+    }
+
+    /// What the heads have gathered, `[batch, heads, length, width]`, mixed with `own`, the values at the queries' places.
+    pub(crate) fn restarted(&self, context: Tensor<B, 4>, own: Tensor<B, 4>) -> Tensor<B, 4> {
+        let Self::Folded(FoldedAttention { restart: Some(restart), n_head, .. }) = self else { return context };
+        let part = restart.val().clamp(0.0, 0.5).reshape([1, *n_head, 1, 1]);
+        context.clone() + (own - context) * part
+    }
+}
+
+impl<B: Backend> FoldedAttention<B> {
+    fn project(&self, x: Tensor<B, 2>, batch: usize, coupling: f64) -> Heads<B> {
+        let [rows, d_model] = x.dims();
+        let (heads, length, width) = (self.n_head, rows / batch, d_model / self.n_head);
+        let qkv = self.c_attn.forward(x);
+        let split = |index: usize| {
+            let part = qkv.clone().slice([0..rows, index * d_model..(index + 1) * d_model]);
+            part.reshape([batch, length, heads, width]).swap_dims(1, 2)
+        };
+        let (queries, keys) = (split(0), split(1));
+        let standard = |x: &Tensor<B, 4>| x.clone().narrow(3, 0, width - self.rank);
+        let low = |x: &Tensor<B, 4>| x.clone().narrow(3, width - self.rank, self.rank);
+        // A weight that is not positive stays a weight, of almost nothing.
+        let weight = |param: &Param<Tensor<B, 1>>, scale: f64| {
+            let weights = param.dims()[0];
+            param.val().clamp_min(1e-8).reshape([1, weights, 1, 1]) * (scale / (width as f64).sqrt())
+        };
+        let coupling = if self.live { coupling } else { 0.0 };
+        let folded = |standard, low| Tensor::cat(vec![standard, low], 3);
+        Heads {
+            queries: folded(standard(&queries) * weight(&self.w_std, 1.0), low(&keys) * weight(&self.w_rec, coupling)),
+            keys: folded(standard(&keys), low(&queries)),
+            values: split(2),
+        }
+    }
+}
+
+impl<B: Backend> LatentAttention<B> {
+    fn project(&self, x: &Tensor<B, 2>, batch: usize) -> Heads<B> {
+        let [heads, width, latent] = self.q_latent.dims();
+        let length = x.dims()[0] / batch;
+        let queries = self.q.forward(x.clone()).reshape([batch, length, heads, width]).swap_dims(1, 2);
+        // The scale is of the latent width, over which scores sum.
+        let queries = by_head(queries, self.q_latent.val()) * (latent as f64).sqrt().recip();
+        let shared = |down: &Unbiased<B>| down.forward(x.clone()).reshape([batch, 1, length, latent]);
+        Heads { queries, keys: shared(&self.k_down), values: shared(&self.v_down) }
+    }
+}
+
+/// `x` `[batch, heads, length, in]` times a matrix for each head, `[heads, in, out]`.
+fn by_head<B: Backend>(x: Tensor<B, 4>, maps: Tensor<B, 3>) -> Tensor<B, 4> {
+    let [batch, heads, length, input] = x.dims();
+    let output = maps.dims()[2];
+    let rows = x.swap_dims(0, 1).reshape([heads, batch * length, input]);
+    rows.matmul(maps).reshape([heads, batch, length, output]).swap_dims(0, 1)
+}
+
+/// `left` `[batch, heads, rows, inner]` times `right` `[batch, heads or 1, inner, columns]`.
+fn times<B: Backend>(left: Tensor<B, 4>, right: Tensor<B, 4>) -> Tensor<B, 4> {
+    let [batch, heads, rows, inner] = left.dims();
+    let [_, groups, _, columns] = right.dims();
+    // Heads that share a right side are rows of one product.
+    let left = left.reshape([batch, groups, heads / groups * rows, inner]);
+    left.matmul(right).reshape([batch, heads, rows, columns])
+}
+
+/// Scores and the means to turn weights into context.
+#[derive(Debug)]
+pub(crate) struct Scores<B: Backend> {
+    /// Scores before the mask, `[batch, heads, length, seen]`.
+    pub(crate) raw: Tensor<B, 4>,
+    /// Values of everything seen, `[batch, heads or 1, seen, any]`.
+    values: Tensor<B, 4>,
+    /// Queries and keys of the tokens at hand.
+    queries: Tensor<B, 4>,
+    keys: Tensor<B, 4>,
+}
+
+impl<B: Backend> Scores<B> {
+    /// The scores of `heads`' queries with the keys in `cache` and their own.
+    pub(crate) fn new(heads: Heads<B>, cache: Option<&mut BlockCache<B>>) -> Self {
+        let Heads { queries, keys, values } = heads;
+        let (all_keys, values) = match cache {
+            Some(cache) => (append(&mut cache.keys, keys.clone(), 2), append(&mut cache.values, values, 2)),
+            None => (keys.clone(), values),
+        };
+        Self { raw: times(queries.clone(), all_keys.swap_dims(2, 3)), values, queries, keys }
+    }
+
+    /// The score of every pair the other way round, where it lies in the band of `window` tokens; 0 elsewhere
+    /// (ratio-ablation, section 4.3).
+    pub(crate) fn reverse(
+        &self,
+        window: usize,
+        rows: &Rows<B>,
+        cache: Option<&mut BlockCache<B>>,
+    ) -> Option<Tensor<B, 4>> {
+        let [batch, heads, length, seen] = self.raw.dims();
+        if let Some(cache) = cache {
+            return Some(self.reverse_of_last(window, cache));
+        }
+        let band = rows.band.clone()?;
+        let reverse = if fault::active(Fault::ReverseNotTransposed) {
+            self.raw.clone()
+        } else {
+            self.raw.clone().swap_dims(2, 3)
+        };
+        let reverse = reverse.reshape([batch * heads, length * seen]) * band;
+        Some(reverse.reshape([batch, heads, length, seen]))
+    }
+
+    /// The reverse scores of the last token: earlier tokens' queries, as far as the band reaches, with its key.
+    fn reverse_of_last(&self, window: usize, cache: &mut BlockCache<B>) -> Tensor<B, 4> {
+        let [batch, heads, _, seen] = self.raw.dims();
+        let queries = append(&mut cache.queries, self.queries.clone(), 2);
+        let kept = queries.dims()[2];
+        let reach = kept.min(window + usize::from(!fault::active(Fault::ShortQueryRing)));
+        let queries = queries.narrow(2, kept - reach, reach);
+        cache.queries = Some(queries.clone());
+        let scores = times(queries, self.keys.clone().swap_dims(2, 3)).swap_dims(2, 3);
+        if reach == seen {
+            return scores;
+        }
+        let beyond = Tensor::zeros([batch, heads, 1, seen - reach], &scores.device());
+        Tensor::cat(vec![beyond, scores], 3)
+    }
+
+    /// The attention weights of `logits`, one row per head and query, `[batch * heads * length, seen]`.
+    pub(crate) fn weights(logits: Tensor<B, 4>, rows: &Rows<B>) -> Tensor<B, 2> {
+        let [batch, heads, length, seen] = logits.dims();
+        let logits = logits.reshape([batch * heads, length * seen]);
+        let logits = match &rows.mask {
+            Some(mask) => logits + mask.clone(),
+            None => logits,
+        };
+        activation::softmax(logits.reshape([batch * heads * length, seen]), 1)
+    }
+
+    /// The values that `weights` gather, `[batch, heads, length, any]`.
+    pub(crate) fn context(self, weights: Tensor<B, 2>) -> Tensor<B, 4> {
+        let dims = self.raw.dims();
+        times(weights.reshape(dims), self.values)
+    }
+}

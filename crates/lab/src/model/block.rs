@@ -1,0 +1,219 @@
+//! A block: attention and MLP, each on a normalised copy of the residual stream, and the mechanisms between them in the
+//! order of ratio-ablation, section 4.8.
+
+use burn::{
+    module::Module,
+    tensor::{Tensor, backend::Backend},
+};
+use sweep_job::tasks::{Activation, Mechanism, RaCtApply};
+
+use super::{
+    attention::{Scores, TokenMixer},
+    cache::BlockCache,
+    fault::{self, Fault},
+    feed_forward::FeedForward,
+    kv_prune,
+    layers::{LayerNorm, dropout},
+    mechanisms::{CrossToken, HeadGate, LatentReciprocity, Pass, RaCt, Reciprocal, head_mean},
+};
+use crate::backend::Compute;
+
+/// Attention and MLP, and what couples them.
+#[derive(Module, Debug)]
+pub struct Block<B: Backend> {
+    /// Before the attention.
+    pub ln_1: LayerNorm<B>,
+    /// The attention.
+    pub attn: TokenMixer<B>,
+    /// Before the MLP.
+    pub ln_2: LayerNorm<B>,
+    /// The MLP.
+    pub mlp: FeedForward<B>,
+    /// Reciprocal attention.
+    pub ra: Option<Reciprocal<B>>,
+    /// The head gate: this block's strength, and the maker of the next block's gate.
+    pub gate: Option<HeadGate<B>>,
+    /// Cross-token aggregation.
+    pub cross: Option<CrossToken<B>>,
+    /// Latent reciprocity.
+    pub recip: Option<LatentReciprocity<B>>,
+    /// RA-CT.
+    pub ra_ct: Option<RaCt<B>>,
+    /// Whether keys and values are pruned.
+    pub(crate) kv_prune: bool,
+}
+
+/// What an MLP hands to the next block.
+#[derive(Debug, Clone)]
+pub(crate) struct Handed<B: Backend> {
+    /// The gate of its heads, `[batch, length, heads]`.
+    pub(crate) gate: Option<Tensor<B, 3>>,
+    /// What its latent keys get, `[batch * length, latent]`.
+    pub(crate) back: Option<Tensor<B, 2>>,
+}
+
+impl<B: Backend> Handed<B> {
+    /// What the first block gets.
+    pub(crate) const NOTHING: Self = Self { gate: None, back: None };
+}
+
+/// What attention leaves for the MLP of its block.
+struct Attended<B: Backend> {
+    /// `[batch * length, d_model]`.
+    output: Tensor<B, 2>,
+    /// The mean of the heads' weights, without gradient, `[batch, length, seen]`.
+    weights: Option<Tensor<B, 3>>,
+    /// The latent keys, without gradient, `[batch * length, latent]`.
+    keys: Option<Tensor<B, 2>>,
+}
+
+/// The parts of a forward pass that are the same in every block.
+#[derive(Debug)]
+pub(crate) struct Flow<'a, B: Backend> {
+    pub(crate) pass: Pass<'a, B>,
+    pub(crate) activation: Activation,
+    /// Probability of dropout.
+    pub(crate) dropout: f64,
+    /// Position of the first token.
+    pub(crate) position: usize,
+}
+
+impl<B: Compute> Block<B> {
+    /// The residual stream `x` `[batch * length, d_model]` after this block, and what the next block is handed.
+    pub(crate) fn forward(
+        &self,
+        x: Tensor<B, 2>,
+        handed: Handed<B>,
+        flow: &Flow<'_, B>,
+        mut cache: Option<&mut BlockCache<B>>,
+    ) -> (Tensor<B, 2>, Handed<B>) {
+        let normal = self.ln_1.forward(x.clone());
+        if let (TokenMixer::Standard(attention), FeedForward::Gelu(mlp), true, None, Some(mask)) =
+            (&self.attn, &self.mlp, self.is_plain(), &cache, &flow.pass.rows.mask)
+        {
+            let x = x + attention.forward(normal, flow.pass.batch, mask, flow.dropout);
+            let output = mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
+            return (x + output, Handed::NOTHING);
+        }
+        let Attended { output, weights, keys } = self.attend(normal, handed, flow, cache.as_deref_mut());
+        let x = x + output;
+        let (output, handed) = self.think(self.ln_2.forward(x.clone()), weights, keys, flow, cache);
+        (x + output, handed)
+    }
+
+    /// Whether it has no mechanism.
+    fn is_plain(&self) -> bool {
+        self.ra.is_none() && self.gate.is_none() && self.cross.is_none() && self.recip.is_none() && self.ra_ct.is_none()
+    }
+
+    fn attend(
+        &self,
+        x: Tensor<B, 2>,
+        handed: Handed<B>,
+        flow: &Flow<'_, B>,
+        mut cache: Option<&mut BlockCache<B>>,
+    ) -> Attended<B> {
+        let [rows, d_model] = x.dims();
+        let Pass { batch, rows: sight, coupling } = flow.pass;
+        let mut projected = self.attn.project(x, batch, coupling);
+        if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
+            projected.keys = recip.add_to_keys(projected.keys, back, coupling);
+        }
+        let keys = self.recip.is_some().then(|| {
+            let latent = projected.keys.dims()[3];
+            projected.keys.clone().detach().reshape([rows, latent])
+        });
+
+        let own = projected.values.clone();
+        let scores = Scores::new(projected, cache.as_deref_mut());
+        let reverse = self.ra.as_ref().and_then(|ra| {
+            let reverse = scores.reverse(ra.spec.window, sight, cache.as_deref_mut())?;
+            Some(ra.add(scores.raw.clone(), reverse, coupling))
+        });
+        let logits = reverse.unwrap_or_else(|| scores.raw.clone());
+        let [_, heads, length, _] = logits.dims();
+        let mut weights = Scores::weights(logits, sight);
+
+        if let (true, Some(pruning)) = (self.kv_prune, &sight.pruning) {
+            weights = kv_prune::prune(weights, pruning, cache);
+        }
+        let handed = handed.gate.filter(|_| !fault::active(Fault::GateDropped));
+        if let (Some(gate), Some(handed)) = (&self.gate, handed) {
+            weights = weights * gate.factor(handed, coupling);
+        }
+        let mut after = None;
+        if let Some(ra_ct) = &self.ra_ct {
+            let factor = ra_ct.factor(weights.clone(), &flow.pass);
+            match ra_ct.spec.apply {
+                RaCtApply::Weights => weights = weights * factor,
+                RaCtApply::Output => after = Some(factor),
+            }
+        }
+        let weights = dropout(weights, flow.dropout);
+        let exported = self.cross.is_some().then(|| head_mean(weights.clone().detach(), batch, heads));
+
+        let mut context = self.attn.restarted(self.attn.lift(scores.context(weights)), own);
+        if let Some(factor) = after {
+            let width = d_model / heads;
+            let scaled = context.reshape([batch * heads * length, width]) * factor;
+            context = scaled.reshape([batch, heads, length, width]);
+        }
+        let output = self.attn.output(context.swap_dims(1, 2).reshape([rows, d_model]));
+        Attended { output: dropout(output, flow.dropout), weights: exported, keys }
+    }
+
+    /// The MLP, with what attention has left for it.
+    fn think(
+        &self,
+        x: Tensor<B, 2>,
+        weights: Option<Tensor<B, 3>>,
+        keys: Option<Tensor<B, 2>>,
+        flow: &Flow<'_, B>,
+        mut cache: Option<&mut BlockCache<B>>,
+    ) -> (Tensor<B, 2>, Handed<B>) {
+        let mut handed = Handed::NOTHING;
+        let mut hidden = self.mlp.hidden(x, flow.activation, flow.pass.coupling);
+        if let (Some(recip), Some(keys)) = (&self.recip, keys) {
+            let (enriched, back) = recip.exchange(hidden, keys, flow.pass.coupling);
+            hidden = enriched;
+            handed.back = Some(back);
+        }
+        if let (Some(cross), Some(weights)) = (&self.cross, weights) {
+            hidden = cross.gather(hidden, weights, &flow.pass, cache.as_deref_mut());
+        }
+        if let Some(gate) = &self.gate {
+            handed.gate = Some(gate.produce(hidden.clone(), &flow.pass, cache, flow.position));
+        }
+        (dropout(self.mlp.output(hidden), flow.dropout), handed)
+    }
+}
+
+impl<B: Backend> Block<B> {
+    /// This block without `mechanism`.
+    pub(crate) fn without(mut self, mechanism: Mechanism) -> Self {
+        match mechanism {
+            Mechanism::Reciprocal => self.ra = None,
+            Mechanism::Gate => self.gate = None,
+            Mechanism::Cross => self.cross = None,
+            Mechanism::Recip => self.recip = None,
+            Mechanism::RaCt => self.ra_ct = None,
+            Mechanism::Folded => {
+                if let TokenMixer::Folded(attention) = &mut self.attn {
+                    attention.live = false;
+                }
+            }
+            Mechanism::Restart => {
+                if let TokenMixer::Folded(attention) = &mut self.attn {
+                    attention.restart = None;
+                }
+            }
+            Mechanism::RMlp => {
+                if let FeedForward::Reciprocal(mlp) = &mut self.mlp {
+                    mlp.live = false;
+                }
+            }
+            Mechanism::KvPrune => self.kv_prune = false,
+        }
+        self
+    }
+}

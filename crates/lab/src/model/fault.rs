@@ -1,0 +1,110 @@
+//! Ways to compute wrongly, for the tests of the check: each stands for a slip that somebody has made. Outside of tests
+//! none can be chosen, and the questions below are constants.
+
+#[cfg(not(test))]
+use burn::tensor::{Tensor, backend::Backend};
+
+/// A way to compute wrongly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests choose one"))]
+pub(crate) enum Fault {
+    /// The reverse score is that of the pair itself.
+    ReverseNotTransposed,
+    /// Reciprocal attention is skipped where its strength is not positive, and stays so for good.
+    ReverseSkipped,
+    /// The band of a cache is a token too short.
+    ShortQueryRing,
+    /// The head gate's strength ignores the coupling scale.
+    GateUncoupled,
+    /// The head gate is the one that the same block has made in the call before.
+    StaleGate,
+    /// The head gate is thrown away.
+    GateDropped,
+    /// A mean square is taken over the masked keys too.
+    RmsOverMasked,
+    /// A running sum of the head gate starts anew with every token.
+    ForgetfulGate,
+    /// Cross-token aggregation gathers from the first token only when there is a cache.
+    CrossWithoutCache,
+    /// Every position has the embedding of the first when there is a cache.
+    CachedPosition,
+    /// Keys are pruned by the attention of later queries too.
+    PruneSeesFuture,
+    /// Positions are not added.
+    NoPositions,
+}
+
+/// Whether this is the wrong way to take.
+#[cfg(not(test))]
+pub(crate) const fn active(_: Fault) -> bool {
+    false
+}
+
+/// The gate `[batch, length, heads]` that block `index` is handed.
+#[cfg(not(test))]
+pub(crate) fn route<B: Backend>(
+    _index: usize,
+    handed: Option<Tensor<B, 3>>,
+    _batch_and_length: [usize; 2],
+) -> Option<Tensor<B, 3>> {
+    handed
+}
+
+/// Sees the gate that block `index` has made.
+#[cfg(not(test))]
+pub(crate) fn made<B: Backend>(_index: usize, _gate: Option<&Tensor<B, 3>>) {}
+
+#[cfg(test)]
+pub(crate) use chosen::{active, made, route, with};
+
+#[cfg(test)]
+mod chosen {
+    use std::{
+        any::Any,
+        cell::{Cell, RefCell},
+        collections::BTreeMap,
+    };
+
+    use burn::tensor::{Tensor, backend::Backend};
+
+    use super::Fault;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Fault>> = const { Cell::new(None) };
+        /// The last gate of every block.
+        static GATES: RefCell<BTreeMap<usize, Box<dyn Any>>> = const { RefCell::new(BTreeMap::new()) };
+    }
+
+    pub(crate) fn route<B: Backend>(
+        index: usize,
+        handed: Option<Tensor<B, 3>>,
+        batch_and_length: [usize; 2],
+    ) -> Option<Tensor<B, 3>> {
+        if !active(Fault::StaleGate) {
+            return handed;
+        }
+        let stale: Option<Tensor<B, 3>> =
+            GATES.with_borrow(|gates| gates.get(&index).and_then(|gate| gate.downcast_ref()).cloned());
+        // Another shape would only crash.
+        stale.filter(|gate| gate.dims()[..2] == batch_and_length)
+    }
+
+    pub(crate) fn made<B: Backend>(index: usize, gate: Option<&Tensor<B, 3>>) {
+        if let Some(gate) = gate {
+            GATES.with_borrow_mut(|gates| gates.insert(index, Box::new(gate.clone())));
+        }
+    }
+
+    pub(crate) fn active(fault: Fault) -> bool {
+        CHOSEN.get() == Some(fault)
+    }
+
+    /// What `work` gives when everything on this thread computes wrongly in the way of `fault`.
+    pub(crate) fn with<T>(fault: Fault, work: impl FnOnce() -> T) -> T {
+        CHOSEN.set(Some(fault));
+        let result = work();
+        CHOSEN.set(None);
+        GATES.with_borrow_mut(BTreeMap::clear);
+        result
+    }
+}

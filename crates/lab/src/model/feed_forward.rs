@@ -1,0 +1,74 @@
+//! The kinds of MLP, taken apart at their hidden numbers, where mechanisms reach in.
+
+use burn::{
+    module::{Module, Param},
+    tensor::{Tensor, backend::Backend},
+};
+use sweep_job::tasks::Activation;
+
+use super::layers::{Mlp, Unbiased, gelu};
+use crate::backend::Compute;
+
+/// One kind of MLP.
+#[derive(Module, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a network has a handful of them, and a module is not boxed")]
+pub enum FeedForward<B: Backend> {
+    /// Two linear layers with a GELU between them.
+    Gelu(Mlp<B>),
+    /// The same without biases, in two parts.
+    Reciprocal(ReciprocalMlp<B>),
+}
+
+/// An MLP whose hidden numbers are a standard and a reciprocal part, weighed separately (ratio-ablation, section 9.2).
+#[derive(Module, Debug)]
+pub struct ReciprocalMlp<B: Backend> {
+    /// `[d_model, standard]`.
+    pub up_std: Unbiased<B>,
+    /// `[d_model, reciprocal]`.
+    pub up_low: Unbiased<B>,
+    /// Mixes the reciprocal part, `[reciprocal, reciprocal]`.
+    pub mixer: Option<Unbiased<B>>,
+    /// Scales the reciprocal part, `[1]`.
+    pub gate_low: Option<Param<Tensor<B, 1>>>,
+    /// Weight of the standard part, `[1]`.
+    pub w_std: Param<Tensor<B, 1>>,
+    /// Weight of the reciprocal part, `[1]`.
+    pub w_rec: Param<Tensor<B, 1>>,
+    /// `[standard + reciprocal, d_model]`.
+    pub c_proj: Unbiased<B>,
+    /// Whether the reciprocal part is there.
+    pub(crate) live: bool,
+}
+
+impl<B: Compute> FeedForward<B> {
+    /// The hidden numbers of `x` `[rows, d_model]`, `[rows, hidden]`.
+    pub(crate) fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
+        match self {
+            Self::Gelu(mlp) => gelu(mlp.c_fc.forward(x), activation),
+            Self::Reciprocal(mlp) => mlp.hidden(x, activation, coupling),
+        }
+    }
+
+    /// Hidden numbers back to the residual stream.
+    pub(crate) fn output(&self, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
+        match self {
+            Self::Gelu(mlp) => mlp.c_proj.forward(hidden),
+            Self::Reciprocal(mlp) => mlp.c_proj.forward(hidden),
+        }
+    }
+}
+
+impl<B: Compute> ReciprocalMlp<B> {
+    fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
+        let coupling = if self.live { coupling } else { 0.0 };
+        let standard = gelu(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
+        let mut low = gelu(self.up_low.forward(x), activation);
+        if let Some(mixer) = &self.mixer {
+            low = mixer.forward(low);
+        }
+        if let Some(gate) = &self.gate_low {
+            low = low * gate.val().unsqueeze::<2>();
+        }
+        Tensor::cat(vec![standard, low * (self.w_rec.val() * coupling).unsqueeze::<2>()], 1)
+    }
+}

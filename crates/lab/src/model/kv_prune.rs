@@ -1,0 +1,150 @@
+//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps those of its keys that had the most
+//! attention from the queries so far, its own included, and weighs them anew.
+
+use burn::{
+    module::Module,
+    tensor::{Tensor, TensorData, backend::Backend},
+};
+use sweep_job::tasks::{Keep, KvPruneSpec};
+
+use super::{
+    cache::BlockCache,
+    fault::{self, Fault},
+};
+
+/// Halvings of the interval in which the threshold lies; what is left of it is 2e-7 wide.
+const HALVINGS: usize = 24;
+/// Above every importance, which is at most 1.
+const RECENT: f32 = 2.0;
+/// Below every importance.
+const UNSEEN: f32 = -1.0;
+
+/// What the importance of a pair depends on besides the weights, for sequences of up to `n` tokens.
+#[derive(Module, Debug)]
+pub(crate) struct PruneSight<B: Backend> {
+    /// Sums over the queries so far, `[n, n]`.
+    sums: Tensor<B, 2>,
+    /// One over the number of queries that have seen a key, `[n, n]`; 0 where the query does not see it.
+    exposure: Tensor<B, 2>,
+    /// Added: [`RECENT`] where a key is always kept, [`UNSEEN`] where the query does not see it, `[n, n]`.
+    always: Tensor<B, 2>,
+    /// Keys that each query keeps, `[1, n]`.
+    keep: Tensor<B, 2>,
+}
+
+/// The same for one length, or for one query behind a cache.
+#[derive(Debug)]
+pub(crate) struct PruneRows<B: Backend> {
+    /// `[length, length]`; `None` behind a cache.
+    sums: Option<Tensor<B, 2>>,
+    /// `[1, length * seen]`.
+    exposure: Tensor<B, 2>,
+    /// `[1, length * seen]`.
+    always: Tensor<B, 2>,
+    /// `[1, length]`.
+    keep: Tensor<B, 2>,
+}
+
+impl<B: Backend> PruneSight<B> {
+    pub(crate) fn new(spec: &KvPruneSpec, length: usize, device: &B::Device) -> Self {
+        let square = |value: &dyn Fn(usize, usize) -> f32| {
+            let values = (0..length * length).map(|index| value(index / length, index % length)).collect::<Vec<f32>>();
+            Tensor::from_data(TensorData::new(values, [length, length]), device)
+        };
+        let keep: Vec<f32> = (0..length).map(|query| kept(spec, query + 1) as f32).collect();
+        Self {
+            sums: square(&|query, earlier| f32::from(u8::from(earlier <= query))),
+            exposure: square(&|query, key| if key <= query { ((query - key + 1) as f32).recip() } else { 0.0 }),
+            always: square(&|query, key| match query.checked_sub(key) {
+                None => UNSEEN,
+                Some(back) if back < spec.recency => RECENT,
+                Some(_) => 0.0,
+            }),
+            keep: Tensor::from_data(TensorData::new(keep, [1, length]), device),
+        }
+    }
+
+    /// For sequences of `length` tokens.
+    pub(crate) fn rows(&self, length: usize) -> PruneRows<B> {
+        let cut = |square: &Tensor<B, 2>| {
+            let whole = square.dims()[0] == length;
+            if whole { square.clone() } else { square.clone().slice([0..length, 0..length]) }
+        };
+        PruneRows {
+            sums: Some(cut(&self.sums)),
+            exposure: cut(&self.exposure).reshape([1, length * length]),
+            always: cut(&self.always).reshape([1, length * length]),
+            keep: self.keep.clone().slice([0..1, 0..length]),
+        }
+    }
+
+    /// For the token at `position` behind a cache of all before it.
+    pub(crate) fn next(&self, position: usize) -> PruneRows<B> {
+        let row = |square: &Tensor<B, 2>| square.clone().slice([position..position + 1, 0..position + 1]);
+        PruneRows {
+            sums: None,
+            exposure: row(&self.exposure),
+            always: row(&self.always),
+            keep: self.keep.clone().slice([0..1, position..position + 1]),
+        }
+    }
+}
+
+/// How many keys a query keeps that sees `visible`.
+fn kept(spec: &KvPruneSpec, visible: usize) -> usize {
+    let kept = match spec.keep {
+        Keep::Count(count) => count,
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the visible keys")]
+        Keep::Part(part) => (part * visible as f64).floor() as usize,
+    };
+    kept.max(spec.recency)
+}
+
+/// `weights` `[batch * heads * length, seen]` of the kept keys, made to sum to 1 again. Keys are chosen without gradient;
+/// where importances are equal, more are kept.
+pub(crate) fn prune<B: Backend>(
+    weights: Tensor<B, 2>,
+    rows: &PruneRows<B>,
+    cache: Option<&mut BlockCache<B>>,
+) -> Tensor<B, 2> {
+    let [all, seen] = weights.dims();
+    let length = rows.keep.dims()[1];
+    let heads = all / length;
+    let given = weights.clone().detach().reshape([heads, length, seen]);
+    let mass = match (&rows.sums, cache) {
+        (_, Some(cache)) => {
+            let mass = match cache.mass.take() {
+                Some(before) => Tensor::cat(vec![before, Tensor::zeros([heads, 1, 1], &given.device())], 2) + given,
+                None => given,
+            };
+            cache.mass.insert(mass).clone()
+        }
+        (Some(sums), None) if fault::active(Fault::PruneSeesFuture) => {
+            sums.ones_like().unsqueeze::<3>().expand([heads, length, length]).matmul(given)
+        }
+        (Some(sums), None) => sums.clone().unsqueeze::<3>().expand([heads, length, length]).matmul(given),
+        (None, None) => given,
+    };
+    let importance = mass.reshape([heads, length * seen]) * rows.exposure.clone() + rows.always.clone();
+    let importance = importance.reshape([all, seen]);
+    let keep = rows.keep.clone().expand([heads, length]).reshape([all, 1]);
+    let threshold = threshold(&importance, &keep);
+    let dropped = importance.lower_equal(threshold.expand([all, seen]));
+    let kept = weights.mask_fill(dropped, 0.0);
+    kept.clone() / kept.sum_dim(1).clamp_min(1e-8)
+}
+
+/// A number `[rows, 1]` that `keep` `[rows, 1]` of each row of `importance` `[rows, columns]` are above, by halving: no
+/// sort leaves the device.
+fn threshold<B: Backend>(importance: &Tensor<B, 2>, keep: &Tensor<B, 2>) -> Tensor<B, 2> {
+    let dims = importance.dims();
+    let (mut low, mut high) = (keep.full_like(UNSEEN / 2.0), keep.full_like(RECENT * 2.0));
+    for _ in 0..HALVINGS {
+        let middle = (low.clone() + high.clone()) * 0.5;
+        let above = importance.clone().greater(middle.clone().expand(dims)).float().sum_dim(1);
+        let enough = above.greater_equal(keep.clone());
+        low = low.mask_where(enough.clone(), middle.clone());
+        high = high.mask_where(enough.bool_not(), middle);
+    }
+    low
+}

@@ -1,0 +1,291 @@
+//! The mechanisms that a block may have beside attention and MLP (ratio-ablation, section 4). Each keeps its learned
+//! numbers and its settings; the block decides the order.
+
+use burn::{
+    module::{Module, Param},
+    tensor::{Int, Tensor, activation, backend::Backend},
+};
+use sweep_job::tasks::{CrossSpec, GatePool, GateSpec, RaCtApply, RaCtSpec, RaCtStatistic, ReciprocalSpec, Selection};
+
+use super::{
+    cache::{BlockCache, append},
+    fault::{self, Fault},
+    layers::{Linear, Unbiased},
+    sight::Rows,
+};
+
+/// Where a computation stands: how many sequences, and how strongly the mechanisms are coupled in.
+#[derive(Debug)]
+pub(crate) struct Pass<'a, B: Backend> {
+    pub(crate) batch: usize,
+    pub(crate) rows: &'a Rows<B>,
+    /// Strength of all mechanisms, from 0 to 1.
+    pub(crate) coupling: f64,
+}
+
+/// A learned strength times the coupling scale, `[1; D]`.
+fn strength<B: Backend, const D: usize>(alpha: &Param<Tensor<B, 1>>, coupling: f64) -> Tensor<B, D> {
+    (alpha.val() * coupling).reshape([1; D])
+}
+
+/// Reciprocal attention (section 4.3).
+#[derive(Module, Debug)]
+pub struct Reciprocal<B: Backend> {
+    /// Weight of the reverse score, `[1]`.
+    pub alpha: Param<Tensor<B, 1>>,
+    #[module(skip)]
+    pub(crate) spec: ReciprocalSpec,
+}
+
+impl<B: Backend> Reciprocal<B> {
+    /// `raw` scores with the `reverse` ones added, both `[batch, heads, length, seen]`.
+    pub(crate) fn add(&self, raw: Tensor<B, 4>, reverse: Tensor<B, 4>, coupling: f64) -> Tensor<B, 4> {
+        if fault::active(Fault::ReverseSkipped) {
+            return raw;
+        }
+        raw + reverse * strength(&self.alpha, coupling)
+    }
+}
+
+/// The gate from an MLP to the heads of the next block (section 4.4).
+#[derive(Module, Debug)]
+pub struct HeadGate<B: Backend> {
+    /// Strength of the gate that comes in, `[1]`.
+    pub alpha: Param<Tensor<B, 1>>,
+    /// From the MLP's hidden numbers, `[hidden, dim]`.
+    pub pool: Linear<B>,
+    /// To the heads, `[dim, heads]`.
+    pub heads: Linear<B>,
+    #[module(skip)]
+    pub(crate) spec: GateSpec,
+}
+
+impl<B: Backend> HeadGate<B> {
+    /// The gate for the next block, `[batch, length, heads]`, from hidden numbers `[batch * length, hidden]`.
+    pub(crate) fn produce(
+        &self,
+        hidden: Tensor<B, 2>,
+        pass: &Pass<'_, B>,
+        cache: Option<&mut BlockCache<B>>,
+        position: usize,
+    ) -> Tensor<B, 3> {
+        let [rows, _] = hidden.dims();
+        let (length, dim) = (rows / pass.batch, self.spec.dim);
+        let pooled = self.pool.forward(hidden).reshape([pass.batch, length, dim]);
+        let pooled = match (cache, &pass.rows.mean) {
+            (_, _) if self.spec.pool == GatePool::Token => pooled,
+            // A cache knows no later token, so a mean over all of them is one over those so far.
+            (Some(cache), _) => {
+                if fault::active(Fault::ForgetfulGate) {
+                    cache.pooled = None;
+                }
+                let sum = match cache.pooled.take() {
+                    Some(sum) => sum + pooled,
+                    None => pooled,
+                };
+                cache.pooled.insert(sum).clone() / (position as f64 + 1.0)
+            }
+            (None, Some(mean)) => mean.clone().unsqueeze::<3>().expand([pass.batch, length, length]).matmul(pooled),
+            (None, None) => pooled,
+        };
+        let gate = activation::sigmoid(self.heads.forward(pooled.reshape([rows, dim])));
+        let heads = gate.dims()[1];
+        gate.reshape([pass.batch, length, heads])
+    }
+
+    /// What every head's attention weights are multiplied with, `[batch * heads * length, 1]`, for a `gate` from the
+    /// block before, `[batch, length, heads]`.
+    pub(crate) fn factor(&self, gate: Tensor<B, 3>, coupling: f64) -> Tensor<B, 2> {
+        let [batch, length, heads] = gate.dims();
+        let coupling = if fault::active(Fault::GateUncoupled) { 1.0 } else { coupling };
+        let closed =
+            (gate.swap_dims(1, 2).reshape([batch * heads * length, 1]) - 1.0) * strength(&self.alpha, coupling);
+        closed + 1.0
+    }
+}
+
+/// Cross-token aggregation in the MLP (section 4.5).
+#[derive(Module, Debug)]
+pub struct CrossToken<B: Backend> {
+    /// Strength, `[1]`.
+    pub alpha: Param<Tensor<B, 1>>,
+    /// `[hidden, dim]`, or `[hidden, hidden]` where there is no bottleneck.
+    pub down: Unbiased<B>,
+    /// `[dim, hidden]`; none where there is no bottleneck.
+    pub up: Option<Unbiased<B>>,
+    #[module(skip)]
+    pub(crate) spec: CrossSpec,
+}
+
+impl<B: Backend> CrossToken<B> {
+    /// `hidden` `[batch * length, hidden]` with what it gathers along `weights` `[batch, length, seen]`, through which
+    /// no gradient flows.
+    ///
+    /// The projection down comes first, because the sum over tokens then has fewer columns, and a cache fewer numbers.
+    pub(crate) fn gather(
+        &self,
+        hidden: Tensor<B, 2>,
+        weights: Tensor<B, 3>,
+        pass: &Pass<'_, B>,
+        cache: Option<&mut BlockCache<B>>,
+    ) -> Tensor<B, 2> {
+        let [rows, _] = hidden.dims();
+        let [batch, length, seen] = weights.dims();
+        let weights = self.select(weights.reshape([rows, seen]), pass.rows).reshape([batch, length, seen]);
+        let source = self.down.forward(hidden.clone());
+        let dim = source.dims()[1];
+        let source = source.reshape([batch, length, dim]);
+        let source = match cache {
+            Some(cache) if !fault::active(Fault::CrossWithoutCache) => append(&mut cache.gathered, source, 1),
+            Some(_) => source.expand([batch, seen, dim]),
+            None => source,
+        };
+        let gathered = weights.matmul(source).reshape([rows, dim]);
+        let gathered = match &self.up {
+            Some(up) => up.forward(gathered),
+            None => gathered,
+        };
+        hidden + gathered * strength(&self.alpha, pass.coupling)
+    }
+
+    /// The weights that are kept, `[rows, seen]`.
+    fn select(&self, weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
+        let kept = match self.spec.select {
+            Selection::All => return weights,
+            Selection::TopK { k } => weights.clone() * largest(&weights, k),
+            Selection::Rms { tau } => {
+                let least = root_mean_square(weights.clone(), rows) * tau;
+                let small = weights.clone().lower(least.expand(weights.dims()));
+                weights.mask_fill(small, 0.0)
+            }
+        };
+        if self.spec.normalise { kept.clone() / kept.sum_dim(1).clamp_min(1e-8) } else { kept }
+    }
+}
+
+/// Latent reciprocity between latent keys and hidden numbers (section 4.6).
+#[derive(Module, Debug)]
+pub struct LatentReciprocity<B: Backend> {
+    /// Strength of what hidden numbers get, `[1]`.
+    pub alpha_mlp: Param<Tensor<B, 1>>,
+    /// Strength of what the next block's keys get, `[1]`.
+    pub alpha_attn: Param<Tensor<B, 1>>,
+    /// From hidden numbers to keys, `[hidden, latent]`; the other way its transpose, unless `enrich` is there.
+    pub back: Unbiased<B>,
+    /// From keys to hidden numbers, `[latent, hidden]`.
+    pub enrich: Option<Unbiased<B>>,
+}
+
+impl<B: Backend> LatentReciprocity<B> {
+    /// `keys` `[batch, 1, length, latent]` with what the MLP before gives back, `[batch * length, latent]`.
+    pub(crate) fn add_to_keys(&self, keys: Tensor<B, 4>, back: Tensor<B, 2>, coupling: f64) -> Tensor<B, 4> {
+        let dims = keys.dims();
+        keys + back.reshape(dims) * strength(&self.alpha_attn, coupling)
+    }
+
+    /// `hidden` enriched by `keys` `[batch * length, latent]`, and what goes back to the next block's keys.
+    pub(crate) fn exchange(
+        &self,
+        hidden: Tensor<B, 2>,
+        keys: Tensor<B, 2>,
+        coupling: f64,
+    ) -> (Tensor<B, 2>, Tensor<B, 2>) {
+        let back = self.back.forward(hidden.clone());
+        let enrichment = match &self.enrich {
+            Some(enrich) => enrich.forward(keys),
+            None => keys.matmul(self.back.weight.val().transpose()),
+        };
+        (hidden + enrichment * strength(&self.alpha_mlp, coupling), back)
+    }
+}
+
+/// RA-CT: a gate for each head from a statistic of a query's attention weights (section 4.7).
+#[derive(Module, Debug)]
+pub struct RaCt<B: Backend> {
+    /// Scale of the statistic, `[heads]`.
+    pub scale: Param<Tensor<B, 1>>,
+    /// `[heads]`.
+    pub bias: Param<Tensor<B, 1>>,
+    #[module(skip)]
+    pub(crate) spec: RaCtSpec,
+}
+
+impl<B: Backend> RaCt<B> {
+    /// What attention weights or outputs are multiplied with, `[batch * heads * length, 1]`, for `weights`
+    /// `[batch * heads * length, seen]`.
+    pub(crate) fn factor(&self, weights: Tensor<B, 2>, pass: &Pass<'_, B>) -> Tensor<B, 2> {
+        let RaCtSpec { apply, alpha, head_average, detach, output_mix, .. } = self.spec;
+        let [rows, seen] = weights.dims();
+        let heads = self.scale.dims()[0];
+        let length = rows / pass.batch / heads;
+        let weights = if detach { weights.detach() } else { weights };
+        let statistic = if head_average {
+            let mean = head_mean(weights, pass.batch, heads).reshape([pass.batch * length, seen]);
+            let statistic = self.statistic(mean, pass.rows).reshape([pass.batch, 1, length]);
+            statistic.expand([pass.batch, heads, length])
+        } else {
+            self.statistic(weights, pass.rows).reshape([pass.batch, heads, length])
+        };
+        let by_head = |param: &Param<Tensor<B, 1>>| param.val().reshape([1, heads, 1]);
+        let gate = activation::sigmoid(statistic * by_head(&self.scale) + by_head(&self.bias)).reshape([rows, 1]);
+        if apply == RaCtApply::Weights || output_mix { gate * alpha + (1.0 - alpha) } else { gate }
+    }
+
+    /// The statistic of every row of `weights` `[batch * heads * length, seen]`, `[batch * heads * length, 1]`.
+    fn statistic(&self, weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
+        match self.spec.statistic {
+            RaCtStatistic::Entropy => {
+                // 0 ln 0 is 0, as the clamped logarithm is finite.
+                let logarithm = weights.clone().clamp_min(1e-12).log();
+                (weights * logarithm).sum_dim(1).neg()
+            }
+            RaCtStatistic::Rms => root_mean_square(weights, rows),
+            RaCtStatistic::Max => (weights.clone() * largest(&weights, 1)).sum_dim(1),
+            RaCtStatistic::Topk | RaCtStatistic::None => (weights.clone() * largest(&weights, self.spec.k)).sum_dim(1),
+        }
+    }
+}
+
+/// The mean over heads, `[batch, length, seen]`, of weights `[batch * heads * length, seen]`.
+pub(crate) fn head_mean<B: Backend>(weights: Tensor<B, 2>, batch: usize, heads: usize) -> Tensor<B, 3> {
+    let [rows, seen] = weights.dims();
+    let length = rows / batch / heads;
+    weights.reshape([batch, heads, length * seen]).mean_dim(1).reshape([batch, length, seen])
+}
+
+/// 1 at the `k` largest numbers of each row, 0 elsewhere, `[rows, columns]`; no gradient flows through it.
+///
+/// The largest is taken `k` times, because sorting leaves the device on some backends.
+fn largest<B: Backend>(numbers: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
+    let [rows, columns] = numbers.dims();
+    let mut left = numbers.clone().detach();
+    if k >= columns {
+        return left.ones_like();
+    }
+    let end = i64::try_from(columns).unwrap_or(i64::MAX);
+    let places = Tensor::<B, 1, Int>::arange(0..end, &left.device()).reshape([1, columns]);
+    let places = places.expand([rows, columns]);
+    let mut kept = left.zeros_like();
+    for _ in 0..k {
+        let chosen = left.clone().argmax(1).expand([rows, columns]).equal(places.clone());
+        kept = kept.mask_fill(chosen.clone(), 1.0);
+        left = left.mask_fill(chosen, -1.0);
+    }
+    kept
+}
+
+/// The root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`,
+/// `[any * length, 1]`. Those that are masked are 0, and do not count.
+fn root_mean_square<B: Backend>(weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
+    let [all, seen] = weights.dims();
+    let squares = (weights.clone() * weights).sum_dim(1);
+    let mean = match &rows.visible {
+        Some(visible) if !fault::active(Fault::RmsOverMasked) => {
+            let length = visible.dims()[1];
+            (squares.reshape([all / length, length]) / visible.clone()).reshape([all, 1])
+        }
+        _ => squares / seen as f64,
+    };
+    // The root's slope at 0 is infinite.
+    mean.clamp_min(1e-24).sqrt()
+}

@@ -1,0 +1,102 @@
+//! What every query of a sequence may see, as constants: made once for a network's longest sequence.
+
+use burn::{
+    module::Module,
+    tensor::{Tensor, TensorData, backend::Backend},
+};
+use sweep_job::tasks::{BlockSpec, GatePool, RaCtStatistic, Selection};
+
+use super::kv_prune::{PruneRows, PruneSight};
+
+/// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
+/// infinities; its exponential is exactly 0 in every format.
+const HIDDEN: f32 = -1e30;
+
+/// The constants for sequences of up to `n` tokens; only those that the blocks need.
+#[derive(Module, Debug)]
+pub(crate) struct Sight<B: Backend> {
+    /// What is added to the scores `[n, n]`: 0 on and below the diagonal.
+    pub(crate) mask: Tensor<B, 2>,
+    /// Reciprocal attention's band `[n, n]`: 1 where it reaches, 0 elsewhere.
+    band: Option<Tensor<B, 2>>,
+    /// Takes numbers by token to their means `[n, n]`, over the tokens so far or over all.
+    mean: Option<Tensor<B, 2>>,
+    /// How many keys each query sees, `[1, n]`.
+    visible: Option<Tensor<B, 2>>,
+    /// For pruning of keys and values.
+    pruning: Option<PruneSight<B>>,
+}
+
+/// The constants for sequences of one length `t`, or for one token behind a cache.
+#[derive(Debug)]
+pub(crate) struct Rows<B: Backend> {
+    /// `[1, t * t]`; `None` where every key is visible.
+    pub(crate) mask: Option<Tensor<B, 2>>,
+    /// `[1, t * t]`.
+    pub(crate) band: Option<Tensor<B, 2>>,
+    /// `[t, t]`.
+    pub(crate) mean: Option<Tensor<B, 2>>,
+    /// `[1, t]`.
+    pub(crate) visible: Option<Tensor<B, 2>>,
+    /// For pruning of keys and values.
+    pub(crate) pruning: Option<PruneRows<B>>,
+}
+
+impl<B: Backend> Sight<B> {
+    /// The constants that blocks made of `block` need for sequences of up to `length` tokens.
+    pub(crate) fn new(block: &BlockSpec, length: usize, device: &B::Device) -> Self {
+        let square = |value: &dyn Fn(usize, usize) -> f32| {
+            let values = (0..length * length).map(|index| value(index / length, index % length)).collect::<Vec<f32>>();
+            Tensor::from_data(TensorData::new(values, [length, length]), device)
+        };
+        let band = |window: usize| square(&|query, key| f32::from(u8::from(key <= query && query - key <= window)));
+        let mean = |pool: GatePool| match pool {
+            GatePool::Token => None,
+            GatePool::PrefixMean => {
+                Some(square(&|query, key| if key <= query { (query as f32 + 1.0).recip() } else { 0.0 }))
+            }
+            GatePool::SequenceMean => Some(square(&|_, _| (length as f32).recip())),
+        };
+        let rms = block.ra_ct.is_some_and(|spec| spec.statistic == RaCtStatistic::Rms)
+            || block.cross.is_some_and(|spec| matches!(spec.select, Selection::Rms { .. }));
+        let counts = || {
+            let counts: Vec<f32> = (0..length).map(|query| query as f32 + 1.0).collect();
+            Tensor::from_data(TensorData::new(counts, [1, length]), device)
+        };
+        Self {
+            mask: square(&|query, key| if key > query { HIDDEN } else { 0.0 }),
+            band: block.reciprocal.map(|spec| band(spec.window)),
+            mean: block.gate.and_then(|spec| mean(spec.pool)),
+            visible: rms.then(counts),
+            pruning: block.kv_prune.map(|spec| PruneSight::new(&spec, length, device)),
+        }
+    }
+
+    /// For sequences of `length` tokens.
+    pub(crate) fn rows(&self, length: usize, pool: Option<GatePool>) -> Rows<B> {
+        let cut = |square: &Tensor<B, 2>| {
+            let whole = square.dims()[0] == length;
+            if whole { square.clone() } else { square.clone().slice([0..length, 0..length]) }
+        };
+        let row = |square: &Tensor<B, 2>| cut(square).reshape([1, length * length]);
+        let mean = self.mean.as_ref().map(|square| match pool {
+            // The mean over a shorter sequence divides by fewer tokens.
+            Some(GatePool::SequenceMean) => cut(square) * (square.dims()[0] as f64 / length as f64),
+            _ => cut(square),
+        });
+        Rows {
+            mask: Some(row(&self.mask)),
+            band: self.band.as_ref().map(row),
+            mean,
+            visible: self.visible.as_ref().map(|counts| counts.clone().slice([0..1, 0..length])),
+            pruning: self.pruning.as_ref().map(|pruning| pruning.rows(length)),
+        }
+    }
+
+    /// For the token at `position` behind a cache of all before it.
+    pub(crate) fn next(&self, position: usize) -> Rows<B> {
+        let visible = self.visible.as_ref().map(|counts| counts.clone().slice([0..1, position..position + 1]));
+        let pruning = self.pruning.as_ref().map(|pruning| pruning.next(position));
+        Rows { mask: None, band: None, mean: None, visible, pruning }
+    }
+}

@@ -1,0 +1,131 @@
+//! Gradients reach everything, steps change everything, and the loss falls.
+
+use burn::{backend::Autodiff, module::AutodiffModule};
+
+use super::{
+    Assertion,
+    checker::Checker,
+    compare::{flat, largest, largest_difference, list},
+};
+use crate::{
+    LabError,
+    backend::Compute,
+    model::{self, Network, Role},
+    prune::host,
+};
+
+/// Steps in which the loss must fall.
+const STEPS: usize = 5;
+
+impl<B: Compute> Checker<'_, B> {
+    /// Gradients in training mode are finite and reach everything, and an optimizer step moves everything.
+    pub(super) fn gradients_and_step<N: Network<Autodiff<B>>>(&self, network: &N) -> Result<Vec<Assertion>, LabError> {
+        self.seed_dropout();
+        let gradients = self.gradients(network, self.expected.dropout);
+        let on_host: Vec<Option<Vec<f32>>> =
+            gradients.iter().map(|gradient| gradient.clone().map(host).transpose()).collect::<Result<_, _>>()?;
+        let mut made = vec![self.finite_gradients(&on_host), self.nonzero_gradients(&on_host)];
+        drop(on_host);
+
+        let before = model::values::<Autodiff<B>, _>(network);
+        let moved = self.optimizer().step::<Autodiff<B>, _>(network.clone(), gradients, self.expected.lr);
+        let after = model::values::<Autodiff<B>, _>(&moved);
+        let mut still = Vec::new();
+        for ((info, before), after) in self.parameters.iter().zip(before).zip(after) {
+            if !self.is_unreached(info) && host(before)? == host(after)? {
+                still.push(info.name.as_str());
+            }
+        }
+        let problem = (!still.is_empty()).then(|| format!("a step does not change {}", list(&still)));
+        made.push(Assertion::unless("optimizer-step", problem, format!("{} tensors", self.parameters.len())));
+        Ok(made)
+    }
+
+    fn finite_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Assertion {
+        let bad: Vec<&str> = self
+            .with_gradients(gradients)
+            .filter(|(_, gradient)| gradient.iter().any(|number| !number.is_finite()))
+            .map(|(info, _)| info.name.as_str())
+            .collect();
+        let problem = (!bad.is_empty()).then(|| format!("not finite in {}", list(&bad)));
+        let largest = gradients.iter().flatten().map(|gradient| largest(gradient)).fold(0.0, f32::max);
+        Assertion::unless("finite-gradients", problem, format!("largest {largest:.3e}"))
+    }
+
+    fn nonzero_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Assertion {
+        let (mut bad, mut beyond) = (Vec::new(), Vec::new());
+        let mut smallest = f32::INFINITY;
+        for (info, gradient) in self.parameters.iter().zip(gradients) {
+            let gradient = gradient.as_deref().unwrap_or_default();
+            // Rows of positions beyond the sequence have no gradient; every other row of that table must have one.
+            let unused_rows_only = |gradient: &[f32]| {
+                let rows = gradient.chunks(self.expected.dims.d_model);
+                rows.take(self.expected.batch[1]).any(|row| largest(row) == 0.0)
+            };
+            let reached = largest(gradient);
+            if self.is_unreached(info) {
+                if reached != 0.0 {
+                    beyond.push(info.name.as_str());
+                }
+                continue;
+            }
+            if reached == 0.0 || (info.role() == Role::PositionTable && unused_rows_only(gradient)) {
+                bad.push(info.name.as_str());
+            }
+            smallest = smallest.min(reached);
+        }
+        let none = (!bad.is_empty()).then(|| format!("no gradient in {}", list(&bad)));
+        let some =
+            || (!beyond.is_empty()).then(|| format!("a gradient in {}, on which no loss can depend", list(&beyond)));
+        let problem = none.or_else(some);
+        Assertion::unless("nonzero-gradients", problem, format!("smallest of the tensors' largest {smallest:.3e}"))
+    }
+
+    /// A second forward and backward pass gives the gradients of the first.
+    pub(super) fn second_round<N: Network<Autodiff<B>>>(&self, network: &N) -> Result<Assertion, LabError> {
+        const TOLERANCE: f32 = 1e-5;
+        let (first, second) = (self.gradients(network, 0.0), self.gradients(network, 0.0));
+        let mut worst = (0.0, "");
+        for ((info, first), second) in self.parameters.iter().zip(first).zip(second) {
+            let (Some(first), Some(second)) = (first, second) else { continue };
+            let (first, second) = (host(first)?, host(second)?);
+            let scale = largest(&first).max(f32::MIN_POSITIVE);
+            let difference = largest_difference(&first, &second) / scale;
+            if difference > worst.0 || difference.is_nan() {
+                worst = (difference, info.name.as_str());
+            }
+        }
+        let (difference, name) = worst;
+        let problem = (difference.is_nan() || difference > TOLERANCE)
+            .then(|| format!("the gradient of {name} differs by {difference:.3e} of its largest number"));
+        Ok(Assertion::unless("second-round", problem, format!("{difference:.3e}")))
+    }
+
+    /// Training mode differs from evaluation exactly if there is dropout.
+    pub(super) fn dropout<N: Network<Autodiff<B>>>(&self, network: &N) -> Result<Assertion, LabError> {
+        let p = self.expected.dropout;
+        let (inputs, _) = self.batch.to_tensors::<Autodiff<B>>(self.device);
+        let logits = |p| host(flat(network.logits(inputs.clone(), p).inner()));
+        self.seed_dropout();
+        let difference = largest_difference(&logits(p)?, &logits(0.0)?);
+        let problem = ((difference != 0.0) != (p != 0.0))
+            .then(|| format!("with probability {p} the logits of training and evaluation differ by {difference:.3e}"));
+        Ok(Assertion::unless("dropout", problem, format!("{difference:.3e}")))
+    }
+
+    /// Steps on one batch, without dropout, lower its loss.
+    pub(super) fn loss_falls<N>(&self, mut network: N) -> Result<Assertion, LabError>
+    where
+        N: Network<Autodiff<B>> + AutodiffModule<Autodiff<B>, InnerModule: Network<B>>,
+    {
+        let before = self.loss(&network.valid())?;
+        let mut optimizer = self.optimizer();
+        for _ in 0..STEPS {
+            let gradients = self.gradients(&network, 0.0);
+            network = optimizer.step::<Autodiff<B>, _>(network, gradients, self.expected.lr);
+        }
+        let after = self.loss(&network.valid())?;
+        let finding = format!("from {before:.4} to {after:.4} nats in {STEPS} steps");
+        Ok(Assertion::new("loss-falls", after < before, finding))
+    }
+}

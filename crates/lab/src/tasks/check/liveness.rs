@@ -1,0 +1,53 @@
+//! Every mechanism does something, and nothing while it is not coupled in.
+
+use sweep_job::tasks::Mechanism;
+
+use super::{
+    Assertion,
+    checker::Checker,
+    compare::{largest, largest_difference},
+};
+use crate::{LabError, backend::Compute, model::Network};
+
+/// The least change of the logits, relative to the largest of them, that is not rounding.
+const LEAST: f32 = 1e-4;
+/// The largest change that is.
+const ROUNDING: f32 = 1e-5;
+
+impl<B: Compute> Checker<'_, B> {
+    /// Taking a mechanism away changes the logits, but not while the coupling scale is 0, except for RA-CT, which it does
+    /// not reach.
+    pub(super) fn liveness<N: Network<B>>(&self, network: &N) -> Result<Vec<Assertion>, LabError> {
+        let mechanisms = self.expected.dims.block.mechanisms();
+        if mechanisms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut problems, mut findings) = (Vec::new(), Vec::new());
+        for scale in [1.0, 0.0] {
+            let with = self.whole(&network.clone().coupled(scale))?;
+            for mechanism in self.alive(&mechanisms) {
+                let without = self.whole(&network.clone().without(mechanism).coupled(scale))?;
+                let change = largest_difference(&with, &without) / largest(&with).max(1.0);
+                let must_change = scale == 1.0 || !mechanism.is_coupled();
+                if must_change && (change.is_nan() || change < LEAST) {
+                    problems.push(format!("without {mechanism} the logits change by {change:.3e} at scale {scale}"));
+                } else if !must_change && (change.is_nan() || change > ROUNDING) {
+                    problems.push(format!("without {mechanism} the logits change by {change:.3e} at scale 0"));
+                }
+                findings.push(format!("{mechanism} {change:.1e} at scale {scale}"));
+            }
+        }
+        let problem = (!problems.is_empty()).then(|| problems.join(", "));
+        Ok(vec![Assertion::unless("liveness", problem, findings.join(", "))])
+    }
+
+    fn whole<N: Network<B>>(&self, network: &N) -> Result<Vec<f32>, LabError> {
+        self.logits(network, &self.batch.inputs, self.expected.batch[1])
+    }
+
+    /// Those of `mechanisms` that can do something: a gate needs a next block.
+    fn alive(&self, mechanisms: &[Mechanism]) -> Vec<Mechanism> {
+        let single = self.expected.dims.n_layer == 1;
+        mechanisms.iter().copied().filter(|mechanism| !(single && *mechanism == Mechanism::Gate)).collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! `uses: check`: is a network what it claims to be? (ratio-ablation, section 7)
+//!
+//! The assertions know a network only through [`Network`], so a wrong one can be given to them, and the tests do.
+//! `learning` looks at gradients and steps, `sight` at what a position depends on, `liveness` at the mechanisms, `pruning`
+//! at the step of the ablation that prunes.
+
+mod checker;
+mod compare;
+mod learning;
+mod liveness;
+mod pruning;
+mod sight;
+#[cfg(test)]
+mod tests;
+
+use burn::{backend::Autodiff, module::AutodiffModule};
+use sweep_job::{
+    Outcome, Progress, Report, Unit,
+    tasks::{Check, StepPruning},
+};
+
+use self::checker::Checker;
+use super::network;
+use crate::{
+    LabError,
+    backend::{Compute, Work},
+    measure,
+    model::{self, GptDims, Network, ParamInfo, VOCAB_UINT16},
+};
+
+/// A check to do.
+pub(super) struct Job<'a> {
+    pub(super) check: &'a Check,
+    pub(super) report: &'a mut dyn Report,
+}
+
+impl Work for Job<'_> {
+    type Output = Outcome;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
+        let Self { check: Check { model, architecture, checking }, report } = self;
+        let network = network::<Autodiff<B>>(model, architecture, VOCAB_UINT16, checking.seed, device)?;
+        let dims = *network.dims();
+        if checking.length > dims.block_size {
+            return Err(LabError::Dimensions(format!(
+                "length {} is above the network's block_size {}",
+                checking.length, dims.block_size
+            )));
+        }
+        let expected = Expected {
+            dims,
+            trained: model.init.is_some(),
+            dropout: model.dropout,
+            batch: [checking.batch_size, checking.length],
+            lr: checking.lr,
+            seed: checking.seed,
+            pruning: architecture.ablation.pruning(),
+        };
+        let parameters: usize = model::infos(&network).iter().map(ParamInfo::len).sum();
+        let (assertions, loss) = assertions::<B, _>(network, &expected, device, report)?;
+        let total = assertions.len();
+        let failed: Vec<String> = assertions.iter().filter_map(Assertion::failure).collect();
+        if !failed.is_empty() {
+            return Err(LabError::Check { failed, total });
+        }
+        let mut outcome = Outcome::default();
+        outcome.metric("assertions", total as f64, Unit::Count);
+        outcome.metric("loss", loss, Unit::Nats);
+        outcome.metric("parameters", parameters as f64, Unit::Count);
+        if let Some(bytes) = measure::peak_memory() {
+            outcome.metric("memory.peak", bytes, Unit::Bytes);
+        }
+        for Assertion { name, finding, .. } in assertions {
+            outcome.facts.insert(name.into(), format!("held: {finding}"));
+        }
+        Ok(outcome)
+    }
+}
+
+/// What a network is compared with.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// The dimensions it claims.
+    pub dims: GptDims,
+    /// Whether its weights come from a training, so that its loss is not that of a guess.
+    pub trained: bool,
+    /// Probability of dropout in training mode.
+    pub dropout: f64,
+    /// Sequences, and tokens in each.
+    pub batch: [usize; 2],
+    /// Learning rate of the steps.
+    pub lr: f64,
+    /// Seed of the tokens and of dropout.
+    pub seed: u64,
+    /// How training it prunes weights, if it does.
+    pub pruning: Option<StepPruning>,
+}
+
+/// An assertion that was made.
+#[derive(Debug, Clone)]
+pub struct Assertion {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it holds.
+    pub held: bool,
+    /// What was found: a number where it holds, what is wrong where it does not.
+    pub finding: String,
+}
+
+impl Assertion {
+    fn new(name: &'static str, held: bool, finding: String) -> Self {
+        Self { name, held, finding }
+    }
+
+    /// Holds if `problem` is `None`.
+    fn unless(name: &'static str, problem: Option<String>, finding: String) -> Self {
+        match problem {
+            Some(problem) => Self::new(name, false, problem),
+            None => Self::new(name, true, finding),
+        }
+    }
+
+    fn failure(&self) -> Option<String> {
+        (!self.held).then(|| format!("{}: {}", self.name, self.finding))
+    }
+}
+
+/// Makes every assertion about `network`; gives them with the loss of the network as it came.
+pub fn assertions<B, N>(
+    network: N,
+    expected: &Expected,
+    device: &B::Device,
+    report: &mut dyn Report,
+) -> Result<(Vec<Assertion>, f64), LabError>
+where
+    B: Compute,
+    N: Network<Autodiff<B>> + AutodiffModule<Autodiff<B>, InnerModule: Network<B>>,
+{
+    let network = network.coupled(1.0);
+    let checker = Checker::new(model::infos(&network), expected, device);
+    let mut step = |done: u64| report.progress(Progress { done, total: 8, ..Progress::default() });
+
+    let mut made = vec![checker.shape(&network)];
+    if !made[0].held {
+        // Nothing else can be computed from logits of another shape.
+        return Ok((made, f64::NAN));
+    }
+    let loss = checker.loss(&network.valid())?;
+    made.extend([checker.initial_loss(loss), checker.parameter_count()]);
+    step(1);
+    made.extend(checker.gradients_and_step(&network)?);
+    step(2);
+    made.push(checker.second_round(&network)?);
+    step(3);
+    made.push(checker.dropout(&network)?);
+    step(4);
+    {
+        let stirred = checker.stirred(&network).valid();
+        made.extend(checker.sight(&stirred)?);
+        step(5);
+        made.extend(checker.liveness(&stirred)?);
+        step(6);
+    }
+    if let Some(pruning) = &expected.pruning {
+        made.extend(checker.pruning(network.clone(), pruning)?);
+    }
+    step(7);
+    made.push(checker.loss_falls(network)?);
+    step(8);
+    Ok((made, loss))
+}

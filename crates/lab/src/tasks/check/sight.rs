@@ -1,0 +1,121 @@
+//! What the logits of a position depend on: the tokens up to it, and nothing else.
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use super::{
+    Assertion,
+    checker::Checker,
+    compare::{flat, largest, largest_difference},
+};
+use crate::{
+    LabError,
+    backend::Compute,
+    model::{Cache, Network},
+    prune::host,
+};
+
+/// Largest difference between two ways to compute the same logits, relative to the largest of them.
+const TOLERANCE: f32 = 1e-5;
+
+impl<B: Compute> Checker<'_, B> {
+    pub(super) fn sight<N: Network<B>>(&self, network: &N) -> Result<Vec<Assertion>, LabError> {
+        let full = self.logits(network, &self.batch.inputs, self.length())?;
+        Ok(vec![
+            self.determinism(network, &full)?,
+            self.causality(network, &full)?,
+            self.prefix(network, &full)?,
+            self.decoding(network, &full)?,
+        ])
+    }
+
+    fn length(&self) -> usize {
+        self.expected.batch[1]
+    }
+
+    /// The batch's tokens, with the one at `position` of every sequence changed.
+    fn changed_at(&self, position: usize) -> Vec<i32> {
+        let vocab = i32::try_from(self.expected.dims.vocab_size).unwrap_or(i32::MAX);
+        let mut tokens = self.batch.inputs.clone();
+        for sequence in tokens.chunks_mut(self.length()) {
+            sequence[position] = (sequence[position] + 1) % vocab;
+        }
+        tokens
+    }
+
+    /// The same tokens give the same logits, whatever was computed in between.
+    fn determinism<N: Network<B>>(&self, network: &N, full: &[f32]) -> Result<Assertion, LabError> {
+        self.logits(network, &self.changed_at(0), self.length())?;
+        let again = self.logits(network, &self.batch.inputs, self.length())?;
+        let difference = largest_difference(full, &again);
+        let problem =
+            (difference != 0.0).then(|| format!("the same tokens give logits that differ by {difference:.3e}"));
+        Ok(Assertion::unless("determinism", problem, "0".into()))
+    }
+
+    fn causality<N: Network<B>>(&self, network: &N, full: &[f32]) -> Result<Assertion, LabError> {
+        let length = self.length();
+        let changes = [1, length / 2, length - 1];
+        let mut problem = None;
+        for changed in changes {
+            let logits = self.logits(network, &self.changed_at(changed), length)?;
+            problem = problem.or_else(|| self.seen_before(full, &logits, changed));
+        }
+        Ok(Assertion::unless("causality", problem, format!("0 before tokens {changes:?}")))
+    }
+
+    /// Where logits before token `changed` differ, if they do.
+    fn seen_before(&self, full: &[f32], changed_logits: &[f32], changed: usize) -> Option<String> {
+        let vocab = self.expected.dims.vocab_size;
+        let rows = full.chunks(vocab).zip(changed_logits.chunks(vocab)).enumerate();
+        let (position, difference) = rows
+            .map(|(row, (before, after))| (row % self.length(), largest_difference(before, after)))
+            .find(|(position, difference)| *position < changed && *difference != 0.0)?;
+        Some(format!("logits at position {position} changed by {difference:.3e} when token {changed} was changed"))
+    }
+
+    /// A sequence's beginning alone gives the logits of the beginning.
+    fn prefix<N: Network<B>>(&self, network: &N, full: &[f32]) -> Result<Assertion, LabError> {
+        let (length, vocab) = (self.length(), self.expected.dims.vocab_size);
+        let scale = largest(full).max(1.0);
+        let mut worst = (0.0_f32, 0);
+        for prefix in [1, length / 2, length - 1] {
+            let tokens: Vec<i32> =
+                self.batch.inputs.chunks(length).flat_map(|sequence| &sequence[..prefix]).copied().collect();
+            let logits = self.logits(network, &tokens, prefix)?;
+            for (short, long) in logits.chunks(prefix * vocab).zip(full.chunks(length * vocab)) {
+                let difference = largest_difference(short, &long[..prefix * vocab]) / scale;
+                if difference > worst.0 || difference.is_nan() {
+                    worst = (difference, prefix);
+                }
+            }
+        }
+        let (difference, prefix) = worst;
+        let problem = (difference.is_nan() || difference > TOLERANCE)
+            .then(|| format!("the first {prefix} tokens alone give logits that differ by {difference:.3e}"));
+        Ok(Assertion::unless("prefix", problem, format!("{difference:.3e}")))
+    }
+
+    /// Token by token with a cache gives the logits of the whole sequence.
+    fn decoding<N: Network<B>>(&self, network: &N, full: &[f32]) -> Result<Assertion, LabError> {
+        let [batch, length] = self.expected.batch;
+        let vocab = self.expected.dims.vocab_size;
+        let scale = largest(full).max(1.0);
+        let mut cache = Cache::new(self.expected.dims.n_layer);
+        let mut worst = (0.0_f32, 0);
+        for position in 0..length {
+            let tokens: Vec<i32> = self.batch.inputs.iter().skip(position).step_by(length).copied().collect();
+            let token = Tensor::<B, 2, Int>::from_data(TensorData::new(tokens, [batch, 1]), self.device);
+            let logits = host(flat(network.decode(token, &mut cache)?))?;
+            for (one, long) in logits.chunks(vocab).zip(full.chunks(length * vocab)) {
+                let difference = largest_difference(one, &long[position * vocab..][..vocab]) / scale;
+                if difference > worst.0 || difference.is_nan() {
+                    worst = (difference, position);
+                }
+            }
+        }
+        let (difference, position) = worst;
+        let problem = (difference.is_nan() || difference > TOLERANCE)
+            .then(|| format!("with a cache the logits at position {position} differ by {difference:.3e}"));
+        Ok(Assertion::unless("cached-decoding", problem, format!("{difference:.3e}")))
+    }
+}
