@@ -67,6 +67,14 @@ pub enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store could not be written any more while jobs ran.
+    #[error(
+        "the store cannot be written, so the run was stopped: {0}; what was stored before is whole, and the next run goes on from there"
+    )]
+    Broken(String),
+    /// Records are being removed.
+    #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
+    BeingCleared,
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
@@ -112,7 +120,12 @@ impl Error {
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
-            Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,
+            Self::Device(DeviceError::Probe(_))
+            | Self::Store(_)
+            | Self::Broken(_)
+            | Self::BeingCleared
+            | Self::Key(_)
+            | Self::Io { .. } => Exit::Failure,
         }
     }
 

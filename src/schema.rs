@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
-    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, Design, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    TABLE_KEYS,
+    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, Design, GPUS, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
+    RETRIES, STEP_KEYS, TABLE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -157,6 +157,31 @@ fn step() -> Value {
             ),
             ("with", json!({ "type": "object", "description": "The task's parameters." })),
             ("resources", described("What a job takes of the machine.", resources())),
+            (
+                "exclusive",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether nothing else runs meanwhile, so that what the job measures means something; `false` if left out.",
+                }),
+            ),
+            ("timeout", span_of_time("How long a job may take; it is ended when that has passed.")),
+            ("heartbeat", span_of_time("How long a job may show no sign of life; it is ended when that has passed.")),
+            (
+                "retries",
+                json!({
+                    "type": "integer",
+                    "minimum": RETRIES.start(),
+                    "maximum": RETRIES.end(),
+                    "description": "How often a job that failed is started again; 0 if left out.",
+                }),
+            ),
+            (
+                "continue-on-error",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether a failure neither stops the run nor changes its exit code; jobs that need the job are skipped all the same. `false` if left out.",
+                }),
+            ),
         ],
     );
     schema["allOf"] = Task::ALL.iter().map(by_task).collect();
@@ -217,7 +242,29 @@ fn resources() -> Value {
         "maximum": CPUS.end(),
         "description": "Cores that a job keeps busy; all of them if left out.",
     });
-    object(RESOURCE_KEYS, &[], vec![("cpus", cpus)])
+    let gpus = json!({
+        "type": "integer",
+        "minimum": GPUS.start(),
+        "maximum": GPUS.end(),
+        "description": "GPUs of its own; if left out, one for a job that computes on GPUs. A job that computes on the CPU gets none.",
+    });
+    let memory = json!({
+        "type": "string",
+        "pattern": r"^\s*[0-9]+(?:\.[0-9]+)?\s*(?:[kKMGT]B|[KMGT]iB|B)\s*$",
+        "patternErrorMessage": "Expected a size with its unit, such as `4GiB` or `512MB`.",
+        "description": "Main memory that is kept free for the job while it runs, such as `4GiB`.",
+    });
+    object(RESOURCE_KEYS, &[], vec![("cpus", cpus), ("gpus", gpus), ("memory", memory)])
+}
+
+/// `30m`, `1h30m`, `90s`.
+fn span_of_time(description: &str) -> Value {
+    json!({
+        "type": "string",
+        "pattern": r"^\s*(?:[0-9]+(?:\.[0-9]+)?\s*(?:ms|s|min|m|h|d)\s*)+$",
+        "patternErrorMessage": "Expected a span of time with its unit, such as `30m`, `1h30m` or `90s`.",
+        "description": description,
+    })
 }
 
 // ---- What varies ----------------------------------------------------------------------------------------------------

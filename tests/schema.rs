@@ -119,6 +119,15 @@ tables:
     // The axis has a parameter's name, but `with` makes the parameter of it: its values can be anything.
     "steps: { a: { uses: train, matrix: { prune: [7] }, with: { prune: 'bitter${{ matrix.prune }}', data: kjv } } }",
     "steps: { a: { uses: mock, matrix: { end: [do, noi] }, if: matrix.end != 'x', with: { end: done } } }",
+    "steps:
+  a:
+    uses: mock
+    resources: { cpus: 1, gpus: 0, memory: 1.5 GiB }
+    exclusive: true
+    timeout: 1h30m
+    heartbeat: 90s
+    retries: 3
+    continue-on-error: false",
     // Anchors and merges are YAML's business, not the schema's.
     "steps:\n  a: &a { uses: mock, seeds: 2 }\n  b: { <<: *a, with: { value: 3 } }",
 ];
@@ -172,6 +181,14 @@ fn bad() -> Vec<(String, &'static str)> {
         (step("if: true"), "/steps/a/if"),
         (step("resources: { cpus: all }"), "/steps/a/resources/cpus"),
         (step("resources: { cpus: 0 }"), "/steps/a/resources/cpus"),
+        (step("resources: { gpus: -1 }"), "/steps/a/resources/gpus"),
+        (step("resources: { memory: 4 }"), "/steps/a/resources/memory"),
+        (step("resources: { memory: 4G }"), "/steps/a/resources/memory"),
+        (step("timeout: 30"), "/steps/a/timeout"),
+        (step("heartbeat: a while"), "/steps/a/heartbeat"),
+        (step("retries: often"), "/steps/a/retries"),
+        (step("exclusive: yes"), "/steps/a/exclusive"),
+        (step("continue-on-error: 1"), "/steps/a/continue-on-error"),
         (step("matrix: { value: 3 }"), "/steps/a/matrix/value"),
         (step("matrix: { value: [] }"), "/steps/a/matrix/value"),
         (step("matrix: { value: [{ a: 1 }] }"), "/steps/a/matrix/value/0"),

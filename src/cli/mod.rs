@@ -158,11 +158,6 @@ fn use_color(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Cores that this process may use.
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 impl RecipeArgs {
     fn choice(&self) -> BackendChoice {
         match self.backend {

@@ -24,8 +24,8 @@ pub use self::{
     select::NothingSelected,
 };
 use crate::recipe::{
-    Collector, Draft, Names, Need, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step, Template,
-    suggest,
+    Collector, Draft, Names, Need, Policy, Problem, Problems, Recipe, Resources, Selection, Span, Spanned, Step,
+    Template, suggest,
 };
 
 /// A job's index in a [`Plan`].
@@ -54,6 +54,8 @@ pub struct Job {
     pub values: Values,
     /// What it takes of the machine.
     pub resources: Resources,
+    /// What becomes of it if it does not go as it should.
+    pub policy: Policy,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,
 }
@@ -283,8 +285,8 @@ impl Builder<'_> {
                 Some(id) => *id,
                 None => {
                     let label = Label { step: step.name.value.clone(), point: point.to_string() };
-                    let resources = step.resources;
-                    let id = self.graph.add_node(Job { key, identity, task: step.task, values, resources, label });
+                    let Step { task, resources, policy, .. } = *step;
+                    let id = self.graph.add_node(Job { key, identity, task, values, resources, policy, label });
                     for need in needs {
                         self.graph.update_edge(need, id, ());
                     }

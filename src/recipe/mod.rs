@@ -11,13 +11,16 @@ mod problem;
 mod source;
 mod template;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sweep_job::TaskInfo;
 
 pub(crate) use self::lower::{
-    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    TABLE_KEYS,
+    ABLATE_KEYS, AXIS_FORMS, CPUS, DRAW_FORMS, GPUS, NEED_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES,
+    STEP_KEYS, TABLE_KEYS,
 };
 pub use self::{
     condition::Condition,
@@ -61,6 +64,8 @@ pub struct Step {
     pub with: Vec<(Spanned<String>, Template)>,
     /// What a job takes of the machine.
     pub resources: Resources,
+    /// What becomes of a job that does not go as it should.
+    pub policy: Policy,
 }
 
 /// A step that must be done before.
@@ -212,6 +217,26 @@ pub struct Assignment {
 pub struct Resources {
     /// Processor cores; all of them when not given.
     pub cpus: Option<usize>,
+    /// GPUs; when not given, one for a job that computes on GPUs.
+    pub gpus: Option<usize>,
+    /// Bytes of main memory, kept free for it while it runs.
+    pub memory: Option<u64>,
+    /// Whether nothing else may run meanwhile, because the job measures time.
+    pub exclusive: bool,
+}
+
+/// What becomes of a job that takes too long, falls silent or fails. Not part of any key: it decides whether there is a
+/// result, never which.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Policy {
+    /// How often a job that failed is started again.
+    pub retries: u32,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// How long it may show no sign of life.
+    pub heartbeat: Option<Duration>,
+    /// Whether the run goes on and counts as done although it failed.
+    pub tolerated: bool,
 }
 
 /// A table over a step's records.

@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 use sweep_job::Progress;
 
-use super::{duration, failed, headline, name, quantity, stopping};
+use super::{duration, failed, headline, name, quantity, retrying, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent},
@@ -194,7 +194,12 @@ impl Observer for Bars {
                 let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
                 self.ended("✓", green, plan, *job, &rest);
             }
-            RunEvent::Failed { job, seconds, failure, log } => {
+            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+                self.forget(*job);
+                let text = retrying(failure, *attempt, *attempts, *wait);
+                self.print(&format!("  {} {}  {text}", self.styled("↻", dim), self.padded(plan, *job)));
+            }
+            RunEvent::Failed { job, seconds, failure, log, .. } => {
                 self.failed += 1;
                 let took = duration(*seconds);
                 let rest = format!("{took:>8}  {}", failed(failure, log.as_deref()));
@@ -207,7 +212,7 @@ impl Observer for Bars {
             }
             // After a stop that would be all the rest of the plan; the summary counts it.
             RunEvent::Skipped { job, because: None } => self.forget(*job),
-            RunEvent::Stopping { ending, running } => self.print(&stopping(*ending, *running)),
+            RunEvent::Stopping { ending, running, deadline } => self.print(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => {
                 self.whole.finish_and_clear();
                 self.print(&super::summary(summary));

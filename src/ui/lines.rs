@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{duration, failed, headline, name, stopping};
+use super::{duration, failed, headline, name, retrying, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent},
@@ -79,9 +79,14 @@ impl<W: Write> Observer for Lines<W> {
                 let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
                 self.ended("done", plan, *job, &rest);
             }
-            RunEvent::Failed { job, seconds, failure, log } => {
+            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+                self.said.remove(job);
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("retry: {name}: {}", retrying(failure, *attempt, *attempts, *wait)));
+            }
+            RunEvent::Failed { job, seconds, failure, log, tolerated } => {
                 let rest = format!("{}  {}", duration(*seconds), failed(failure, log.as_deref()));
-                self.ended("FAILED", plan, *job, &rest);
+                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {
                 let needed = name(plan.job(JobId::new(*because)));
@@ -89,7 +94,7 @@ impl<W: Write> Observer for Lines<W> {
             }
             // After a stop that would be all the rest of the plan; the summary counts it.
             RunEvent::Skipped { because: None, .. } => {}
-            RunEvent::Stopping { ending, running } => self.line(&stopping(*ending, *running)),
+            RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => self.line(&super::summary(summary)),
         }
     }

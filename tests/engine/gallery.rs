@@ -85,6 +85,12 @@ fn gallery() -> Vec<(&'static str, String)> {
         ("condition-unknown-name", step("matrix: { seed: [1] }\n    if: matrix.sede == 1")),
         ("condition-no-truth", step("matrix: { seed: [1] }\n    if: matrix.seed")),
         ("axis-of-a-step-not-needed", step("matrix: { seed: '${{ needs.b.axes.seed }}' }")),
+        // What becomes of a job.
+        ("timeout-without-unit", step("timeout: 30")),
+        ("timeout-of-nothing", step("timeout: 0s")),
+        ("memory-of-unknown-unit", step("resources: { memory: 4 gigs }")),
+        ("too-many-retries", step("retries: 1000")),
+        ("exclusive-is-text", step("exclusive: yes")),
         // Tables.
         ("table-without-from", table("rows: [value], cells: [value]")),
         ("table-of-unknown-step", table("from: b, cells: [value]")),

@@ -8,6 +8,7 @@ mod explains;
 mod gallery;
 mod matrices;
 mod mistakes;
+mod policies;
 mod reports;
 mod runs;
 mod sandbox;
