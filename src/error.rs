@@ -6,7 +6,7 @@ use crate::{
     device::DeviceError,
     plan::{NothingSelected, PlanError},
     recipe::{Problems, RecipeError},
-    store::StoreError,
+    store::{GcError, StoreError, TransferError},
 };
 
 /// How the program ends. The numbers are part of the interface.
@@ -58,6 +58,15 @@ pub enum Error {
         /// What there is.
         help: String,
     },
+    /// There is no such run, job or record.
+    #[error("{0}")]
+    Unknown(String),
+    /// Nothing was removed.
+    #[error(transparent)]
+    Gc(#[from] GcError),
+    /// Records did not travel.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// Nothing was selected.
     #[error(transparent)]
     NothingSelected(#[from] NothingSelected),
@@ -117,12 +126,15 @@ impl Error {
             Self::Read(_)
             | Self::UnknownTask { .. }
             | Self::UnknownJob { .. }
+            | Self::Unknown(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_))
             | Self::Store(_)
             | Self::Broken(_)
+            | Self::Gc(_)
+            | Self::Transfer(_)
             | Self::BeingCleared
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,

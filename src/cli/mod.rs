@@ -1,10 +1,15 @@
 //! The command line: what was typed. What it does is one file per command.
 
+mod cache;
 mod devices;
 mod explain;
+mod logs;
 mod plan;
 mod report;
 mod run;
+mod runs;
+mod show;
+mod status;
 mod tasks;
 
 use std::{
@@ -47,6 +52,14 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
+    /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
+    Status(status::StatusArgs),
+    /// Print what a job's process wrote.
+    Logs(logs::LogsArgs),
+    /// Print a job's record: its parameters, metrics, files, and how it came about.
+    Show(show::ShowArgs),
+    /// List, check, clear, export and import the records.
+    Cache(cache::CacheArgs),
     /// List what a step can use; with a name, show its parameters and metrics.
     Tasks(tasks::TasksArgs),
     /// Print the JSON Schema of recipes, for editors.
@@ -118,6 +131,10 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
+        Command::Status(args) => status::status(&results, &args),
+        Command::Logs(args) => logs::logs(&results, &args),
+        Command::Show(args) => show::show(&results, &args),
+        Command::Cache(args) => cache::cache(&results, &args),
         Command::Tasks(args) => tasks::tasks(&args),
         Command::Schema => print(&crate::schema::text()).map(|()| Exit::Done),
         Command::Devices => devices::devices(),

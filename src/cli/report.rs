@@ -23,7 +23,7 @@ pub(super) struct ReportArgs {
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(false)?;
-    let report = Report::new(&plan, &records(&plan, &Store::new(results))?);
+    let report = Report::new(&plan, &records(&plan, &Store::open(results)?)?);
     report.write(results).map_err(Error::io("cannot write the report"))?;
     if report.tables.is_empty() {
         say(format_args!("{} has no tables", plan.recipe.name));

@@ -74,6 +74,23 @@ pub enum State {
     Lost,
 }
 
+impl State {
+    /// The state in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotSelected => "left out",
+            Self::Cached => "cached",
+            Self::Waiting(_) | Self::Elsewhere => "waiting",
+            Self::Running { .. } => "running",
+            Self::Retrying { .. } => "retrying",
+            Self::Done { .. } => "done",
+            Self::Failed { .. } => "failed",
+            Self::Skipped(_) => "skipped",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 impl Snapshot {
     /// Reads a run.
     pub fn read(folder: &RunFolder) -> io::Result<Self> {

@@ -27,6 +27,16 @@ pub enum Digest {
     },
 }
 
+impl Digest {
+    /// Its length; a link has none.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::File { bytes, .. } => *bytes,
+            Self::Link { .. } => 0,
+        }
+    }
+}
+
 /// The files and links below a folder, by their path from it, with `/`. Links are not followed; a folder without files
 /// leaves no trace.
 pub(super) fn of_folder(folder: &Path) -> io::Result<BTreeMap<String, Digest>> {

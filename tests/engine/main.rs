@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod cache;
 mod command;
 mod concurrency;
 mod explains;
 mod gallery;
+mod looks;
 mod matrices;
 mod mistakes;
 mod policies;

@@ -130,6 +130,12 @@ impl Sandbox {
 /// A started program; ended when dropped.
 pub(crate) struct Running(Child);
 
+impl From<Child> for Running {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
+
 impl Running {
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
