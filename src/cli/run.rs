@@ -108,11 +108,11 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let summary = run::run(&plan, &store, &states, &options, &history, Some(signals), &mut observers)
         .map_err(Error::io("the run cannot go on"))?;
     drop(in_use);
-    if let Some(error) = journal.and_then(|journal| journal.error) {
-        say(format_args!("warning: the journal is not complete: {error}"));
-    }
     if let Some(reason) = summary.broken {
         return Err(Error::Broken(reason));
+    }
+    if let Some(error) = journal.and_then(|journal| journal.error) {
+        say(format_args!("warning: the journal is not complete: {error}"));
     }
     if summary.interrupted.is_none() {
         let report = Report::new(&plan, &records(&plan, &store)?);

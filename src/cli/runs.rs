@@ -10,12 +10,13 @@ use crate::{
     store::{Record, Store, StoreError},
 };
 
-/// The run of this name, or the latest.
+/// The run of this name, or the latest: one that is live, if any, because the folders' names are only as good as the clock.
 pub(super) fn find(results: &Path, name: Option<&str>) -> Result<RunFolder, Error> {
     let mut folders = RunFolder::all(results);
     let Some(name) = name else {
         let none = || Error::Unknown(format!("there has been no run in `{}`", results.display()));
-        return folders.pop().ok_or_else(none);
+        let live = folders.iter().rposition(RunFolder::is_live);
+        return live.map(|live| folders.swap_remove(live)).or_else(|| folders.pop()).ok_or_else(none);
     };
     let names: Vec<String> = folders.iter().map(RunFolder::name).collect();
     match names.iter().position(|known| known == name) {

@@ -223,6 +223,7 @@ impl<'a, 'o> Run<'a, 'o> {
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
         let gpus = (!names.is_empty()).then(|| names.join(","));
         let (started, begun, memory) = (fault::now(), Instant::now(), OutOfMemory::now());
+        fault::point("run: before a worker")?;
         let worker = Worker::spawn(&Start { id: job, job: &order, log: &log, gpus }, self.sender.clone())?;
         self.attempts.insert(job, attempt);
         let (outcome, ending, peak, heard) = (None, None, 0, begun);

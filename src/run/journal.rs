@@ -66,7 +66,8 @@ impl Journal {
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
-        fault::write_all(&mut self.file, &text, "journal: before a line", "journal: in a line")
+        fault::write_all(&mut self.file, &text, "journal: before a line", "journal: in a line")?;
+        fault::point("journal: after a line")
     }
 }
 

@@ -69,6 +69,12 @@ impl Store {
             remove_if_there(&self.staging(*key))?;
             remove_if_there(&self.partial(*key))?;
         }
+        // Locks that nobody holds: a killed engine could not remove its own.
+        for path in entries(&self.locks())? {
+            if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
+                drop(Lock::try_take(&self.locks(), name)?);
+            }
+        }
         fs::create_dir_all(self.root.join("staging"))?;
         for (key, _) in &garbage.records {
             let aside = self.staging(*key);

@@ -53,6 +53,7 @@ impl Pending {
         let mut file = fs::File::create(self.staging.join("record.json"))?;
         fault::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
         file.sync_all()?;
+        fault::point("commit: the record is synced")?;
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
             fs::remove_dir(self.dir())?;
         }

@@ -41,3 +41,40 @@ fn a_sweep_whose_job_is_taken_goes_on_with_another() {
     until("the second runs it", || sandbox.starts().get("hang") == Some(&2));
     drop(second);
 }
+
+#[test]
+fn eight_sweeps_with_overlapping_recipes_and_one_killed_run_every_job_once() {
+    // Sweep n has the values from n to n + 5: every job is wanted by up to six of them.
+    let recipe = |from: usize| {
+        format!(
+            "name: r{from}\nsteps:\n  job:\n    uses: mock\n    matrix: {{ value: {{ range: [{from}, {}] }} }}\n    \
+             with: {{ seconds: 0.05 }}\n    resources: {{ cpus: 1 }}\n  last: {{ uses: mock, needs: job, with: {{ seed: 9 }} }}\n",
+            from + 6
+        )
+    };
+    for sweeps in [2, 5, 8] {
+        let sandbox = Sandbox::new();
+        for from in 0..sweeps {
+            sandbox.write(&format!("r{from}.yaml"), &recipe(from));
+        }
+        let mut running: Vec<_> =
+            (0..sweeps).map(|from| sandbox.start(&["run", &format!("r{from}.yaml"), "--jobs", "2"])).collect();
+        until("something is done", || !sandbox.records().is_empty());
+        // The first is killed, whatever it is at; the others take over what it held.
+        drop(running.remove(0));
+        for sweep in running {
+            let ended = sweep.wait();
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        }
+        let before = sandbox.records();
+        let again = sandbox.sweep(&["run", "r0.yaml"]);
+        assert_eq!(again.code, Some(0), "{}", again.stderr);
+        let records = sandbox.records();
+        assert_eq!(records.len(), sweeps + 5 + 1, "the values from 0 to {} and the last", sweeps + 4);
+        assert!(before.iter().filter(|(label, _)| *label != "last").all(|(label, record)| records[label] == *record));
+        // Only what the killed one was at may have been started twice.
+        let twice = sandbox.starts().into_iter().filter(|(label, count)| label != "last" && *count > 1);
+        assert!(twice.count() <= 2, "{:?}", sandbox.starts());
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+    }
+}
