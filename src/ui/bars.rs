@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
+use rustix::termios::tcgetwinsize;
 use sweep_job::Progress;
 
 use super::{duration, failed, headline, name, quantity, retrying, stopping};
@@ -19,6 +20,7 @@ pub struct Bars {
     multi: MultiProgress,
     whole: ProgressBar,
     jobs: BTreeMap<usize, JobBar>,
+    /// Columns for names; all names are padded to it or cut.
     width: usize,
     cached: u64,
     failed: usize,
@@ -34,7 +36,7 @@ struct JobBar {
 
 /// Readings that the little curve of the loss shows.
 const CURVE: usize = 8;
-/// Names are cut to this many columns.
+/// Names are cut to this many columns, or to two fifths of a narrow terminal.
 const WIDEST_NAME: usize = 48;
 
 impl Bars {
@@ -59,8 +61,8 @@ impl Bars {
 
     fn padded(&self, plan: &Plan, job: usize) -> String {
         let name = name(plan.job(JobId::new(job)));
-        let shown: String = if name.chars().count() > WIDEST_NAME {
-            name.chars().take(WIDEST_NAME - 1).chain(['…']).collect()
+        let shown: String = if name.chars().count() > self.width {
+            name.chars().take(self.width.saturating_sub(1)).chain(['…']).collect()
         } else {
             name
         };
@@ -162,7 +164,9 @@ impl Observer for Bars {
         let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
         match event {
             RunEvent::Begun { jobs, cached } => {
-                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(WIDEST_NAME);
+                let columns = tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+                let widest = WIDEST_NAME.min(columns * 2 / 5);
+                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
                 if *cached > 0 {
                     self.print(&format!("  {} {} cached", self.styled("=", dim), count(*cached, "job")));
                 }
@@ -202,7 +206,8 @@ impl Observer for Bars {
             RunEvent::Failed { job, seconds, failure, log, .. } => {
                 self.failed += 1;
                 let took = duration(*seconds);
-                let rest = format!("{took:>8}  {}", failed(failure, log.as_deref()));
+                let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
+                let rest = format!("{took:>8}  {}", failed(failure, log));
                 self.ended("✗", red, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {

@@ -85,7 +85,11 @@ impl<W: Write> Observer for Lines<W> {
                 self.line(&format!("retry: {name}: {}", retrying(failure, *attempt, *attempts, *wait)));
             }
             RunEvent::Failed { job, seconds, failure, log, tolerated } => {
-                let rest = format!("{}  {}", duration(*seconds), failed(failure, log.as_deref()));
+                let rest = format!(
+                    "{}  {}",
+                    duration(*seconds),
+                    failed(failure, log.as_ref().map(|log| log.display().to_string()))
+                );
                 self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {

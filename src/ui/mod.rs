@@ -4,8 +4,6 @@ mod bars;
 mod lines;
 mod quantity;
 
-use std::path::Path;
-
 use sweep_job::{Failure, Outcome, TaskInfo, Value};
 
 pub(crate) use self::quantity::{decimals, number};
@@ -48,8 +46,8 @@ fn short(value: f64) -> Value {
 }
 
 /// Why a job failed, and where to read more.
-fn failed(failure: &Failure, log: Option<&Path>) -> String {
-    let log = log.map_or_else(String::new, |log| format!("  log: {}", log.display()));
+fn failed(failure: &Failure, log: Option<String>) -> String {
+    let log = log.map_or_else(String::new, |log| format!("  log: {}", clean(&log)));
     format!("{}{log}", clean(&failure.message))
 }
 

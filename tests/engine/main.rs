@@ -18,3 +18,4 @@ mod runs;
 mod sandbox;
 mod signals;
 mod tasks;
+mod terminal;

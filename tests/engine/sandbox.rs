@@ -147,6 +147,16 @@ impl Running {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Waits for the end of a program whose output goes elsewhere; its exit code.
+    pub(crate) fn code(mut self) -> Option<i32> {
+        let mut ended = None;
+        until("the program ends", || {
+            ended = self.0.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap().code()
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> Ended {
         let mut stdout = self.0.stdout.take().unwrap();
