@@ -1,18 +1,21 @@
 //! What a job costs beyond its work: mock jobs through real worker processes, beside ninja and GNU make running `true`.
 //!
 //! ```text
-//! cargo bench --no-default-features --bench run
+//! cargo bench --no-default-features --bench run [-- JOBS…]
 //! ```
 //!
 //! `process` is what starting and ending as many bare workers takes (`sweep worker` without a job, as many at once as the
-//! engine has cores for); `overhead` is what a job costs on top of that: its lock, the order and the messages, the record
-//! with its digests, five syncs to the disk, the journal. ninja and make are left out where they are not installed.
+//! engine has cores for). `overhead` is what a job costs on top of that: its lock, the order and the messages, the record
+//! with its digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is what
+//! one of them takes here. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs nothing: the
+//! engine's own. ninja and make sync nothing; they are left out where they are not installed.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
 use std::{
     fmt::Write as _,
     fs,
+    io::Write as _,
     path::Path,
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
@@ -22,9 +25,11 @@ use std::{
 
 fn main() {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    println!("{cores} jobs at once; per job");
-    println!("{:>8} {:>12} {:>12} {:>12} {:>12} {:>12}", "jobs", "sweep run", "process", "overhead", "ninja", "make");
-    for jobs in [100, 1_000, 10_000] {
+    println!("{cores} jobs at once, a sync takes {:.2} ms; per job:", sync_time().as_secs_f64() * 1e3);
+    let titles = ["sweep run", "process", "overhead", "in memory", "ninja", "make"].map(|title| format!("{title:>12}"));
+    println!("{:>8} {}", "jobs", titles.join(" "));
+    let given: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    for jobs in if given.is_empty() { vec![100, 1_000, 10_000] } else { given } {
         let folder = tempfile::tempdir().unwrap();
         let recipe = format!(
             "name: scale\nsteps:\n  a:\n    uses: mock\n    matrix: {{ value: {{ range: [0, {}] }}, seed: {{ range: [0, 100] }} }}\n    resources: {{ cpus: 1 }}\n",
@@ -34,23 +39,35 @@ fn main() {
         build_files(folder.path(), jobs);
         let sweep = env!("CARGO_BIN_EXE_sweep");
         let run = time(Command::new(sweep).args(["run", "recipe.yaml"]).current_dir(folder.path())).unwrap();
+        let in_memory = tempfile::tempdir_in("/dev/shm").ok().and_then(|results| {
+            let mut command = Command::new(sweep);
+            command.args(["run", "recipe.yaml", "--results"]).arg(results.path()).current_dir(folder.path());
+            time(&mut command)
+        });
         let process = processes(sweep, jobs, cores);
         let at_once = cores.to_string();
         let ninja = time(Command::new("ninja").args(["-j", &at_once]).current_dir(folder.path()));
         let make = time(Command::new("make").args(["-s", "-j", &at_once]).current_dir(folder.path()));
-        let each = |time: Option<Duration>| match time {
-            Some(time) => format!("{:.2} ms", time.as_secs_f64() * 1e3 / jobs as f64),
-            None => "–".to_owned(),
-        };
-        println!(
-            "{jobs:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
-            each(Some(run)),
-            each(Some(process)),
-            each(Some(run.saturating_sub(process))),
-            each(ninja),
-            each(make),
-        );
+        let beyond = |time: Duration| time.saturating_sub(process);
+        let times = [Some(run), Some(process), Some(beyond(run)), in_memory.map(beyond), ninja, make];
+        let shown = times.map(|time| match time {
+            Some(time) => format!("{:>9.2} ms", time.as_secs_f64() * 1e3 / jobs as f64),
+            None => format!("{:>12}", "–"),
+        });
+        println!("{jobs:>8} {}", shown.join(" "));
     }
+}
+
+/// How long it takes to bring a small file to the disk.
+fn sync_time() -> Duration {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = fs::File::create(folder.path().join("file")).unwrap();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        file.write_all(&[1; 2000]).unwrap();
+        file.sync_all().unwrap();
+    }
+    begun.elapsed() / 20
 }
 
 /// How long a program takes; `None` if it is not installed.

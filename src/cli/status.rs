@@ -112,6 +112,7 @@ fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static str
             }
             parts.join("  ")
         }
+        State::Storing => "its result is being stored".to_owned(),
         State::Elsewhere => "another sweep runs it".to_owned(),
         State::Retrying { failure, at } => {
             format!("again in {}: {}", span(*at, now), clean(&failure.message))

@@ -3,7 +3,9 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -36,6 +38,9 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
+/// So many results are stored beside the loop; of more than that each is waited for, so that they do not pile up.
+const MOST_STORING: usize = 16;
+
 /// The loop's state.
 pub(super) struct Run<'a, 'o> {
     plan: &'a Plan,
@@ -44,6 +49,8 @@ pub(super) struct Run<'a, 'o> {
     observers: &'a mut [&'o mut dyn Observer],
     scheduler: Scheduler,
     running: BTreeMap<usize, Attempt>,
+    /// How many results are being stored beside the loop.
+    storing: usize,
     /// Jobs that another process is at.
     waiting: BTreeSet<usize>,
     /// Jobs that failed and wait for another attempt.
@@ -88,6 +95,7 @@ impl<'a, 'o> Run<'a, 'o> {
             observers,
             scheduler: Scheduler::new(&specs, options.limits, options.fail_fast),
             running: BTreeMap::new(),
+            storing: 0,
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -116,6 +124,11 @@ impl<'a, 'o> Run<'a, 'o> {
                     false
                 }
                 Ok(Input::Closed(job, strays)) => self.closed(job, strays)?,
+                Ok(Input::Stored(job, seconds, stored)) => {
+                    self.storing -= 1;
+                    let events = self.stored(job, seconds, stored);
+                    self.steps(events)
+                }
                 Ok(Input::Signal(signal)) => self.signal(signal),
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
@@ -150,6 +163,14 @@ impl<'a, 'o> Run<'a, 'o> {
                     Action::Finish => over = true,
                 }
             }
+        }
+        over
+    }
+
+    fn steps(&mut self, events: Vec<Event>) -> bool {
+        let mut over = false;
+        for event in events {
+            over = self.step(event) || over;
         }
         over
     }
@@ -263,11 +284,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
             }
         };
-        let mut over = false;
-        for event in events {
-            over = self.step(event) || over;
-        }
-        Ok(over)
+        Ok(self.steps(events))
     }
 
     fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, seconds: f64) -> Vec<Event> {
@@ -289,7 +306,34 @@ impl<'a, 'o> Run<'a, 'o> {
                 host: host(),
             },
         };
-        match attempt.pending.commit(record) {
+        let pending = attempt.pending;
+        if self.storing >= MOST_STORING {
+            let stored = pending.commit(record).map(Box::new);
+            return self.stored(job, seconds, stored);
+        }
+        // The disk takes longer than all the rest; the job's slots are free meanwhile.
+        let sender = self.sender.clone();
+        let store = move || {
+            let stored = catch_unwind(AssertUnwindSafe(|| pending.commit(record).map(Box::new)));
+            let stored = stored.unwrap_or_else(|_| Err(io::Error::other("storing it panicked").into()));
+            let _ = sender.send(Input::Stored(job, seconds, stored));
+        };
+        match thread::Builder::new().name(format!("store {job}")).spawn(store) {
+            Ok(_) => {
+                self.storing += 1;
+                self.tell(&RunEvent::Storing { job });
+                vec![Event::Storing(job)]
+            }
+            Err(error) => {
+                let failure = io_failure(format!("the result could not be stored: {error}"));
+                self.store_failed(job, &StoreError::from(error), seconds, failure)
+            }
+        }
+    }
+
+    /// A result is in the store, or cannot be.
+    fn stored(&mut self, job: usize, seconds: f64, stored: Result<Box<Record>, StoreError>) -> Vec<Event> {
+        match stored {
             Ok(record) => {
                 self.summary.done += 1;
                 self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });

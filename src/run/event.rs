@@ -50,6 +50,11 @@ pub enum RunEvent {
         /// What.
         text: String,
     },
+    /// A job's process has ended with a result, which is being stored.
+    Storing {
+        /// The job.
+        job: usize,
+    },
     /// A job has a result.
     Done {
         /// The job.
@@ -154,6 +159,7 @@ impl RunEvent {
             | Self::Waiting { job }
             | Self::Progress { job, .. }
             | Self::Note { job, .. }
+            | Self::Storing { job }
             | Self::Done { job, .. }
             | Self::Retrying { job, .. }
             | Self::Failed { job, .. }

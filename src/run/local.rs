@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use sweep_job::{Job, Message};
 
 use super::listen::messages;
+use crate::store::{Record, StoreError};
 
 /// What the loop waits for.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) enum Input {
     Message(usize, Message),
     /// A worker will say nothing more; so many lines of what it said were no messages.
     Closed(usize, usize),
+    /// A result has been stored, or not; with the seconds that the job took.
+    Stored(usize, f64, Result<Box<Record>, StoreError>),
     /// The user, or the system, wants the end.
     Signal(i32),
 }

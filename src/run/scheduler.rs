@@ -47,6 +47,8 @@ pub struct JobSpec {
 pub enum Event {
     /// The run begins.
     Begin,
+    /// A started job has ended and its result is being stored: it gives its slots back.
+    Storing(usize),
     /// A started job has a result.
     Done(usize),
     /// A started job has none and will not get one.
@@ -105,6 +107,7 @@ struct Node {
 enum State {
     Waiting,
     Running,
+    Storing,
     Done,
     /// Failed or skipped.
     Lost,
@@ -170,6 +173,13 @@ impl Scheduler {
         }
         match event {
             Event::Begin => {}
+            Event::Storing(job) => {
+                let node = &mut self.jobs[job];
+                if node.state == State::Running {
+                    node.state = State::Storing;
+                    self.slots.give_back_storing(&node.demand, std::mem::take(&mut node.gpus));
+                }
+            }
             Event::Done(job) => {
                 if self.end(job, State::Done) {
                     for dependent in std::mem::take(&mut self.jobs[job].dependents) {
@@ -215,11 +225,12 @@ impl Scheduler {
     /// Takes a running job's slots back; `false` if it was not running.
     fn end(&mut self, job: usize, state: State) -> bool {
         let node = &mut self.jobs[job];
-        if node.state != State::Running {
-            return false;
+        match node.state {
+            State::Running => self.slots.give_back(&node.demand, std::mem::take(&mut node.gpus)),
+            State::Storing => self.slots.stored(),
+            State::Waiting | State::Done | State::Lost => return false,
         }
         node.state = state;
-        self.slots.give_back(&node.demand, std::mem::take(&mut node.gpus));
         self.running -= 1;
         true
     }

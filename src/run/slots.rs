@@ -50,6 +50,8 @@ pub struct Slots {
     memory: u64,
     jobs: usize,
     running: usize,
+    /// Jobs that have ended and whose results are being stored.
+    storing: usize,
     /// Whether the one job that runs must stay alone.
     closed: bool,
 }
@@ -103,6 +105,7 @@ impl Slots {
             memory: limits.memory,
             jobs: limits.jobs.max(1),
             running: 0,
+            storing: 0,
             closed: false,
         }
     }
@@ -110,7 +113,7 @@ impl Slots {
     /// What is missing for a job.
     pub fn lack(&self, demand: &Demand) -> Lack {
         Lack {
-            alone: self.closed || (demand.exclusive && self.running > 0),
+            alone: self.closed || (demand.exclusive && self.running + self.storing > 0),
             jobs: self.jobs == 0,
             cpus: demand.cpus > self.cpus,
             gpus: demand.gpus > self.gpus.len(),
@@ -145,6 +148,17 @@ impl Slots {
         self.jobs += 1;
         self.running -= 1;
         self.closed = false;
+    }
+
+    /// As [`Slots::give_back`], of a job whose result is being stored: that takes no slot, but what must be alone waits.
+    pub fn give_back_storing(&mut self, demand: &Demand, gpus: Vec<usize>) {
+        self.give_back(demand, gpus);
+        self.storing += 1;
+    }
+
+    /// A result is stored, or will not be.
+    pub fn stored(&mut self) {
+        self.storing -= 1;
     }
 
     /// Cores, GPUs, bytes of memory that are free.

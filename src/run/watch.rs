@@ -45,6 +45,8 @@ pub enum State {
         /// How far it is.
         progress: Option<Progress>,
     },
+    /// It has ended, and its result is being stored.
+    Storing,
     /// Another process runs it.
     Elsewhere,
     /// It failed and will be started again.
@@ -81,7 +83,7 @@ impl State {
             Self::NotSelected => "left out",
             Self::Cached => "cached",
             Self::Waiting(_) | Self::Elsewhere => "waiting",
-            Self::Running { .. } => "running",
+            Self::Running { .. } | Self::Storing => "running",
             Self::Retrying { .. } => "retrying",
             Self::Done { .. } => "done",
             Self::Failed { .. } => "failed",
@@ -131,6 +133,7 @@ impl Snapshot {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }
             RunEvent::Waiting { .. } => State::Elsewhere,
+            RunEvent::Storing { .. } => State::Storing,
             RunEvent::Done { seconds, .. } => State::Done { seconds: *seconds },
             RunEvent::Retrying { failure, wait, .. } => State::Retrying {
                 failure: failure.clone(),
@@ -206,7 +209,10 @@ impl Snapshot {
     /// The engine is gone: what it had not finished, it will not.
     fn bury(&mut self) {
         for state in &mut self.jobs {
-            if matches!(state, State::Waiting(_) | State::Running { .. } | State::Elsewhere | State::Retrying { .. }) {
+            if matches!(
+                state,
+                State::Waiting(_) | State::Running { .. } | State::Storing | State::Elsewhere | State::Retrying { .. }
+            ) {
                 *state = State::Lost;
             }
         }

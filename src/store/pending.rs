@@ -52,13 +52,13 @@ impl Pending {
         text.push(b'\n');
         let mut file = fs::File::create(self.staging.join("record.json"))?;
         fault::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
-        file.sync_all()?;
-        fault::point("commit: the record is synced")?;
+        drop(file);
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
             fs::remove_dir(self.dir())?;
         }
         fault::point("commit: before the files are synced")?;
         sync_tree(&self.staging)?;
+        fault::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
         let new = !shard.exists();

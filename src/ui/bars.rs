@@ -193,6 +193,11 @@ impl Observer for Bars {
             RunEvent::Note { job, text } => {
                 self.print(&format!("  {} {}  {}", self.styled("!", dim), self.padded(plan, *job), clean(text)));
             }
+            RunEvent::Storing { job } => {
+                if let Some(job) = self.jobs.get(job) {
+                    job.bar.set_message("storing");
+                }
+            }
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));

@@ -96,8 +96,9 @@ impl<W: Write> Observer for Lines<W> {
                 let needed = name(plan.job(JobId::new(*because)));
                 self.ended("skipped", plan, *job, &format!("needs {needed}"));
             }
-            // After a stop that would be all the rest of the plan; the summary counts it.
-            RunEvent::Skipped { because: None, .. } => {}
+            // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
+            // and the summary counts it.
+            RunEvent::Storing { .. } | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => self.line(&super::summary(summary)),
         }

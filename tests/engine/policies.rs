@@ -211,7 +211,7 @@ steps:
         for gpu in line["event"]["started"]["gpus"].as_array().into_iter().flatten() {
             assert_eq!(on.insert(gpu.as_u64().unwrap(), label.clone()), None, "{label}");
         }
-        if !line["event"]["done"].is_null() {
+        if !line["event"]["storing"].is_null() {
             on.retain(|_, owner| *owner != label);
         }
     }
@@ -231,7 +231,7 @@ steps:
     for (label, kind) in sandbox.events() {
         match kind.as_str() {
             "started" => running.push(label),
-            "done" => running.retain(|other| *other != label),
+            "storing" => running.retain(|other| *other != label),
             _ => {}
         }
         let measuring = running.iter().any(|label| label.starts_with("measure"));
@@ -250,9 +250,9 @@ steps:
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("note: big wants 900 GiB; this machine has "), "{}", ended.stderr);
     let kinds: Vec<String> = sandbox.events().into_iter().map(|(_, kind)| kind).collect();
-    let running = kinds.iter().filter(|kind| ["started", "done"].contains(&kind.as_str()));
+    let running = kinds.iter().filter(|kind| ["started", "storing"].contains(&kind.as_str()));
     let running: Vec<&str> = running.map(String::as_str).collect();
-    assert_eq!(running, ["started", "done"].repeat(3), "one at a time");
+    assert_eq!(running, ["started", "storing"].repeat(3), "one at a time");
 }
 
 #[test]

@@ -107,6 +107,21 @@ fn a_measuring_job_is_alone() {
 }
 
 #[test]
+fn what_is_being_stored_takes_no_slot_but_is_not_done() {
+    let alone = Demand { exclusive: true, ..cpus(1) };
+    let mut specs = vec![job(&[], cpus(2)), job(&[0], cpus(1)), job(&[], cpus(2)), job(&[], alone)];
+    specs[3].expected = 0;
+    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 2, &[])]);
+    assert_eq!(scheduler.on(Event::Storing(0)), [start(2, 2, &[])], "what needs it waits for its record");
+    assert_eq!(scheduler.on(Event::Storing(2)), [], "and what must be alone for the disk");
+    assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(1)), []);
+    assert_eq!(scheduler.on(Event::Done(2)), [start(3, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(3)), [Action::Finish]);
+}
+
+#[test]
 fn a_tolerated_failure_stops_nothing() {
     let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), job(&[], cpus(1))];
     specs[0].tolerated = true;
@@ -159,6 +174,8 @@ struct Model<'a> {
     ended: BTreeSet<usize>,
     /// What another process is at, or what waits for another attempt.
     elsewhere: BTreeSet<usize>,
+    /// What has ended and is being stored.
+    storing: BTreeSet<usize>,
     stopped: bool,
 }
 
@@ -172,6 +189,8 @@ impl Model<'_> {
                     prop_assert!(!self.stopped, "started after a stop");
                     prop_assert!(self.specs[job].needs.iter().all(|need| self.done.contains(need)), "needs first");
                     prop_assert!(!self.ended.contains(&job) && !self.elsewhere.contains(&job));
+                    prop_assert!(!self.storing.contains(&job));
+                    prop_assert!(self.storing.is_empty() || !self.specs[job].demand.exclusive, "not quite alone");
                     let wanted = self.limits.clamp(self.specs[job].demand);
                     prop_assert_eq!((lease.cpus, lease.gpus.len()), (wanted.cpus, wanted.gpus));
                     prop_assert!(self.running.insert(job, lease).is_none());
@@ -182,6 +201,7 @@ impl Model<'_> {
                     }
                     self.elsewhere.remove(&job);
                     self.stopped |= because == Reason::Stopped;
+                    prop_assert!(!self.storing.contains(&job));
                     prop_assert!(self.ended.insert(job) && !self.running.contains_key(&job));
                 }
                 Action::Finish => over = true,
@@ -206,6 +226,18 @@ impl Model<'_> {
 
     /// Something happens.
     fn event(&mut self, which: u8, what: u8) -> Event {
+        if let Some(job) = self.storing.first().copied()
+            && (self.running.is_empty() || what.is_multiple_of(3))
+        {
+            self.storing.remove(&job);
+            self.ended.insert(job);
+            if what.is_multiple_of(2) {
+                self.stopped |= self.fail_fast && !self.specs[job].tolerated;
+                return Event::Failed(job);
+            }
+            self.done.insert(job);
+            return Event::Done(job);
+        }
         if self.running.is_empty() || (what.is_multiple_of(4) && !self.elsewhere.is_empty()) {
             return Event::Free(self.elsewhere.pop_first().unwrap());
         }
@@ -224,6 +256,10 @@ impl Model<'_> {
             60..=89 => {
                 self.elsewhere.insert(job);
                 Event::Later(job)
+            }
+            90..=169 => {
+                self.storing.insert(job);
+                Event::Storing(job)
             }
             _ => {
                 self.ended.insert(job);
@@ -249,6 +285,7 @@ proptest! {
             done: cached.clone(),
             ended: cached,
             elsewhere: BTreeSet::new(),
+            storing: BTreeSet::new(),
             stopped: false,
         };
         let mut choices = choices.into_iter().cycle();
@@ -256,12 +293,13 @@ proptest! {
         for _ in 0..2_000 {
             let actions = scheduler.on(event);
             if model.take(actions)? {
-                prop_assert!(model.running.is_empty());
+                prop_assert!(model.running.is_empty() && model.storing.is_empty());
                 prop_assert_eq!(model.ended.len(), specs.len(), "every job ends");
                 prop_assert!(scheduler.on(Event::Stop).is_empty(), "and nothing happens after the end");
                 return Ok(());
             }
-            prop_assert!(!model.running.is_empty() || !model.elsewhere.is_empty(), "neither running nor over: a deadlock");
+            let busy = !(model.running.is_empty() && model.elsewhere.is_empty() && model.storing.is_empty());
+            prop_assert!(busy, "neither running nor over: a deadlock");
             let Some((which, what)) = choices.next() else { break };
             event = model.event(which, what);
         }
