@@ -32,6 +32,8 @@ pub struct Bars {
 struct JobBar {
     bar: ProgressBar,
     losses: Vec<f64>,
+    /// How long it will still take, at its own pace, in seconds.
+    left: f64,
 }
 
 /// Readings that the little curve of the loss shows.
@@ -89,7 +91,8 @@ impl Bars {
         }
     }
 
-    /// Brings the last line up to date: what went wrong so far, and how long the rest takes at the pace so far.
+    /// Brings the last line up to date: what went wrong so far, and how long the rest takes at the pace so far, which is no
+    /// less than what a running job says of itself.
     fn count(&self) {
         let mut parts = Vec::new();
         if self.failed > 0 {
@@ -102,7 +105,8 @@ impl Bars {
         let here = ended.saturating_sub(self.cached + self.skipped as u64);
         if here > 0 && total > ended {
             let pace = self.whole.elapsed().as_secs_f64() / here as f64;
-            parts.push(format!("eta {}", duration(pace * (total - ended) as f64)));
+            let running = self.jobs.values().map(|job| job.left).fold(0.0, f64::max);
+            parts.push(format!("eta {}", duration(running.max(pace * (total - ended) as f64))));
         }
         let separator = if parts.is_empty() { "" } else { " · " };
         self.whole.set_message(format!("{separator}{}", parts.join(" · ")));
@@ -118,7 +122,7 @@ impl Bars {
         bar.set_prefix(self.padded(plan, job));
         bar.set_message("starting");
         bar.enable_steady_tick(Duration::from_millis(120));
-        self.jobs.insert(job, JobBar { bar, losses: Vec::new() });
+        self.jobs.insert(job, JobBar { bar, losses: Vec::new(), left: 0.0 });
     }
 }
 
@@ -138,7 +142,8 @@ impl JobBar {
         let elapsed = self.bar.elapsed().as_secs_f64();
         if progress.done > 0 && progress.done < progress.total {
             let left = (progress.total - progress.done) as f64;
-            parts.push(format!("eta {}", duration(elapsed / progress.done as f64 * left)));
+            self.left = elapsed / progress.done as f64 * left;
+            parts.push(format!("eta {}", duration(self.left)));
         }
         self.bar.set_message(parts.join("  "));
     }
@@ -188,6 +193,7 @@ impl Observer for Bars {
             RunEvent::Progress { job, progress } => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.advance(progress);
+                    self.count();
                 }
             }
             RunEvent::Note { job, text } => {

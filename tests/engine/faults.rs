@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -185,6 +186,37 @@ fn a_folder_that_nobody_may_write_to() {
     );
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     remount("remount,rw");
+}
+
+#[test]
+fn a_folder_of_somebody_else() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    fs_err::create_dir(sandbox.path("results")).unwrap();
+    let mode = |name: &str, mode| {
+        fs_err::set_permissions(sandbox.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(".", 0o755);
+    mode("results", 0o555);
+    // Nobody else may reach the folder that the program was built in. Copied by a process of its own: a file that is open
+    // for writing here may be so in a child of another test, and then it cannot be started.
+    let program = sandbox.path("sweep");
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_sweep")).arg(&program).status().unwrap().success());
+    let mut command = Command::new(program);
+    command
+        .args(["run", "recipe.yaml"])
+        .current_dir(sandbox.path("."))
+        .env("NO_COLOR", "1")
+        .env_remove("SWEEP_RESULTS");
+    if rustix::process::geteuid().is_root() {
+        // Whoever may do everything is not refused anything.
+        command.uid(65_534).gid(65_534);
+    }
+    let refused = command.output().unwrap();
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: cannot write to the store") && stderr.contains("Permission denied"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    mode("results", 0o755);
 }
 
 #[test]
