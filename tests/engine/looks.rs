@@ -57,6 +57,10 @@ fn a_run_that_has_ended_says_how() {
 
 #[test]
 fn a_wait_for_resources_names_them() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        eprintln!("not run: on one core everything waits for that");
+        return;
+    }
     let recipe = "
 steps:
   holds: { uses: mock, with: { end: hang }, resources: { cpus: 1, gpus: 1, memory: 900GiB } }
@@ -68,17 +72,16 @@ steps:
     let sandbox = Sandbox::with(recipe);
     let mut command = sandbox.command(&["run", "recipe.yaml", "--jobs", "8"]);
     let engine = crate::sandbox::Running::from(command.env("CUDA_VISIBLE_DEVICES", "0").spawn().unwrap());
+    let mut text = String::new();
     until("one hangs and one waits for another attempt", || {
-        !sandbox.journal("retrying").is_empty() && !sandbox.journal("started").is_empty()
+        text = sandbox.sweep(&["status"]).stdout;
+        text.contains("retrying again  again in ") && text.contains("running  holds")
     });
-    let text = sandbox.sweep(&["status"]).stdout;
-    if std::thread::available_parallelism().unwrap().get() > 1 {
-        assert!(text.contains("  running  holds  0.") && text.contains("GPU 0"), "{text}");
-        assert!(text.contains("  waiting  gpu  waits for 1 GPU, 0 of 1 free"), "{text}");
-        assert!(text.contains("  waiting  memory  waits for 1.00 MiB of memory, 0.00 B free"), "{text}");
-        assert!(text.contains("  waiting  alone  waits until nothing else runs"), "{text}");
-    }
-    assert!(text.contains("again  ") && text.contains("it was told to fail"), "{text}");
+    assert!(text.contains("  running  holds  0.") && text.contains("GPU 0"), "{text}");
+    assert!(text.contains("  waiting  gpu  waits for 1 GPU, 0 of 1 free"), "{text}");
+    assert!(text.contains("  waiting  memory  waits for 1.00 MiB of memory, 0.00 B free"), "{text}");
+    assert!(text.contains("  waiting  alone  waits until nothing else runs"), "{text}");
+    assert!(text.contains(": it was told to fail"), "{text}");
     drop(engine);
 }
 

@@ -37,9 +37,9 @@ fn what_waits_for_what_never_comes_has_stalled() {
 
 #[test]
 fn what_computes_has_not_stalled() {
-    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { end: spin }, heartbeat: 500ms, timeout: 2s } }");
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { end: spin }, heartbeat: 3s, timeout: 5s } }");
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
-    assert!(ended.stderr.contains("timeout of 2.0 s"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("timeout of 5.0 s"), "{}", ended.stderr);
 }
 
 #[test]
