@@ -24,8 +24,21 @@ pub fn nvidia_gpus() -> Vec<String> {
     if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
         return visible_gpus(&visible);
     }
-    let entries = fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, Iterator::count);
-    (0..entries).map(|index| index.to_string()).collect()
+    // The driver lists every GPU of the machine; a container has the device files of those that it may use.
+    let files = names("/dev").into_iter().filter(|name| is_gpu_file(name)).count();
+    let count = if files > 0 { files } else { names("/proc/driver/nvidia/gpus").len() };
+    (0..count).map(|index| index.to_string()).collect()
+}
+
+/// `nvidia0`, but not `nvidiactl`.
+fn is_gpu_file(name: &str) -> bool {
+    let number = name.strip_prefix("nvidia").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
 /// The driver takes the names up to the first that is none.
@@ -129,6 +142,12 @@ mod tests {
         assert_eq!(visible_gpus("2, 3"), ["2", "3"]);
         assert_eq!(visible_gpus("GPU-1a,-1,4"), ["GPU-1a"]);
         assert!(visible_gpus("").is_empty());
+    }
+
+    #[test]
+    fn device_files_are_told_from_the_drivers_own() {
+        assert!(is_gpu_file("nvidia0") && is_gpu_file("nvidia12"));
+        assert!(!is_gpu_file("nvidiactl") && !is_gpu_file("nvidia") && !is_gpu_file("nvidia-uvm"));
     }
 
     #[test]
