@@ -29,8 +29,6 @@ pub(super) struct Attempt {
     pub(super) begun: Instant,
     /// What it said at last.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
-    /// When it last said anything.
-    pub(super) heard: Instant,
     /// Why it is being ended, and when that will be enforced.
     pub(super) ending: Option<(Ending, Instant)>,
     /// Bytes of main memory that it has been seen to have.
@@ -72,7 +70,7 @@ impl Attempt {
             None if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout) => {
                 self.end(Ending::Timeout);
             }
-            None if policy.heartbeat.is_some_and(|heartbeat| self.heard.elapsed() >= heartbeat) => {
+            None if policy.heartbeat.is_some_and(|heartbeat| self.worker.silence() >= heartbeat) => {
                 self.end(Ending::Stalled);
             }
             _ => {}

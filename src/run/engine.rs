@@ -247,15 +247,14 @@ impl<'a, 'o> Run<'a, 'o> {
         fault::point("run: before a worker")?;
         let worker = Worker::spawn(&Start { id: job, job: &order, log: &log, gpus }, self.sender.clone())?;
         self.attempts.insert(job, attempt);
-        let (outcome, ending, peak, heard) = (None, None, 0, begun);
-        let attempt_at = Attempt { worker, pending, lease, log, started, begun, outcome, heard, ending, peak, memory };
+        let (outcome, ending, peak) = (None, None, 0);
+        let attempt_at = Attempt { worker, pending, lease, log, started, begun, outcome, ending, peak, memory };
         self.running.insert(job, attempt_at);
         Ok(attempt)
     }
 
     fn message(&mut self, job: usize, message: Message) {
         let Some(running) = self.running.get_mut(&job) else { return };
-        running.heard = Instant::now();
         match message {
             Message::Progress(progress) => self.tell(&RunEvent::Progress { job, progress }),
             Message::Note(text) => self.tell(&RunEvent::Note { job, text }),

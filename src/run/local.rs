@@ -5,7 +5,7 @@ use std::{
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::Sender,
+    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -34,6 +34,8 @@ pub(super) enum Input {
 pub(super) struct Worker {
     child: Child,
     ended: bool,
+    /// When it last said anything, as its listener heard it: the loop may be late.
+    heard: Arc<Mutex<Instant>>,
 }
 
 /// How a worker is started.
@@ -67,7 +69,7 @@ impl Worker {
         }
         let child = command.spawn()?;
         // From here on a failure ends the process, too.
-        let mut worker = Self { child, ended: false };
+        let mut worker = Self { child, ended: false, heard: Arc::new(Mutex::new(Instant::now())) };
         let mut order = serde_json::to_vec(start.job)?;
         order.push(b'\n');
         if let Some(mut stdin) = worker.child.stdin.take() {
@@ -76,9 +78,12 @@ impl Worker {
         }
         if let Some(stdout) = worker.child.stdout.take() {
             let id = start.id;
+            let heard = Arc::clone(&worker.heard);
             thread::Builder::new().name(format!("worker {id}")).spawn(move || {
-                let strays =
-                    messages(BufReader::new(stdout), |message| inputs.send(Input::Message(id, message)).is_ok());
+                let strays = messages(BufReader::new(stdout), |message| {
+                    *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    inputs.send(Input::Message(id, message)).is_ok()
+                });
                 let _ = inputs.send(Input::Closed(id, strays));
             })?;
         }
@@ -93,6 +98,11 @@ impl Worker {
     /// Ends it, and whatever it has started.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
+    }
+
+    /// How long it has said nothing.
+    pub(super) fn silence(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// The process's number.

@@ -4,7 +4,7 @@ use std::{collections::HashSet, io, path::Path};
 
 use fs_err as fs;
 
-use super::{Store, entries, lock::InUse, lock::Lock, remove_if_there};
+use super::{Store, entries, lock::InUse, lock::Lock, remove_if_there, transfer::IMPORT};
 use crate::plan::Key;
 
 /// What would be removed.
@@ -76,6 +76,12 @@ impl Store {
             }
         }
         fs::create_dir_all(self.root.join("staging"))?;
+        for path in entries(&self.root.join("staging"))? {
+            // An import that was killed; one that goes on would hold the store.
+            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(IMPORT)) {
+                remove_if_there(&path)?;
+            }
+        }
         for (key, _) in &garbage.records {
             let aside = self.staging(*key);
             remove_if_there(&aside)?;

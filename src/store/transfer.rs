@@ -17,6 +17,8 @@ use crate::plan::Key;
 
 /// The folder in the archive.
 const TOP: &str = "sweep-records";
+/// What an archive is unpacked to begins so, below `staging`.
+pub(super) const IMPORT: &str = "import-";
 /// A record is never larger.
 const LARGEST_RECORD: u64 = 1 << 30;
 
@@ -43,6 +45,9 @@ pub enum TransferError {
     /// It is an archive of something else, or made to do harm.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
+    /// Records are being removed.
+    #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
+    BeingCleared,
     /// A chosen record is damaged.
     #[error("the record {0} is damaged: {1}")]
     Damaged(String, String),
@@ -85,7 +90,8 @@ impl Store {
     /// Takes the records of an archive that are not here yet.
     pub fn import(&self, from: impl Read) -> Result<Imported, TransferError> {
         self.create()?;
-        let beside = self.root.join("staging").join(format!("import-{}", std::process::id()));
+        let _held = self.hold()?.ok_or(TransferError::BeingCleared)?;
+        let beside = self.root.join("staging").join(format!("{IMPORT}{}", std::process::id()));
         remove_if_there(&beside)?;
         fs::create_dir_all(&beside)?;
         let result = unpack(from, &beside).and_then(|keys| self.take(&beside, keys));
