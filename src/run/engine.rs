@@ -310,6 +310,7 @@ impl<'a, 'o> Run<'a, 'o> {
             let stored = pending.commit(record).map(Box::new);
             return self.stored(job, seconds, stored);
         }
+        self.tell(&RunEvent::Storing { job });
         // The disk takes longer than all the rest; the job's slots are free meanwhile.
         let sender = self.sender.clone();
         let store = move || {
@@ -320,7 +321,6 @@ impl<'a, 'o> Run<'a, 'o> {
         match thread::Builder::new().name(format!("store {job}")).spawn(store) {
             Ok(_) => {
                 self.storing += 1;
-                self.tell(&RunEvent::Storing { job });
                 vec![Event::Storing(job)]
             }
             Err(error) => {
