@@ -70,6 +70,7 @@ fn finish_all(folder: &Path, recipe: String) {
             label: job.label.to_string(),
             params: job.values.clone(),
             outcome: outcome.clone(),
+            files: std::collections::BTreeMap::new(),
             provenance: Provenance {
                 sweep: "bench".into(),
                 started: jiff::Timestamp::UNIX_EPOCH,

@@ -6,7 +6,7 @@ use crate::{
     device::DeviceError,
     plan::{NothingSelected, PlanError},
     recipe::{Problems, RecipeError},
-    store::StoreError,
+    store::{GcError, StoreError, TransferError},
 };
 
 /// How the program ends. The numbers are part of the interface.
@@ -83,6 +83,15 @@ pub enum Error {
         /// What there is.
         help: String,
     },
+    /// There is no such run, job or record.
+    #[error("{0}")]
+    Unknown(String),
+    /// Nothing was removed.
+    #[error(transparent)]
+    Gc(#[from] GcError),
+    /// Records did not travel.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// Nothing was selected.
     #[error(transparent)]
     NothingSelected(#[from] NothingSelected),
@@ -92,6 +101,14 @@ pub enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store could not be written any more while jobs ran.
+    #[error(
+        "the store cannot be written, so the run was stopped: {0}; what was stored before is whole, and the next run goes on from there"
+    )]
+    Broken(String),
+    /// Records are being removed.
+    #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
+    BeingCleared,
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
@@ -137,10 +154,18 @@ impl Error {
             | Self::NoPlan { .. }
             | Self::StalePlan { .. }
             | Self::UnknownJob { .. }
+            | Self::Unknown(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
-            Self::Device(DeviceError::Probe(_)) | Self::Store(_) | Self::Key(_) | Self::Io { .. } => Exit::Failure,
+            Self::Device(DeviceError::Probe(_))
+            | Self::Store(_)
+            | Self::Broken(_)
+            | Self::Gc(_)
+            | Self::Transfer(_)
+            | Self::BeingCleared
+            | Self::Key(_)
+            | Self::Io { .. } => Exit::Failure,
         }
     }
 

@@ -7,6 +7,8 @@ pub mod cli;
 pub mod device;
 pub mod error;
 pub mod explain;
+mod fault;
+pub mod machine;
 pub mod plan;
 pub mod recipe;
 pub mod report;

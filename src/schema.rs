@@ -12,12 +12,16 @@ use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
     ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
-    EXPECT_KEYS, FIGURE_KEYS, FigureKind, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS,
-    SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
+    RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
 const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]*";
+/// What [`sweep_job::units::parse_seconds`] takes.
+const SPAN_OF_TIME: &str = r"\s*(?:[0-9]+(?:\.[0-9]+)?\s*(?:ms|s|min|m|h|d)\s*)+";
+/// What [`sweep_job::units::parse_bytes`] takes.
+const SIZE: &str = r"\s*[0-9]+(?:\.[0-9]+)?\s*(?:[kKMGT]?B|[KMGT]iB)\s*";
 /// Whether a text has an expression in it.
 const EXPRESSION: &str = r"\$\{\{";
 
@@ -228,6 +232,31 @@ fn step() -> Value {
             ),
             ("with", json!({ "type": "object", "description": "The task's parameters." })),
             ("resources", described("What a job takes of the machine.", resources())),
+            (
+                "exclusive",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether nothing else runs meanwhile, so that what the job measures means something; `false` if left out.",
+                }),
+            ),
+            ("timeout", span_of_time("How long a job may take; it is ended when that has passed.")),
+            ("heartbeat", span_of_time("How long a job may show no sign of life; it is ended when that has passed.")),
+            (
+                "retries",
+                json!({
+                    "type": "integer",
+                    "minimum": RETRIES.start(),
+                    "maximum": RETRIES.end(),
+                    "description": "How often a job that failed is started again; 0 if left out.",
+                }),
+            ),
+            (
+                "continue-on-error",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether a failure neither stops the run nor changes its exit code; jobs that need the job are skipped all the same. `false` if left out.",
+                }),
+            ),
         ],
     );
     schema["type"] = json!(["object", "null"]);
@@ -289,7 +318,29 @@ fn resources() -> Value {
         "maximum": CPUS.end(),
         "description": "Cores that a job keeps busy; all of them if left out.",
     });
-    object(RESOURCE_KEYS, &[], vec![("cpus", cpus)])
+    let gpus = json!({
+        "type": "integer",
+        "minimum": GPUS.start(),
+        "maximum": GPUS.end(),
+        "description": "GPUs of its own; if left out, one for a job that computes on GPUs. A job that computes on the CPU gets none.",
+    });
+    let memory = json!({
+        "type": "string",
+        "pattern": whole(SIZE),
+        "patternErrorMessage": "Expected a size with its unit, such as `4GiB` or `512MB`.",
+        "description": "Main memory that is kept free for the job while it runs, such as `4GiB`.",
+    });
+    object(RESOURCE_KEYS, &[], vec![("cpus", cpus), ("gpus", gpus), ("memory", memory)])
+}
+
+/// `30m`, `1h30m`, `90s`.
+fn span_of_time(description: &str) -> Value {
+    json!({
+        "type": "string",
+        "pattern": whole(SPAN_OF_TIME),
+        "patternErrorMessage": "Expected a span of time with its unit, such as `30m`, `1h30m` or `90s`.",
+        "description": description,
+    })
 }
 
 // ---- What varies ----------------------------------------------------------------------------------------------------
@@ -560,6 +611,15 @@ fn parameter(param: &Param) -> Value {
         && !built_in.is_empty()
     {
         schema["examples"] = json!(built_in);
+    }
+    // A number with its unit, or an expression.
+    let written = match (param.unit, param.kind) {
+        (Some("s"), Kind::Float) => Some(SPAN_OF_TIME),
+        (Some("B"), Kind::Int) => Some(SIZE),
+        _ => None,
+    };
+    if let (Some(written), Some(expression)) = (written, expression(Reach::Everywhere)) {
+        schema["pattern"] = json!(whole(&format!("(?:{written}|{expression})")));
     }
     if schema.get("pattern").is_some() {
         schema["patternErrorMessage"] = json!(format!("Expected {accepts}, or an expression."));

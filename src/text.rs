@@ -22,6 +22,21 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// As [`clean`], for a text of many lines: those stay, and so do tabs. A carriage return, with which programs write over a
+/// line, begins a new one.
+pub fn clean_lines(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut cleaned = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_hostile(char) && !matches!(char, '\n' | '\t') {
+            cleaned.extend(char.escape_default());
+        } else {
+            cleaned.push(char);
+        }
+    }
+    cleaned
+}
+
 /// As [`clean`], but with as many bytes, so that places in the text stay right; lines and tabs stay as they are.
 pub(crate) fn clean_in_place(text: &str) -> Cow<'_, str> {
     let hostile = |char: char| is_hostile(char) && !matches!(char, '\n' | '\r' | '\t');
@@ -55,6 +70,11 @@ mod tests {
         assert_eq!(clean("plain é"), "plain é");
         assert_eq!(clean("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\r\\n");
         assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn lines_stay_lines() {
+        assert_eq!(clean_lines("a\tb\r\n1/2\r2/2\n\u{1b}]0;x\u{7}"), "a\tb\n1/2\n2/2\n\\u{1b}]0;x\\u{7}");
     }
 
     #[test]

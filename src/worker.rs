@@ -1,5 +1,6 @@
 //! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab.
 
+mod beat;
 mod command;
 mod mock;
 
@@ -8,6 +9,8 @@ use std::{
     io::{self, BufRead, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use rustix::{
@@ -21,6 +24,7 @@ pub fn main(engine: u32) -> ExitCode {
     die_with(engine);
     let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
     let result = read_job().and_then(|job| {
+        beat::start(&job, &channel);
         catch_unwind(AssertUnwindSafe(|| run(&job, &mut channel))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
@@ -30,7 +34,7 @@ pub fn main(engine: u32) -> ExitCode {
     let code = if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     channel.say(&match result {
         Ok(outcome) => Message::Done(outcome),
-        Err(failure) => Message::Failed(failure),
+        Err(failure) => Message::Failed(failure.recognised()),
     });
     code
 }
@@ -39,10 +43,9 @@ pub fn main(engine: u32) -> ExitCode {
 /// process with it.
 pub fn probe(engine: u32) -> ExitCode {
     die_with(engine);
-    let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
-    let found = devices();
-    match serde_json::to_vec(&found).map(|text| channel.0.write_all(&text)) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
+    let Ok(channel) = Channel::open() else { return ExitCode::FAILURE };
+    match serde_json::to_vec(&devices()) {
+        Ok(text) if channel.write(&text) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
@@ -67,7 +70,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         .and_then(|info| info.build(&job.params))
         .ok_or_else(|| broken(format!("the engine sent a `{}` that this worker does not understand", job.task)))?;
     match &task {
-        Task::Mock(mock) => mock::run(mock, &job.dir, channel),
+        Task::Mock(mock) => mock::run(mock, job, channel),
         Task::Command(command) => command::run(command, job, channel),
         Task::Train(_) | Task::Eval(_) | Task::Check(_) => lab(&task, job, channel),
     }
@@ -102,20 +105,38 @@ fn die_with(engine: u32) {
 
 /// The way to the engine: what was standard output. Standard output itself leads to the log from now on, so that a
 /// library that prints does not break the protocol.
-struct Channel(File);
+#[derive(Clone)]
+struct Channel(Arc<Mutex<Line>>);
+
+struct Line {
+    to: File,
+    /// When something was last said.
+    said: Instant,
+}
 
 impl Channel {
     fn open() -> io::Result<Self> {
         let own = stdout().try_clone_to_owned()?;
         dup2_stdout(stderr())?;
-        Ok(Self(own.into()))
+        Ok(Self(Arc::new(Mutex::new(Line { to: own.into(), said: Instant::now() }))))
     }
 
-    fn say(&mut self, message: &Message) {
+    fn say(&self, message: &Message) {
         let Ok(mut line) = serde_json::to_vec(message) else { return };
         line.push(b'\n');
         // An engine that does not listen any more is gone, and this process is about to be.
-        let _ = self.0.write_all(&line);
+        let _ = self.write(&line);
+    }
+
+    fn write(&self, text: &[u8]) -> bool {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        line.said = Instant::now();
+        line.to.write_all(text).is_ok()
+    }
+
+    /// When something was last said.
+    fn said(&self) -> Instant {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).said
     }
 }
 
@@ -126,5 +147,9 @@ impl Report for Channel {
 
     fn note(&mut self, text: &str) {
         self.say(&Message::Note(text.to_owned()));
+    }
+
+    fn alive(&mut self) {
+        self.say(&Message::Alive);
     }
 }

@@ -96,6 +96,19 @@ fn the_tables_of_tasks_are_the_declarations() {
     }
 }
 
+#[test]
+fn every_promise_has_its_test() {
+    let text = std::fs::read_to_string(root().join("docs/promises.md")).unwrap();
+    let named: Vec<(&str, &str)> =
+        text.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
+    assert!(named.len() > 40, "{named:?}");
+    for (file, name) in named {
+        let path = if file.contains('/') { root().join(file) } else { root().join(format!("tests/engine/{file}.rs")) };
+        let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(source.contains(&format!("fn {name}(")), "{} has no test `{name}`", path.display());
+    }
+}
+
 fn tables() -> String {
     let mut text = String::new();
     for task in Task::ALL.iter().filter(|task| !task.hidden) {

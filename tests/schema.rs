@@ -93,6 +93,7 @@ const GOOD: &[&str] = &[
     "steps: { a: { uses: mock } }",
     "name: _n-1\nabout: yes\nparams: { a: ~, b: on, c: [1, [x, 2.5]], d: 1e3, e: 50 % of $5 }\nsteps: { a: { uses: mock } }",
     "steps: { a: { uses: mock, seeds: 3, resources: { cpus: 2 }, with: { seconds: 0, steps: 2e3, end: done } } }",
+    "steps: { a: { uses: mock, with: { seconds: 90s } } }",
     "params: { n: 2, end: do }
 steps:
   a:
@@ -144,6 +145,15 @@ claims:
   a: { uses: command, with: { run: x, outputs: [out/a.b.txt] } }
   b: { uses: mock, needs: a, with: { input: '${{ needs.a.artifacts.out/a.b.txt }}', value: '${{ needs.a.metrics.time.run }}' } }
   c: { uses: command, needs: [a, b], with: { argv: [x, 'v=${{ needs.b.metrics.value }}'], inputs: '${{ needs.a.artifacts.out/a.b.txt }}' } }",
+    "steps:
+  a:
+    uses: mock
+    resources: { cpus: 1, gpus: 0, memory: 1.5 GiB }
+    exclusive: true
+    timeout: 1h30m
+    heartbeat: 90s
+    retries: 3
+    continue-on-error: false",
     // Anchors and merges are YAML's business, not the schema's.
     "steps:\n  a: &a { uses: mock, seeds: 2 }\n  b: { <<: *a, with: { value: 3 } }",
 ];
@@ -221,6 +231,14 @@ fn bad() -> Vec<(String, &'static str)> {
         (step("if: true"), "/steps/a/if"),
         (step("resources: { cpus: all }"), "/steps/a/resources/cpus"),
         (step("resources: { cpus: 0 }"), "/steps/a/resources/cpus"),
+        (step("resources: { gpus: -1 }"), "/steps/a/resources/gpus"),
+        (step("resources: { memory: 4 }"), "/steps/a/resources/memory"),
+        (step("resources: { memory: 4G }"), "/steps/a/resources/memory"),
+        (step("timeout: 30"), "/steps/a/timeout"),
+        (step("heartbeat: a while"), "/steps/a/heartbeat"),
+        (step("retries: often"), "/steps/a/retries"),
+        (step("exclusive: yes"), "/steps/a/exclusive"),
+        (step("continue-on-error: 1"), "/steps/a/continue-on-error"),
         (step("matrix: { value: 3 }"), "/steps/a/matrix/value"),
         (step("matrix: { value: [] }"), "/steps/a/matrix/value"),
         (step("matrix: { value: [{ a: 1 }] }"), "/steps/a/matrix/value/0"),

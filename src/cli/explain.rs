@@ -26,7 +26,7 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.changes.prepare(results, std::slice::from_ref(&args.recipe), &[], false)?;
-    let store = Store::new(results);
+    let store = Store::open(results)?;
     let id = find(&plan, &args.job)?;
     let job = plan.job(id);
     let label = clean(&job.label.to_string()).into_owned();

@@ -1,11 +1,16 @@
 //! The command line: what was typed. What it does is one file per command.
 
+mod cache;
 mod devices;
 mod explain;
+mod logs;
 mod plan;
 mod report;
 mod run;
+mod runs;
 mod saved;
+mod show;
+mod status;
 mod tasks;
 
 use std::{
@@ -49,6 +54,14 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
+    /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
+    Status(status::StatusArgs),
+    /// Print what a job's process wrote.
+    Logs(logs::LogsArgs),
+    /// Print a job's record: its parameters, metrics, files, and how it came about.
+    Show(show::ShowArgs),
+    /// List, check, clear, export and import the records.
+    Cache(cache::CacheArgs),
     /// List what a step can use; with a name, show its parameters and metrics.
     Tasks(tasks::TasksArgs),
     /// Print the JSON Schema of recipes, or of sweep files, for editors.
@@ -142,6 +155,10 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
+        Command::Status(args) => status::status(&results, &args),
+        Command::Logs(args) => logs::logs(&results, &args),
+        Command::Show(args) => show::show(&results, &args),
+        Command::Cache(args) => cache::cache(&results, &args),
         Command::Tasks(args) => tasks::tasks(&args),
         Command::Schema { of } => {
             let schema = match of {
@@ -186,11 +203,6 @@ fn print(text: &str) -> Result<(), Error> {
 /// Colour on a terminal, unless the user does not want any (`NO_COLOR`).
 fn use_color(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-/// Cores that this process may use.
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 impl RecipeArgs {

@@ -15,10 +15,13 @@ use super::{
 use crate::{
     error::{Error, Exit},
     explain::Explainer,
+    machine,
     plan::{Job, JobId, Plan, Study},
     recipe::Recipe,
+    run::{History, slots::Limits},
     store::Store,
     text::{clean, count},
+    ui::duration,
 };
 
 #[derive(Debug, Args)]
@@ -56,12 +59,16 @@ struct View<'a> {
     plan: &'a Plan,
     selected: HashSet<JobId>,
     cached: Vec<bool>,
+    /// Jobs that another sweep is at, and those that need them.
+    blocked: Vec<bool>,
+    /// How long it may take, in seconds.
+    about: Option<f64>,
     explainer: Explainer<'a>,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
-    let store = Store::new(results);
+    let store = Store::open(results)?;
     let cached = look_up(&store, &plan);
     let selected = plan.selection()?;
     // Only what will run has to be compared with what there is.
@@ -70,7 +77,17 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     } else {
         Vec::new()
     };
-    let view = View { plan: &plan, selected, cached, explainer: Explainer::new(&plan, &entries) };
+    let blocked = blocked(&store, &plan, &cached);
+    let open: Vec<JobId> =
+        plan.jobs().map(|(id, _)| id).filter(|id| selected.contains(id) && !cached[id.index()]).collect();
+    let limits = Limits {
+        cpus: machine::cpus(),
+        gpus: machine::nvidia_gpus().len(),
+        memory: machine::memory(),
+        jobs: machine::cpus(),
+    };
+    let about = History::new(&entries).duration(&plan, &open, limits).filter(|_| !open.is_empty());
+    let view = View { plan: &plan, selected, cached, blocked, about, explainer: Explainer::new(&plan, &entries) };
     print(&match args.format {
         PlanFormat::Table => view.table(args),
         PlanFormat::Json => view.json(args),
@@ -86,14 +103,21 @@ impl<'a> View<'a> {
     }
 
     fn state(&self, id: JobId) -> &'static str {
-        if self.cached[id.index()] { "cached" } else { "to run" }
+        match (self.cached[id.index()], self.blocked[id.index()]) {
+            (true, _) => "cached",
+            (false, true) => "blocked",
+            (false, false) => "to run",
+        }
     }
 
     fn table(&self, args: &PlanArgs) -> String {
         let plan = self.plan;
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
-        let (all, open) = (self.selected.len(), self.selected.len() - done);
-        let mut text = format!("{} · {}: {done} cached, {open} to run\n", plan.title(), count(all, "job"));
+        let blocked = self.selected.iter().filter(|id| self.blocked[id.index()]).count();
+        let (all, open) = (self.selected.len(), self.selected.len() - done - blocked);
+        let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
+        let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
+        let mut text = format!("{} · {}: {done} cached, {open} to run{about}{held}\n", plan.title(), count(all, "job"));
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
@@ -219,6 +243,15 @@ impl<'a> View<'a> {
             needs.into_iter().map(move |need| (need, id.index()))
         })
     }
+}
+
+/// For every job, whether another sweep is at it, or at one that it needs.
+fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
+    let mut blocked = vec![false; plan.len()];
+    for (id, job) in plan.jobs().filter(|(id, _)| !cached[id.index()]) {
+        blocked[id.index()] = plan.needs(id).any(|need| blocked[need.index()]) || !store.is_free(job.key);
+    }
+    blocked
 }
 
 /// A table without lines.

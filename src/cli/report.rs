@@ -26,7 +26,7 @@ pub(super) struct ReportArgs {
 
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
-    let store = Store::new(results);
+    let store = Store::open(results)?;
     let records = records(&plan, &store)?;
     let mut texts = Vec::new();
     let mut refuted = false;

@@ -7,17 +7,19 @@ use std::{
 };
 
 use clap::Args;
+use sweep_job::{Backend, Device, Unit};
 
-use super::{ChangeArgs, OnlyArgs, Prepared, cpus, look_up, print, saved::SavedPlan, use_color};
+use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, use_color};
 use crate::{
     device,
     error::{Error, Exit},
+    machine,
     plan::{JobId, Plan, Study},
     report::{Format, Report, State, records},
-    run::{self, Journal, Observer, Options, Signals, Wanted},
+    run::{self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, slots::Limits},
     store::{Store, StoreError},
-    text::say,
-    ui::{Bars, Lines},
+    text::{count, say},
+    ui::{Bars, Lines, quantity},
 };
 
 #[derive(Debug, Args)]
@@ -33,15 +35,18 @@ pub(super) struct RunArgs {
     changes: ChangeArgs,
     #[command(flatten)]
     only: OnlyArgs,
-    /// Run at most so many jobs at once; on a GPU one, on the CPU as many as the cores are enough for.
+    /// Run at most so many jobs at once, even if cores, GPUs and memory are enough for more.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Stop at the first failure, instead of running whatever does not need the failed job.
-    #[arg(long)]
+    #[arg(long, overrides_with = "keep_going")]
     fail_fast: bool,
     /// End with exit code 6 if a claim is refuted.
     #[arg(long)]
     strict: bool,
+    /// After a failure run whatever does not need the failed job; this is what happens anyway.
+    #[arg(long, overrides_with = "fail_fast")]
+    keep_going: bool,
 }
 
 /// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
@@ -74,7 +79,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         }
         None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
     };
-    let store = Store::new(results);
+    let store = Store::open(results)?;
     let selected = plan.selection()?;
     if let Some((path, saved)) = &saved {
         saved.holds(path, &plan, &selected)?;
@@ -89,10 +94,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         })
         .collect();
     let open = states.iter().filter(|state| **state == Wanted::Yes).count();
-    let cpus = cpus();
-    let on_gpu = device.as_ref().is_some_and(|(_, device)| device.backend != sweep_job::Backend::Cpu);
-    let jobs = args.jobs.map_or(if on_gpu { 1 } else { cpus }, usize::from);
-    let folder = run::new_folder(results);
+    let (limits, gpus) = share(args, device.as_ref().map(|(_, device)| device));
     let mut bars;
     let mut lines;
     let mut journal = None;
@@ -104,18 +106,32 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         lines = Lines::new(io::stderr());
         observers.push(&mut lines);
     }
+    let mut folder = None;
+    let mut history = History::default();
+    let mut in_use = None;
     // A rerun of what is done reads records and writes nothing but the tables.
     if open > 0 {
         if let Some((probe, device)) = &device {
-            say(format_args!("{}", device::describe(probe, device, cpus)));
+            say(format_args!("{}", device::describe(probe, device, limits.cpus)));
         }
-        observers.push(journal.insert(Journal::create(&folder).map_err(Error::io("cannot write the journal"))?));
+        warn_of_scarcity(&plan, &states, limits);
+        store.create().map_err(Error::io("cannot write to the store"))?;
+        in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
+        history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
+        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits));
+        let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
+        observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     let device = device.map(|(_, device)| device);
-    let options = Options { cpus, jobs, fail_fast: args.fail_fast, device, folder };
-    let summary = run::run(&plan, &store, &states, &options, Some(signals), &mut observers)
+    let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
+    let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
+    let summary = run::run(&plan, &store, &states, &options, &history, Some(signals), &mut observers)
         .map_err(Error::io("the run cannot go on"))?;
+    drop(in_use);
+    if let Some(reason) = summary.broken {
+        return Err(Error::Broken(reason));
+    }
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
@@ -138,4 +154,40 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
+}
+
+/// What the jobs share on this machine, and how the GPUs are named.
+fn share(args: &RunArgs, device: Option<&Device>) -> (Limits, Vec<String>) {
+    let cpus = machine::cpus();
+    let gpus = machine::nvidia_gpus();
+    let count = match device.map(|device| device.backend) {
+        // There is a GPU, even if it does not show where others do.
+        Some(Backend::Cuda) => gpus.len().max(1),
+        // Which adapter a job computes on is not for its environment to say.
+        Some(Backend::Wgpu) => 1,
+        Some(Backend::Cpu) | None => gpus.len(),
+    };
+    let gpus = if device.is_some_and(|device| device.backend == Backend::Wgpu) { Vec::new() } else { gpus };
+    let jobs = args.jobs.map_or(cpus.max(count), usize::from);
+    (Limits { cpus, gpus: count, memory: machine::memory(), jobs }, gpus)
+}
+
+/// Says once for each step that its jobs want more than there is.
+fn warn_of_scarcity(plan: &Plan, states: &[Wanted], limits: Limits) {
+    let mut said = BTreeSet::new();
+    for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Wanted::Yes) {
+        let resources = job.resources;
+        let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+        let on_cpu = job.identity.backend == Some(Backend::Cpu);
+        let wants = if resources.gpus.is_some_and(|gpus| gpus > limits.gpus && !on_cpu) {
+            format!("{}; this machine has {}", count(resources.gpus.unwrap_or(0), "GPU"), limits.gpus)
+        } else if resources.memory.is_some_and(|memory| memory > limits.memory) {
+            format!("{}; this machine has {}", bytes(resources.memory.unwrap_or(0)), bytes(limits.memory))
+        } else {
+            continue;
+        };
+        if said.insert(job.label.step.as_str()) {
+            say(format_args!("note: {} wants {wants}, and gets that", job.label.step));
+        }
+    }
 }

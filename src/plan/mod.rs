@@ -29,8 +29,8 @@ pub use self::{
 };
 use self::{dimension::Context, flow::Flow};
 use crate::recipe::{
-    Claim, Collector, Draft, Names, Need, Problem, Problems, Product, Recipe, Reference, Resources, Scope, Selection,
-    Sources, Span, Spanned, Step, Template, suggest,
+    Claim, Collector, Draft, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources, Scope,
+    Selection, Sources, Span, Spanned, Step, Template, suggest,
 };
 
 /// A job's index in a [`Plan`].
@@ -86,6 +86,8 @@ pub struct Job {
     pub values: Values,
     /// What it takes of the machine.
     pub resources: Resources,
+    /// What becomes of it if it does not go as it should.
+    pub policy: Policy,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,
 }
@@ -368,8 +370,9 @@ impl Builder<'_> {
                 Some(id) => *id,
                 None => {
                     let label = self.label(step, point);
-                    let resources = step.resources;
-                    let id = self.jobs.graph.add_node(Job { key, identity, task: step.task, values, resources, label });
+                    let Step { task, resources, policy, .. } = *step;
+                    let job = Job { key, identity, task, values, resources, policy, label };
+                    let id = self.jobs.graph.add_node(job);
                     for need in needs {
                         self.jobs.graph.update_edge(need, id, ());
                     }

@@ -12,15 +12,18 @@ mod problem;
 mod source;
 mod template;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sweep_job::{Backend, TaskInfo};
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
     ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS,
-    FIGURE_KEYS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS,
-    VALUE_KEYS,
+    FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES, STEP_KEYS, SWEEP_KEYS,
+    TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
     condition::Condition,
@@ -67,6 +70,8 @@ pub struct Step {
     pub with: Vec<(Spanned<String>, Template)>,
     /// What a job takes of the machine.
     pub resources: Resources,
+    /// What becomes of a job that does not go as it should.
+    pub policy: Policy,
 }
 
 /// A step that must be done before.
@@ -221,6 +226,26 @@ pub struct Assignment {
 pub struct Resources {
     /// Processor cores; all of them when not given.
     pub cpus: Option<usize>,
+    /// GPUs; when not given, one for a job that computes on GPUs.
+    pub gpus: Option<usize>,
+    /// Bytes of main memory, kept free for it while it runs.
+    pub memory: Option<u64>,
+    /// Whether nothing else may run meanwhile, because the job measures time.
+    pub exclusive: bool,
+}
+
+/// What becomes of a job that takes too long, falls silent or fails. Not part of any key: it decides whether there is a
+/// result, never which.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Policy {
+    /// How often a job that failed is started again.
+    pub retries: u32,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// How long it may show no sign of life.
+    pub heartbeat: Option<Duration>,
+    /// Whether the run goes on and counts as done although it failed.
+    pub tolerated: bool,
 }
 
 /// A table over a step's records.

@@ -1,80 +1,92 @@
 //! The run's events on disk, one JSON value a line, only ever appended to.
 
 use std::{
-    io::{self, Write},
+    collections::BTreeMap,
+    io,
     path::Path,
+    time::{Duration, Instant},
 };
 
 use fs_err as fs;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Observer, RunEvent};
-use crate::plan::{JobId, Key, Plan};
+use crate::{
+    fault,
+    plan::{JobId, Key, Plan},
+};
 
-/// Writes `journal.jsonl` in a run's folder.
+/// The journal's name in a run's folder.
+pub(super) const FILE: &str = "journal.jsonl";
+
+/// Writes the journal in a run's folder. Holds a lock on it, so that others see that the run is live.
 #[derive(Debug)]
 pub struct Journal {
     file: fs::File,
+    /// When each job's progress was last written.
+    said: BTreeMap<usize, Instant>,
     /// The first failure to write; the run goes on, and whoever started it can say that the journal is not whole.
     pub error: Option<io::Error>,
 }
 
 /// A line.
-#[derive(Serialize)]
-struct Line<'a> {
-    at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<Key>,
-    event: &'a RunEvent,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    /// When.
+    pub at: Timestamp,
+    /// The job that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// That job's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Key>,
+    /// What happened.
+    pub event: RunEvent,
 }
 
+/// How often a job's progress is worth a line: it is for whoever looks at the run from another process.
+const PAUSE: Duration = Duration::from_secs(5);
+
 impl Journal {
-    /// Creates a run's folder and the journal in it.
+    /// Creates the journal of a run.
     pub fn create(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join("journal.jsonl"))?;
-        Ok(Self { file, error: None })
+        let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join(FILE))?;
+        file.file().try_lock()?;
+        Ok(Self { file, said: BTreeMap::new(), error: None })
     }
 
     fn write(&mut self, plan: &Plan, event: &RunEvent) -> io::Result<()> {
         let job = event.job().map(|job| plan.job(JobId::new(job)));
         let line = Line {
-            at: Timestamp::now(),
+            at: fault::now(),
             label: job.map(|job| job.label.to_string()),
             key: job.map(|job| job.key),
-            event,
+            event: event.clone(),
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
-        self.file.write_all(&text)
+        fault::write_all(&mut self.file, &text, "journal: before a line", "journal: in a line")?;
+        fault::point("journal: after a line")
     }
 }
 
 impl Observer for Journal {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
-        // Progress is for the eye; the curves are in the record.
-        if matches!(event, RunEvent::Progress { .. }) || self.error.is_some() {
-            return;
+        if let RunEvent::Progress { job, .. } = event {
+            if self.said.get(job).is_some_and(|said| said.elapsed() < PAUSE) {
+                return;
+            }
+            self.said.insert(*job, Instant::now());
         }
-        self.error = self.write(plan, event).err();
+        if self.error.is_none() {
+            self.error = self.write(plan, event).err();
+        }
     }
 }
 
-impl RunEvent {
-    /// The job that an event is about.
-    pub fn job(&self) -> Option<usize> {
-        match self {
-            Self::Started { job, .. }
-            | Self::Waiting { job }
-            | Self::Progress { job, .. }
-            | Self::Note { job, .. }
-            | Self::Done { job, .. }
-            | Self::Failed { job, .. }
-            | Self::Skipped { job, .. } => Some(*job),
-            Self::Begun { .. } | Self::Stopping { .. } | Self::Ended(_) => None,
-        }
-    }
+/// What a run's journal holds; lines that are not whole are left out.
+pub(super) fn read(folder: &Path) -> io::Result<Vec<Line>> {
+    let text = fs::read(folder.join(FILE))?;
+    Ok(text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }

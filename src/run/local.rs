@@ -1,11 +1,11 @@
 //! A worker process on this machine: the same program, in a process group of its own.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufReader, Write},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
-    sync::mpsc::Sender,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -13,13 +13,18 @@ use std::{
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use sweep_job::{Job, Message};
 
+use super::listen::messages;
+use crate::store::{Record, StoreError};
+
 /// What the loop waits for.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A worker said something.
     Message(usize, Message),
-    /// A worker will say nothing more.
-    Closed(usize),
+    /// A worker will say nothing more; so many lines of what it said were no messages.
+    Closed(usize, usize),
+    /// A result has been stored, or not; with the seconds that the job took.
+    Stored(usize, f64, Result<Box<Record>, StoreError>),
     /// The user, or the system, wants the end.
     Signal(i32),
 }
@@ -29,35 +34,58 @@ pub(super) enum Input {
 pub(super) struct Worker {
     child: Child,
     ended: bool,
+    /// When it last said anything, as its listener heard it: the loop may be late.
+    heard: Arc<Mutex<Instant>>,
 }
 
-/// The longest line that a worker may say; anything longer is not the protocol.
-const LONGEST_LINE: u64 = 64 << 20;
+/// How a worker is started.
+pub(super) struct Start<'a> {
+    /// The job's index.
+    pub(super) id: usize,
+    /// What to do.
+    pub(super) job: &'a Job,
+    /// Where its standard error goes; what is there already stays.
+    pub(super) log: &'a Path,
+    /// The GPUs that it may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
+    pub(super) gpus: Option<String>,
+}
 
 impl Worker {
     /// Starts a worker. Must be called from a thread that lives as long as the worker shall: the kernel ends a worker
     /// when the thread that started it ends.
-    pub(super) fn spawn(id: usize, job: &Job, log: &Path, inputs: Sender<Input>) -> io::Result<Self> {
-        let log = fs_err::File::create(log)?.into_file();
-        let child = Command::new(program()?)
+    pub(super) fn spawn(start: &Start<'_>, inputs: Sender<Input>) -> io::Result<Self> {
+        let log = fs_err::OpenOptions::new().create(true).append(true).open(start.log)?.into_file();
+        let mut command = Command::new(program()?);
+        command
             .arg0("sweep")
             .args(["worker", "--engine", &std::process::id().to_string()])
-            .env("RAYON_NUM_THREADS", job.threads.to_string())
+            .env("RAYON_NUM_THREADS", start.job.threads.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        if let Some(gpus) = &start.gpus {
+            command.env("CUDA_VISIBLE_DEVICES", gpus);
+        }
+        let child = command.spawn()?;
         // From here on a failure ends the process, too.
-        let mut worker = Self { child, ended: false };
-        let mut order = serde_json::to_vec(job)?;
+        let mut worker = Self { child, ended: false, heard: Arc::new(Mutex::new(Instant::now())) };
+        let mut order = serde_json::to_vec(start.job)?;
         order.push(b'\n');
         if let Some(mut stdin) = worker.child.stdin.take() {
             // A worker that is gone already says so by its exit status.
             let _ = stdin.write_all(&order);
         }
         if let Some(stdout) = worker.child.stdout.take() {
-            thread::Builder::new().name(format!("worker {id}")).spawn(move || listen(id, stdout, &inputs))?;
+            let id = start.id;
+            let heard = Arc::clone(&worker.heard);
+            thread::Builder::new().name(format!("worker {id}")).spawn(move || {
+                let strays = messages(BufReader::new(stdout), |message| {
+                    *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    inputs.send(Input::Message(id, message)).is_ok()
+                });
+                let _ = inputs.send(Input::Closed(id, strays));
+            })?;
         }
         Ok(worker)
     }
@@ -70,6 +98,16 @@ impl Worker {
     /// Ends it, and whatever it has started.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
+    }
+
+    /// How long it has said nothing.
+    pub(super) fn silence(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// The process's number.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it.
@@ -121,24 +159,4 @@ impl Drop for Worker {
 /// This program, even if its file has been replaced since it was started.
 pub(crate) fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
-}
-
-/// Passes on what a worker says. Lines that are not messages are dropped: something in the worker wrote to a standard
-/// output that it should not have.
-fn listen(id: usize, stdout: ChildStdout, inputs: &Sender<Input>) {
-    let mut reader = BufReader::new(stdout);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
-        if let Ok(message) = serde_json::from_slice(&line)
-            && inputs.send(Input::Message(id, message)).is_err()
-        {
-            return;
-        }
-    }
-    let _ = inputs.send(Input::Closed(id));
 }

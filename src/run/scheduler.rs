@@ -1,14 +1,22 @@
 //! Which job starts when: a pure function of what has happened. No clock, no process, no disk.
+//!
+//! Jobs on the longest way to the end of the run start first. A job that must wait for something keeps what is free of it:
+//! later ones may go first only if they need none of that, so that a wide job is not starved by narrow ones.
 
-use std::collections::BTreeSet;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::slots::{Demand, Lack, Lease, Limits, Slots};
 
 /// Decides what starts, what is skipped, and when a run is over.
 #[derive(Debug)]
 pub struct Scheduler {
     jobs: Vec<Node>,
-    ready: BTreeSet<usize>,
-    free_cpus: usize,
-    free_jobs: usize,
+    /// What could start, sorted by what it takes: of jobs that take the same, none fits if the first does not.
+    ready: BTreeMap<Demand, BTreeSet<Turn>>,
+    slots: Slots,
     open: usize,
     running: usize,
     stopping: bool,
@@ -16,26 +24,22 @@ pub struct Scheduler {
     over: bool,
 }
 
+/// A job's place in the queue: the longest way to the end first, then the plan's order.
+type Turn = (Reverse<u64>, usize);
+
 /// What the scheduler knows of a job.
 #[derive(Debug, Clone, Default)]
 pub struct JobSpec {
     /// The jobs that it needs, by index.
     pub needs: Vec<usize>,
-    /// The cores that it takes.
-    pub cpus: usize,
+    /// What it takes.
+    pub demand: Demand,
+    /// How long it may take, in whatever unit; only the order of starts depends on it.
+    pub expected: u64,
     /// Whether it is done already.
     pub cached: bool,
-}
-
-/// What there is to share.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Cores.
-    pub cpus: usize,
-    /// Jobs at once.
-    pub jobs: usize,
-    /// Whether the first failure stops the run.
-    pub fail_fast: bool,
+    /// Whether its failure does not stop the run.
+    pub tolerated: bool,
 }
 
 /// What happened.
@@ -43,27 +47,30 @@ pub struct Limits {
 pub enum Event {
     /// The run begins.
     Begin,
+    /// A started job has ended and its result is being stored: it gives its slots back.
+    Storing(usize),
     /// A started job has a result.
     Done(usize),
     /// A started job has none and will not get one.
     Failed(usize),
-    /// A started job is being run by another process: it gives its slots back and waits.
-    Busy(usize),
-    /// The other process is done with a job, or gone.
+    /// A started job cannot run now, because another process runs it or because it failed and will be tried again: it
+    /// gives its slots back and waits.
+    Later(usize),
+    /// What a job waited for is over: it may start.
     Free(usize),
     /// The user wants no more starts.
     Stop,
 }
 
 /// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Start a job on this many cores.
+    /// Start a job.
     Start {
         /// The job.
         job: usize,
-        /// Its cores.
-        cpus: usize,
+        /// What it has.
+        lease: Lease,
     },
     /// A job cannot run any more.
     Skip {
@@ -89,7 +96,10 @@ pub enum Reason {
 struct Node {
     waiting_for: usize,
     dependents: Vec<usize>,
-    cpus: usize,
+    demand: Demand,
+    turn: Turn,
+    tolerated: bool,
+    gpus: Vec<usize>,
     state: State,
 }
 
@@ -97,46 +107,62 @@ struct Node {
 enum State {
     Waiting,
     Running,
+    Storing,
     Done,
     /// Failed or skipped.
     Lost,
 }
 
 impl Scheduler {
-    /// A scheduler for these jobs, each of which comes after the jobs that it needs. A job that wants more cores than
-    /// there are gets all of them.
-    pub fn new(specs: &[JobSpec], limits: Limits) -> Self {
-        let cpus = limits.cpus.max(1);
+    /// A scheduler for these jobs, each of which comes after the jobs that it needs. A job that wants more than there is
+    /// gets all of it.
+    pub fn new(specs: &[JobSpec], limits: Limits, fail_fast: bool) -> Self {
         let mut jobs: Vec<Node> = specs
             .iter()
-            .map(|spec| Node {
+            .enumerate()
+            .map(|(index, spec)| Node {
                 waiting_for: 0,
                 dependents: Vec::new(),
-                cpus: spec.cpus.clamp(1, cpus),
+                demand: limits.clamp(spec.demand),
+                turn: (Reverse(spec.expected), index),
+                tolerated: spec.tolerated,
+                gpus: Vec::new(),
                 state: if spec.cached { State::Done } else { State::Waiting },
             })
             .collect();
-        for (index, spec) in specs.iter().enumerate() {
+        // From the end, so that a job's own way is complete before it counts for what it needs.
+        let mut beyond = vec![0_u64; specs.len()];
+        for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
+            let way = beyond[index].saturating_add(spec.expected);
+            jobs[index].turn.0 = Reverse(way);
             for need in spec.needs.iter().copied().filter(|need| !specs[*need].cached) {
                 jobs[index].waiting_for += 1;
                 jobs[need].dependents.push(index);
+                beyond[need] = beyond[need].max(way);
             }
         }
-        let ready = (0..jobs.len())
-            .filter(|index| jobs[*index].state == State::Waiting && jobs[*index].waiting_for == 0)
-            .collect();
         let open = jobs.iter().filter(|job| job.state == State::Waiting).count();
-        Self {
+        let mut scheduler = Self {
             jobs,
-            ready,
-            free_cpus: cpus,
-            free_jobs: limits.jobs.max(1),
+            ready: BTreeMap::new(),
+            slots: Slots::new(limits),
             open,
             running: 0,
             stopping: false,
-            fail_fast: limits.fail_fast,
+            fail_fast,
             over: false,
+        };
+        for job in 0..scheduler.jobs.len() {
+            if scheduler.jobs[job].state == State::Waiting && scheduler.jobs[job].waiting_for == 0 {
+                scheduler.queue(job);
+            }
         }
+        scheduler
+    }
+
+    /// Whether nothing is started any more.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
     }
 
     /// What follows from an event. After [`Action::Finish`] nothing follows from anything.
@@ -147,13 +173,20 @@ impl Scheduler {
         }
         match event {
             Event::Begin => {}
+            Event::Storing(job) => {
+                let node = &mut self.jobs[job];
+                if node.state == State::Running {
+                    node.state = State::Storing;
+                    self.slots.give_back_storing(&node.demand, std::mem::take(&mut node.gpus));
+                }
+            }
             Event::Done(job) => {
                 if self.end(job, State::Done) {
                     for dependent in std::mem::take(&mut self.jobs[job].dependents) {
                         let node = &mut self.jobs[dependent];
                         node.waiting_for -= 1;
                         if node.waiting_for == 0 && node.state == State::Waiting {
-                            self.ready.insert(dependent);
+                            self.queue(dependent);
                         }
                     }
                 }
@@ -161,12 +194,12 @@ impl Scheduler {
             Event::Failed(job) => {
                 if self.end(job, State::Lost) {
                     self.skip_dependents(job, &mut actions);
-                    if self.fail_fast {
+                    if self.fail_fast && !self.jobs[job].tolerated {
                         self.stop(&mut actions);
                     }
                 }
             }
-            Event::Busy(job) => {
+            Event::Later(job) => {
                 if self.end(job, State::Waiting) {
                     self.open += 1;
                     if self.stopping {
@@ -176,7 +209,7 @@ impl Scheduler {
             }
             Event::Free(job) => {
                 if self.jobs[job].state == State::Waiting && self.jobs[job].waiting_for == 0 {
-                    self.ready.insert(job);
+                    self.queue(job);
                 }
             }
             Event::Stop => self.stop(&mut actions),
@@ -192,31 +225,59 @@ impl Scheduler {
     /// Takes a running job's slots back; `false` if it was not running.
     fn end(&mut self, job: usize, state: State) -> bool {
         let node = &mut self.jobs[job];
-        if node.state != State::Running {
-            return false;
+        match node.state {
+            State::Running => self.slots.give_back(&node.demand, std::mem::take(&mut node.gpus)),
+            State::Storing => self.slots.stored(),
+            State::Waiting | State::Done | State::Lost => return false,
         }
         node.state = state;
-        self.free_cpus += node.cpus;
-        self.free_jobs += 1;
         self.running -= 1;
         true
     }
 
-    /// Starts what fits, in the plan's order. A job that does not fit holds back those behind it, so that a wide job is
-    /// not starved by narrow ones.
+    fn queue(&mut self, job: usize) {
+        let Node { demand, turn, .. } = self.jobs[job];
+        self.ready.entry(demand).or_default().insert(turn);
+    }
+
+    /// Starts what fits.
     fn start(&mut self, actions: &mut Vec<Action>) {
-        while let Some(job) = self.ready.first().copied() {
-            let cpus = self.jobs[job].cpus;
-            if self.free_jobs == 0 || cpus > self.free_cpus {
-                break;
+        let mut kept = Lack::default();
+        let mut passed = Vec::new();
+        loop {
+            let heads = self.ready.iter().filter(|(demand, _)| !passed.contains(*demand));
+            let Some((turn, demand)) = heads.filter_map(|(demand, queue)| Some((*queue.first()?, *demand))).min()
+            else {
+                return;
+            };
+            let lack = self.slots.lack(&demand);
+            if lack.is_common() {
+                return;
             }
-            self.ready.remove(&job);
-            self.jobs[job].state = State::Running;
-            self.free_cpus -= cpus;
-            self.free_jobs -= 1;
+            if !lack.is_nothing() || (kept.gpus && demand.gpus > 0) || (kept.memory && demand.memory > 0) {
+                kept.gpus |= lack.gpus;
+                kept.memory |= lack.memory;
+                passed.push(demand);
+                continue;
+            }
+            self.unqueue(turn.1);
+            let lease = self.slots.take(&demand);
+            let node = &mut self.jobs[turn.1];
+            node.state = State::Running;
+            node.gpus.clone_from(&lease.gpus);
             self.open -= 1;
             self.running += 1;
-            actions.push(Action::Start { job, cpus });
+            actions.push(Action::Start { job: turn.1, lease });
+        }
+    }
+
+    fn unqueue(&mut self, job: usize) {
+        let Node { demand, turn, .. } = self.jobs[job];
+        if let Some(queue) = self.ready.get_mut(&demand) {
+            queue.remove(&turn);
+            if queue.is_empty() {
+                self.ready.remove(&demand);
+            }
         }
     }
 
@@ -243,151 +304,11 @@ impl Scheduler {
 
     fn skip(&mut self, job: usize, because: Reason, actions: &mut Vec<Action>) {
         self.jobs[job].state = State::Lost;
-        self.ready.remove(&job);
+        self.unqueue(job);
         self.open -= 1;
         actions.push(Action::Skip { job, because });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn chain() -> Vec<JobSpec> {
-        let job = |needs: &[usize]| JobSpec { needs: needs.to_vec(), cpus: 1, cached: false };
-        vec![job(&[]), job(&[0]), job(&[1])]
-    }
-
-    const LIMITS: Limits = Limits { cpus: 2, jobs: 2, fail_fast: false };
-
-    #[test]
-    fn a_failure_skips_what_needs_it() {
-        let mut scheduler = Scheduler::new(&chain(), LIMITS);
-        assert_eq!(scheduler.on(Event::Begin), [Action::Start { job: 0, cpus: 1 }]);
-        let skip = |job, need| Action::Skip { job, because: Reason::Needs(need) };
-        assert_eq!(scheduler.on(Event::Failed(0)), [skip(1, 0), skip(2, 1), Action::Finish]);
-    }
-
-    #[test]
-    fn cached_needs_count_as_done() {
-        let mut specs = chain();
-        specs[0].cached = true;
-        let mut scheduler = Scheduler::new(&specs, LIMITS);
-        assert_eq!(scheduler.on(Event::Begin), [Action::Start { job: 1, cpus: 1 }]);
-    }
-
-    #[test]
-    fn nothing_to_do_is_over_at_once() {
-        assert_eq!(Scheduler::new(&[], LIMITS).on(Event::Begin), [Action::Finish]);
-    }
-
-    #[test]
-    fn a_job_that_wants_everything_waits_for_everything_and_is_not_overtaken() {
-        let job = |cpus| JobSpec { needs: vec![], cpus, cached: false };
-        let mut scheduler = Scheduler::new(&[job(1), job(99), job(1)], LIMITS);
-        assert_eq!(scheduler.on(Event::Begin), [Action::Start { job: 0, cpus: 1 }]);
-        assert_eq!(scheduler.on(Event::Done(0)), [Action::Start { job: 1, cpus: 2 }]);
-        assert_eq!(scheduler.on(Event::Done(1)), [Action::Start { job: 2, cpus: 1 }]);
-    }
-
-    /// Random graphs (edges go from lower to higher indices), slots, and outcomes.
-    fn runs() -> impl Strategy<Value = (Vec<JobSpec>, Limits, Vec<(u8, u8)>)> {
-        let specs = (1usize..24).prop_flat_map(|count| {
-            let jobs: Vec<_> = (0..count)
-                .map(|index| {
-                    let needs = proptest::collection::vec(0..index.max(1), 0..4usize.min(index + 1));
-                    (needs, 0usize..5, proptest::bool::weighted(0.15)).prop_map(move |(mut needs, cpus, cached)| {
-                        needs.retain(|need| *need < index);
-                        needs.sort_unstable();
-                        needs.dedup();
-                        JobSpec { needs, cpus, cached }
-                    })
-                })
-                .collect();
-            jobs
-        });
-        let limits = (1usize..5, 1usize..5, proptest::bool::weighted(0.2)).prop_map(|(cpus, jobs, fail_fast)| Limits {
-            cpus,
-            jobs,
-            fail_fast,
-        });
-        (specs, limits, proptest::collection::vec(any::<(u8, u8)>(), 64))
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
-
-        #[test]
-        fn every_job_ends_once_and_slots_hold((specs, limits, choices) in runs()) {
-            let mut scheduler = Scheduler::new(&specs, limits);
-            let mut running: BTreeMap<usize, usize> = BTreeMap::new();
-            let mut done: BTreeSet<usize> = (0..specs.len()).filter(|job| specs[*job].cached).collect();
-            let mut ended = done.clone();
-            let mut choices = choices.into_iter().cycle();
-            let mut actions = scheduler.on(Event::Begin);
-            let mut stopped = false;
-            // What another process is at.
-            let mut elsewhere: BTreeSet<usize> = BTreeSet::new();
-            for _ in 0..1_000 {
-                let mut over = false;
-                for action in actions.drain(..) {
-                    match action {
-                        Action::Start { job, cpus } => {
-                            prop_assert!(!stopped, "started after a stop");
-                            prop_assert!(specs[job].needs.iter().all(|need| done.contains(need)), "needs first");
-                            prop_assert!(!ended.contains(&job) && !elsewhere.contains(&job));
-                            prop_assert!(running.insert(job, cpus).is_none());
-                        }
-                        Action::Skip { job, .. } => {
-                            elsewhere.remove(&job);
-                            prop_assert!(ended.insert(job) && !running.contains_key(&job));
-                        }
-                        Action::Finish => over = true,
-                    }
-                }
-                prop_assert!(running.len() <= limits.jobs && running.values().sum::<usize>() <= limits.cpus);
-                if over {
-                    prop_assert!(running.is_empty());
-                    prop_assert_eq!(ended.len(), specs.len(), "every job ends");
-                    return Ok(());
-                }
-                prop_assert!(!running.is_empty() || !elsewhere.is_empty(), "neither running nor over: a deadlock");
-                let Some((which, what)) = choices.next() else { break };
-                if running.is_empty() || (what % 4 == 0 && !elsewhere.is_empty()) {
-                    let job = elsewhere.pop_first().unwrap();
-                    actions = scheduler.on(Event::Free(job));
-                    continue;
-                }
-                let job = *running.keys().nth(usize::from(which) % running.len()).unwrap();
-                actions = match what {
-                    0..=9 => {
-                        stopped = true;
-                        scheduler.on(Event::Stop)
-                    }
-                    10..=59 => {
-                        running.remove(&job);
-                        ended.insert(job);
-                        stopped |= limits.fail_fast;
-                        scheduler.on(Event::Failed(job))
-                    }
-                    60..=89 => {
-                        running.remove(&job);
-                        elsewhere.insert(job);
-                        scheduler.on(Event::Busy(job))
-                    }
-                    _ => {
-                        running.remove(&job);
-                        ended.insert(job);
-                        done.insert(job);
-                        scheduler.on(Event::Done(job))
-                    }
-                };
-            }
-            prop_assert!(false, "does not terminate");
-        }
-    }
-}
+mod tests;

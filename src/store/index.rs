@@ -13,7 +13,7 @@ use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Record, Store};
+use super::{Digest, Record, Store};
 use crate::plan::{Identity, Key};
 
 /// What the index says of a record.
@@ -27,14 +27,18 @@ pub struct Entry {
     pub started: Timestamp,
     /// How long it took.
     pub seconds: f64,
+    /// What its files take, in bytes.
+    #[serde(default)]
+    pub bytes: u64,
     /// What the key is made of.
     pub identity: Identity,
 }
 
 impl From<Record> for Entry {
     fn from(record: Record) -> Self {
-        let Record { key, label, identity, provenance, .. } = record;
-        Self { key, label, started: provenance.started, seconds: provenance.seconds, identity }
+        let Record { key, label, identity, provenance, files, .. } = record;
+        let bytes = files.values().map(Digest::bytes).sum();
+        Self { key, label, started: provenance.started, seconds: provenance.seconds, bytes, identity }
     }
 }
 
@@ -115,7 +119,7 @@ mod tests {
         let store = Store::new(results.path());
         let record = sample();
         let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("nothing is done yet") };
-        pending.commit(&record).unwrap();
+        let record = pending.commit(record).unwrap();
         (results, store, record)
     }
 

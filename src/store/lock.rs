@@ -1,7 +1,7 @@
 //! One lock a job: an operating-system lock on a file, which ends with its process, however that ends.
 
 use std::{
-    fs::TryLockError,
+    fs::{File, TryLockError},
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ use fs_err as fs;
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
-    _file: std::fs::File,
+    _file: File,
 }
 
 impl Lock {
@@ -22,7 +22,7 @@ impl Lock {
         fs::create_dir_all(folder)?;
         let path = folder.join(name);
         loop {
-            let file = fs::OpenOptions::new().create(true).append(true).open(&path)?.into_file();
+            let file = open(&path)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -39,7 +39,7 @@ impl Lock {
 impl Lock {
     /// Whether a process holds the lock of this name.
     pub(super) fn is_held(folder: &Path, name: &str) -> bool {
-        let file = std::fs::File::open(folder.join(name));
+        let file = File::open(folder.join(name));
         file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 }
@@ -50,4 +50,34 @@ impl Drop for Lock {
         // cannot be removed, an unlocked file stays behind, which the next claim takes.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Held by whoever relies on the store as it is: any number of sweeps, or one that removes from it.
+#[derive(Debug)]
+pub struct InUse(#[expect(dead_code, reason = "it is held, not read")] File);
+
+impl InUse {
+    /// `None` while something is being removed.
+    pub(super) fn shared(store: &Path) -> io::Result<Option<Self>> {
+        let file = open(&store.join("in-use"))?;
+        Self::taken(file.try_lock_shared(), file)
+    }
+
+    /// `None` while a sweep runs.
+    pub(super) fn alone(store: &Path) -> io::Result<Option<Self>> {
+        let file = open(&store.join("in-use"))?;
+        Self::taken(file.try_lock(), file)
+    }
+
+    fn taken(lock: Result<(), TryLockError>, file: File) -> io::Result<Option<Self>> {
+        match lock {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    Ok(fs::OpenOptions::new().create(true).append(true).open(path)?.into_file())
 }

@@ -4,9 +4,14 @@
 //! edited. [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing
 //! that can write its record, or `Busy` while another process holds the lock.
 
+mod digest;
+mod gc;
 mod index;
 mod lock;
+mod pending;
 mod record;
+mod transfer;
+mod verify;
 
 use std::{
     io,
@@ -17,10 +22,19 @@ use fs_err as fs;
 
 use self::lock::Lock;
 pub use self::{
+    digest::Digest,
+    gc::{Garbage, GcError},
     index::Entry,
+    lock::InUse,
+    pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
+    transfer::{Imported, TransferError},
+    verify::{Defect, Verified},
 };
-use crate::plan::Key;
+use crate::{fault, plan::Key};
+
+/// Version of the store's layout, which is in the file `format`. 1: first.
+pub const STORE_FORMAT: u32 = 1;
 
 /// A folder of records.
 #[derive(Debug, Clone)]
@@ -37,15 +51,6 @@ pub enum Claim {
     Miss(Pending),
     /// Another process is at it.
     Busy,
-}
-
-/// The right to write one record.
-#[derive(Debug)]
-pub struct Pending {
-    store: Store,
-    key: Key,
-    staging: PathBuf,
-    _lock: Lock,
 }
 
 /// Why the store cannot be used.
@@ -70,12 +75,66 @@ pub enum StoreError {
         /// Its format.
         found: u32,
     },
+    /// The store comes from a later version.
+    #[error("the store {path} has format {found}, this program knows up to {STORE_FORMAT}: use a newer one")]
+    StoreTooNew {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the next job would fare no better: the disk is full, or nobody may write to it.
+    pub fn is_lasting(&self) -> bool {
+        use io::ErrorKind::{NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let lasting = [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied, NotADirectory];
+        matches!(self, Self::Io(error) if lasting.contains(&error.kind()))
+    }
 }
 
 impl Store {
     /// The store below a results folder. Nothing is created before something is written.
     pub fn new(results: &Path) -> Self {
         Self { root: results.join("store") }
+    }
+
+    /// As [`Store::new`], refused if a later version of this program has made the store.
+    pub fn open(results: &Path) -> Result<Self, StoreError> {
+        let store = Self::new(results);
+        match fs::read_to_string(store.root.join("format")) {
+            Ok(text) if text.trim().parse::<u32>().is_ok_and(|format| format <= STORE_FORMAT) => Ok(store),
+            // Torn by a crash while the store was being made: there is nothing of a later version in it.
+            Ok(text) if text.trim().is_empty() => Ok(store),
+            Ok(text) => {
+                let found = text.trim().chars().take(20).collect();
+                Err(StoreError::StoreTooNew { path: store.root, found })
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(store),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the store's folder, if it is not there, so that it survives whatever happens to the machine.
+    pub fn create(&self) -> io::Result<()> {
+        let format = self.root.join("format");
+        if format.is_file() {
+            return Ok(());
+        }
+        fault::point("store: before its folder")?;
+        fs::create_dir_all(&self.root)?;
+        fault::point("store: before its format")?;
+        let beside = self.root.join(format!("format.{}", std::process::id()));
+        fs::write(&beside, format!("{STORE_FORMAT}\n"))?;
+        fs::File::open(&beside)?.sync_all()?;
+        fault::point("store: format written")?;
+        fs::rename(&beside, &format)?;
+        fs::File::open(&self.root)?.sync_all()?;
+        if let Some(results) = self.root.parent() {
+            fs::File::open(results)?.sync_all()?;
+        }
+        fault::point("store: made")
     }
 
     /// A job's record, if it is done.
@@ -98,7 +157,7 @@ impl Store {
     pub fn keys(&self) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in entries(&self.root)? {
-            // The other folders are `locks` and `staging`.
+            // The other folders are `locks`, `staging` and `partial`.
             if shard.file_name().is_none_or(|name| name.len() != 2) {
                 continue;
             }
@@ -109,13 +168,33 @@ impl Store {
         Ok(keys)
     }
 
+    /// The keys of all records that begin with these digits.
+    pub fn keys_from(&self, prefix: &str) -> io::Result<Vec<Key>> {
+        Ok(self.keys()?.into_iter().filter(|key| key.to_string().starts_with(prefix)).collect())
+    }
+
     /// Whether a job is done, or nobody is at it.
     pub fn is_free(&self, key: Key) -> bool {
         self.contains(key) || !Lock::is_held(&self.locks(), &key.to_string())
     }
 
+    /// Says that somebody reads from the store and relies on what is there, so that nothing is removed meanwhile; `None`
+    /// while something is being removed.
+    pub fn hold(&self) -> io::Result<Option<InUse>> {
+        InUse::shared(&self.root)
+    }
+
     fn locks(&self) -> PathBuf {
         self.root.join("locks")
+    }
+
+    fn staging(&self, key: Key) -> PathBuf {
+        self.root.join("staging").join(key.to_string())
+    }
+
+    /// The folder that outlives a job's failed attempts.
+    fn partial(&self, key: Key) -> PathBuf {
+        self.root.join("partial").join(key.to_string())
     }
 
     /// Where a job's record and artifacts are, or will be.
@@ -147,6 +226,8 @@ impl Store {
         if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }
+        self.create()?;
+        fault::point("claim: before the lock")?;
         let Some(lock) = Lock::try_take(&self.locks(), &key.to_string())? else {
             return Ok(Claim::Busy);
         };
@@ -154,70 +235,17 @@ impl Store {
         if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }
-        let staging = self.root.join("staging").join(key.to_string());
-        remove_if_there(&staging)?;
-        fs::create_dir_all(staging.join("files"))?;
-        Ok(Claim::Miss(Pending { store: self.clone(), key, staging, _lock: lock }))
-    }
-}
-
-impl Pending {
-    /// The folder that the job's artifacts go to; it becomes part of the record.
-    pub fn dir(&self) -> PathBuf {
-        self.staging.join("files")
-    }
-
-    /// Writes the record: afterwards the job is done, whatever happens to the machine.
-    pub fn commit(self, record: &Record) -> Result<(), StoreError> {
-        let mut text = serde_json::to_vec_pretty(record).map_err(io::Error::from)?;
-        text.push(b'\n');
-        fs::write(self.staging.join("record.json"), text)?;
-        if fs::read_dir(self.dir())?.next().is_none() {
-            fs::remove_dir(self.dir())?;
-        }
-        sync_tree(&self.staging)?;
-        let folder = self.store.folder(self.key);
-        if let Some(parent) = folder.parent() {
-            let new = !parent.exists();
-            fs::create_dir_all(parent)?;
-            remove_if_there(&folder)?;
-            fs::rename(&self.staging, &folder)?;
-            fs::File::open(parent)?.sync_all()?;
-            if new {
-                fs::File::open(&self.store.root)?.sync_all()?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        // After a commit it is gone; after a failure what is left of it helps nobody, and the next claim clears it too.
-        let _ = remove_if_there(&self.staging);
+        Ok(Claim::Miss(Pending::begin(self.clone(), key, lock)?))
     }
 }
 
 /// The entries of a folder; none if there is no folder.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
         Err(error) => Err(error),
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
     }
-}
-
-/// Brings a folder's files, and the folder's own list of them, to the disk.
-fn sync_tree(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_tree(&entry.path())?;
-        } else {
-            fs::File::open(entry.path())?.sync_all()?;
-        }
-    }
-    fs::File::open(folder)?.sync_all()
 }
 
 fn remove_if_there(folder: &Path) -> io::Result<()> {
@@ -228,51 +256,4 @@ fn remove_if_there(folder: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::record::tests::sample;
-
-    #[test]
-    fn a_miss_becomes_a_hit_by_commit_only() {
-        let results = tempfile::tempdir().unwrap();
-        let store = Store::new(results.path());
-        let record = sample();
-        let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("nothing is done yet") };
-        assert!(matches!(store.claim(record.key).unwrap(), Claim::Busy), "the lock is held");
-        drop(pending);
-        let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("a dropped claim writes nothing") };
-        fs::write(pending.dir().join("artifact"), "content").unwrap();
-        pending.commit(&record).unwrap();
-        let Claim::Hit(found) = store.claim(record.key).unwrap() else { panic!("a commit makes a hit") };
-        assert_eq!(*found, record);
-        assert_eq!(fs::read_to_string(store.folder(record.key).join("files/artifact")).unwrap(), "content");
-        assert_eq!(fs::read_dir(results.path().join("store/staging")).unwrap().count(), 0);
-        assert_eq!(fs::read_dir(results.path().join("store/locks")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn what_a_dead_process_left_in_staging_does_not_get_into_the_record() {
-        let results = tempfile::tempdir().unwrap();
-        let store = Store::new(results.path());
-        let record = sample();
-        let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
-        fs::create_dir_all(&left).unwrap();
-        fs::write(left.join("half"), "written").unwrap();
-        let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
-        pending.commit(&record).unwrap();
-        assert!(!store.folder(record.key).join("files").exists());
-    }
-
-    #[test]
-    fn damage_and_later_formats_are_told_apart() {
-        let results = tempfile::tempdir().unwrap();
-        let store = Store::new(results.path());
-        let key = sample().key;
-        fs::create_dir_all(store.folder(key)).unwrap();
-        let path = store.folder(key).join("record.json");
-        fs::write(&path, "{\"format\":1,").unwrap();
-        assert!(matches!(store.get(key), Err(StoreError::Damaged { .. })));
-        fs::write(&path, "{\"format\":99,\"news\":true}").unwrap();
-        assert!(matches!(store.get(key), Err(StoreError::TooNew { found: 99, .. })));
-    }
-}
+mod tests;

@@ -1,11 +1,11 @@
 //! A finished job's record.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Device, Outcome, Values};
 
-use super::StoreError;
+use super::{Digest, StoreError};
 use crate::plan::{Identity, Key};
 
 /// Version of [`Record`]'s JSON. 1: first.
@@ -26,6 +26,9 @@ pub struct Record {
     pub params: Values,
     /// The result.
     pub outcome: Outcome,
+    /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Digest>,
     /// How it came about.
     pub provenance: Provenance,
 }
@@ -49,7 +52,8 @@ pub struct Provenance {
 }
 
 impl Record {
-    pub(super) fn parse(text: &[u8], path: &Path, key: Key) -> Result<Self, StoreError> {
+    /// Reads a record of this key from a text that came from `path`.
+    pub fn parse(text: &[u8], path: &Path, key: Key) -> Result<Self, StoreError> {
         /// The part that every version has.
         #[derive(Deserialize)]
         struct Format {
@@ -71,8 +75,6 @@ impl Record {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
-
     use sweep_job::{Task, Unit};
 
     use super::*;
@@ -90,6 +92,7 @@ pub(super) mod tests {
             label: "mock".into(),
             params,
             outcome,
+            files: BTreeMap::new(),
             provenance: Provenance {
                 sweep: "0.0.0".into(),
                 started: jiff::Timestamp::UNIX_EPOCH,

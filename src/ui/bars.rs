@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
+use rustix::termios::tcgetwinsize;
 use sweep_job::Progress;
 
-use super::{duration, failed, headline, name, quantity, stopping};
+use super::{duration, failed, headline, name, quantity, retrying, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent},
@@ -19,6 +20,7 @@ pub struct Bars {
     multi: MultiProgress,
     whole: ProgressBar,
     jobs: BTreeMap<usize, JobBar>,
+    /// Columns for names; all names are padded to it or cut.
     width: usize,
     cached: u64,
     failed: usize,
@@ -30,11 +32,13 @@ pub struct Bars {
 struct JobBar {
     bar: ProgressBar,
     losses: Vec<f64>,
+    /// How long it will still take, at its own pace, in seconds.
+    left: f64,
 }
 
 /// Readings that the little curve of the loss shows.
 const CURVE: usize = 8;
-/// Names are cut to this many columns.
+/// Names are cut to this many columns, or to two fifths of a narrow terminal.
 const WIDEST_NAME: usize = 48;
 
 impl Bars {
@@ -59,8 +63,8 @@ impl Bars {
 
     fn padded(&self, plan: &Plan, job: usize) -> String {
         let name = name(plan.job(JobId::new(job)));
-        let shown: String = if name.chars().count() > WIDEST_NAME {
-            name.chars().take(WIDEST_NAME - 1).chain(['…']).collect()
+        let shown: String = if name.chars().count() > self.width {
+            name.chars().take(self.width.saturating_sub(1)).chain(['…']).collect()
         } else {
             name
         };
@@ -87,7 +91,8 @@ impl Bars {
         }
     }
 
-    /// Brings the last line up to date: what went wrong so far, and how long the rest takes at the pace so far.
+    /// Brings the last line up to date: what went wrong so far, and how long the rest takes at the pace so far, which is no
+    /// less than what a running job says of itself.
     fn count(&self) {
         let mut parts = Vec::new();
         if self.failed > 0 {
@@ -100,7 +105,8 @@ impl Bars {
         let here = ended.saturating_sub(self.cached + self.skipped as u64);
         if here > 0 && total > ended {
             let pace = self.whole.elapsed().as_secs_f64() / here as f64;
-            parts.push(format!("eta {}", duration(pace * (total - ended) as f64)));
+            let running = self.jobs.values().map(|job| job.left).fold(0.0, f64::max);
+            parts.push(format!("eta {}", duration(running.max(pace * (total - ended) as f64))));
         }
         let separator = if parts.is_empty() { "" } else { " · " };
         self.whole.set_message(format!("{separator}{}", parts.join(" · ")));
@@ -116,7 +122,7 @@ impl Bars {
         bar.set_prefix(self.padded(plan, job));
         bar.set_message("starting");
         bar.enable_steady_tick(Duration::from_millis(120));
-        self.jobs.insert(job, JobBar { bar, losses: Vec::new() });
+        self.jobs.insert(job, JobBar { bar, losses: Vec::new(), left: 0.0 });
     }
 }
 
@@ -136,7 +142,8 @@ impl JobBar {
         let elapsed = self.bar.elapsed().as_secs_f64();
         if progress.done > 0 && progress.done < progress.total {
             let left = (progress.total - progress.done) as f64;
-            parts.push(format!("eta {}", duration(elapsed / progress.done as f64 * left)));
+            self.left = elapsed / progress.done as f64 * left;
+            parts.push(format!("eta {}", duration(self.left)));
         }
         self.bar.set_message(parts.join("  "));
     }
@@ -162,7 +169,9 @@ impl Observer for Bars {
         let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
         match event {
             RunEvent::Begun { jobs, cached } => {
-                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(WIDEST_NAME);
+                let columns = tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+                let widest = WIDEST_NAME.min(columns * 2 / 5);
+                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
                 if *cached > 0 {
                     self.print(&format!("  {} {} cached", self.styled("=", dim), count(*cached, "job")));
                 }
@@ -184,20 +193,32 @@ impl Observer for Bars {
             RunEvent::Progress { job, progress } => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.advance(progress);
+                    self.count();
                 }
             }
             RunEvent::Note { job, text } => {
                 self.print(&format!("  {} {}  {}", self.styled("!", dim), self.padded(plan, *job), clean(text)));
+            }
+            RunEvent::Storing { job } => {
+                if let Some(job) = self.jobs.get(job) {
+                    job.bar.set_message("storing");
+                }
             }
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
                 self.ended("✓", green, plan, *job, &rest);
             }
-            RunEvent::Failed { job, seconds, failure, log } => {
+            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+                self.forget(*job);
+                let text = retrying(failure, *attempt, *attempts, *wait);
+                self.print(&format!("  {} {}  {text}", self.styled("↻", dim), self.padded(plan, *job)));
+            }
+            RunEvent::Failed { job, seconds, failure, log, .. } => {
                 self.failed += 1;
                 let took = duration(*seconds);
-                let rest = format!("{took:>8}  {}", failed(failure, log.as_deref()));
+                let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
+                let rest = format!("{took:>8}  {}", failed(failure, log));
                 self.ended("✗", red, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {
@@ -207,7 +228,7 @@ impl Observer for Bars {
             }
             // After a stop that would be all the rest of the plan; the summary counts it.
             RunEvent::Skipped { job, because: None } => self.forget(*job),
-            RunEvent::Stopping { ending, running } => self.print(&stopping(*ending, *running)),
+            RunEvent::Stopping { ending, running, deadline } => self.print(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => {
                 self.whole.finish_and_clear();
                 self.print(&super::summary(summary));

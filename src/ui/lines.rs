@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{duration, failed, headline, name, stopping};
+use super::{duration, failed, headline, name, retrying, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent},
@@ -79,17 +79,27 @@ impl<W: Write> Observer for Lines<W> {
                 let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
                 self.ended("done", plan, *job, &rest);
             }
-            RunEvent::Failed { job, seconds, failure, log } => {
-                let rest = format!("{}  {}", duration(*seconds), failed(failure, log.as_deref()));
-                self.ended("FAILED", plan, *job, &rest);
+            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+                self.said.remove(job);
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("retry: {name}: {}", retrying(failure, *attempt, *attempts, *wait)));
+            }
+            RunEvent::Failed { job, seconds, failure, log, tolerated } => {
+                let rest = format!(
+                    "{}  {}",
+                    duration(*seconds),
+                    failed(failure, log.as_ref().map(|log| log.display().to_string()))
+                );
+                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {
                 let needed = name(plan.job(JobId::new(*because)));
                 self.ended("skipped", plan, *job, &format!("needs {needed}"));
             }
-            // After a stop that would be all the rest of the plan; the summary counts it.
-            RunEvent::Skipped { because: None, .. } => {}
-            RunEvent::Stopping { ending, running } => self.line(&stopping(*ending, *running)),
+            // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
+            // and the summary counts it.
+            RunEvent::Storing { .. } | RunEvent::Skipped { because: None, .. } => {}
+            RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => self.line(&super::summary(summary)),
         }
     }

@@ -4,8 +4,6 @@ mod bars;
 mod lines;
 mod quantity;
 
-use std::path::Path;
-
 use sweep_job::{Failure, Outcome, TaskInfo, Value};
 
 pub(crate) use self::quantity::{decimals, number};
@@ -48,29 +46,40 @@ fn short(value: f64) -> Value {
 }
 
 /// Why a job failed, and where to read more.
-fn failed(failure: &Failure, log: Option<&Path>) -> String {
-    let log = log.map_or_else(String::new, |log| format!("  log: {}", log.display()));
+fn failed(failure: &Failure, log: Option<String>) -> String {
+    let log = log.map_or_else(String::new, |log| format!("  log: {}", clean(&log)));
     format!("{}{log}", clean(&failure.message))
 }
 
 /// What is said when a stop was asked for.
-fn stopping(ending: bool, running: usize) -> String {
-    match (ending, running) {
-        (_, 0) => "stopping".into(),
-        (false, running) => {
-            format!("stopping: {} still running; Ctrl-C again ends them", count(running, "job"))
-        }
-        (true, running) => format!("ending {}", count(running, "job")),
+fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
+    let jobs = count(running, "job");
+    match (ending, running, deadline) {
+        (_, 0, _) => "stopping".into(),
+        (false, _, Some(deadline)) => format!("stopping: {jobs} still running, with {} to end", duration(deadline)),
+        (false, _, None) => format!("stopping: {jobs} still running; Ctrl-C again ends them"),
+        (true, ..) => format!("ending {jobs}"),
     }
+}
+
+/// What is said of a job that failed and will be tried again.
+fn retrying(failure: &Failure, attempt: u32, attempts: u32, wait: f64) -> String {
+    let next = format!("attempt {} of {attempts} in {}", attempt + 1, duration(wait));
+    format!("{}; {next}", clean(&failure.message))
 }
 
 /// The last line of a run.
 pub fn summary(summary: &Summary) -> String {
-    let parts =
-        [(summary.cached, "cached"), (summary.done, "done"), (summary.failed, "failed"), (summary.skipped, "skipped")];
+    let parts = [
+        (summary.cached, "cached"),
+        (summary.done, "done"),
+        (summary.failed, "failed"),
+        (summary.tolerated, "failed as allowed"),
+        (summary.skipped, "skipped"),
+    ];
     let parts: Vec<_> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let jobs = summary.cached + summary.done + summary.failed + summary.skipped;
+    let jobs = summary.cached + summary.done + summary.failed + summary.tolerated + summary.skipped;
     let end = if summary.interrupted.is_some() { ", interrupted; run it again to go on" } else { "" };
     format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
 }

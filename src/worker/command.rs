@@ -17,6 +17,8 @@ use sweep_job::{
     tasks::{Command, input_name},
 };
 
+use crate::{machine::OutOfMemory, run::killed};
+
 use self::{folder::Folder, program::Ended, words::Word};
 
 pub(super) fn run(command: &Command, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure> {
@@ -42,12 +44,14 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
     let mut found = BTreeMap::new();
     let from_lines = command.metrics.is_none();
     let mut on_word = |word| match word {
-        Word::Metric(name, value) if from_lines => {
+        Some(Word::Metric(name, value)) if from_lines => {
             found.insert(name, value);
         }
-        Word::Metric(..) => {}
-        Word::Progress(progress) => report.progress(progress),
+        Some(Word::Metric(..)) => {}
+        Some(Word::Progress(progress)) => report.progress(progress),
+        None => report.alive(),
     };
+    let memory = OutOfMemory::now();
     let ended = program::run(prepare(command, job), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if stop.load(std::sync::atomic::Ordering::SeqCst) {
@@ -56,7 +60,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
         return Err(Failure { kind: FailureKind::Crash, message });
     }
     if !ended.status.success() {
-        return Err(describe(&ended));
+        return Err(describe(&ended, OutOfMemory::now().since(memory)));
     }
     if let Some(path) = &command.metrics {
         found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
@@ -99,6 +103,7 @@ fn prepare(command: &Command, job: &Job) -> process::Command {
         program.env("OMP_NUM_THREADS", &threads);
     }
     program.envs(command.env.iter().map(|(name, value)| (name, &value.0)));
+    program.env("SWEEP_SCRATCH", &job.scratch);
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());
     for (index, input) in command.inputs.iter().enumerate() {
         program.env(format!("SWEEP_INPUT_{}", index + 1), &input.0);
@@ -124,19 +129,18 @@ fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
     Failure { kind: FailureKind::Input, message }
 }
 
-fn describe(ended: &Ended) -> Failure {
-    let (kind, how) = describe_status(ended.status);
+fn describe(ended: &Ended, out_of_memory: Option<bool>) -> Failure {
+    let (kind, how) = describe_status(ended.status, out_of_memory);
     let separator = if ended.complaint.is_empty() { "" } else { ": " };
     Failure { kind, message: format!("{how}{separator}{}", ended.complaint) }
 }
 
-fn describe_status(status: ExitStatus) -> (FailureKind, String) {
+fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {
     match (status.code(), status.signal()) {
+        // A shell says so of a program that was killed.
+        (Some(137), _) if out_of_memory == Some(true) => killed("the program", out_of_memory),
         (Some(code), _) => (FailureKind::Experiment, format!("the program ended with exit code {code}")),
-        (None, Some(9)) => {
-            let who = "by somebody, or by the kernel for want of memory";
-            (FailureKind::Crash, format!("the program was killed (SIGKILL), {who}"))
-        }
+        (None, Some(9)) => killed("the program", out_of_memory),
         (None, signal) => {
             let number = signal.unwrap_or_default();
             let name = signal_hook::low_level::signal_name(number).unwrap_or("unknown");

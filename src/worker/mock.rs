@@ -1,20 +1,31 @@
 //! A job without a network, for tests of recipes and of the engine: real process, real protocol, chosen end.
 
-use std::{path::Path, thread, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+    time::Duration,
+};
 
 use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::SIGTERM;
 use sweep_job::{
-    Failure, FailureKind, Outcome, Progress, Report, Unit,
+    Failure, FailureKind, Job, Outcome, Progress, Report as _, Unit,
     tasks::{Mock, MockEnd},
 };
 
-pub(super) fn run(mock: &Mock, folder: &Path, report: &mut dyn Report) -> Result<Outcome, Failure> {
+use super::Channel;
+
+pub(super) fn run(mock: &Mock, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     eprintln!("mock job: {mock:?}");
+    if fail_again(mock.failures, &job.scratch)? {
+        return Err(Failure { kind: FailureKind::Experiment, message: "it was told to fail at first".into() });
+    }
     let pause = Duration::from_secs_f64(mock.seconds / mock.steps as f64);
     for step in 1..=mock.steps {
         thread::sleep(pause);
         let total = mock.steps as u64;
-        report.progress(Progress { done: step as u64, total, loss: Some(mock.value), tokens_per_s: None });
+        channel.progress(Progress { done: step as u64, total, loss: Some(mock.value), tokens_per_s: None });
     }
     let mut outcome = Outcome::default();
     outcome.metric("value", mock.value, Unit::One);
@@ -24,21 +35,74 @@ pub(super) fn run(mock: &Mock, folder: &Path, report: &mut dyn Report) -> Result
         outcome.metric("bytes", content.len() as f64, Unit::Bytes);
     }
     if let Some(text) = &mock.text {
-        fs_err::write(folder.join("text"), text)
+        fs_err::write(job.dir.join("text"), text)
             .map_err(|error| Failure { kind: FailureKind::Io, message: error.to_string() })?;
         outcome.artifacts.insert("text".to_owned(), "text".to_owned());
     }
-    match mock.end {
-        MockEnd::Done => Ok(outcome),
+    end(mock.end, channel).map(|()| outcome)
+}
+
+/// Whether this attempt is one of the first, which are to fail.
+fn fail_again(failures: usize, scratch: &Path) -> Result<bool, Failure> {
+    if failures == 0 {
+        return Ok(false);
+    }
+    let path = scratch.join("attempts");
+    let before = fs_err::read_to_string(&path).ok().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+    let io = |error: std::io::Error| Failure { kind: FailureKind::Io, message: error.to_string() };
+    fs_err::write(&path, (before + 1).to_string()).map_err(io)?;
+    Ok(before < failures)
+}
+
+fn end(end: MockEnd, channel: &mut Channel) -> Result<(), Failure> {
+    let survived = |signal: &str| Err(Failure { kind: FailureKind::Crash, message: format!("it survived {signal}") });
+    match end {
+        MockEnd::Done => Ok(()),
         MockEnd::Noise => {
             println!("noise on standard output, which is the log's");
-            Ok(outcome)
+            Ok(())
+        }
+        MockEnd::Garbage => {
+            channel.write(b"\x00\xff\x1b[2J not a message\n{\"done\":\n");
+            let line = vec![b'x'; 1 << 20];
+            for _ in 0..100 {
+                channel.write(&line);
+            }
+            channel.write(b"\n");
+            Ok(())
         }
         MockEnd::Fail => Err(Failure { kind: FailureKind::Experiment, message: "it was told to fail".into() }),
         MockEnd::Panic => panic!("it was told to panic"),
         MockEnd::Kill => {
             let _ = kill_process(getpid(), Signal::KILL);
-            Err(Failure { kind: FailureKind::Crash, message: "it survived SIGKILL".into() })
+            survived("SIGKILL")
+        }
+        MockEnd::Segfault => {
+            // The first only takes away the handler with which Rust reports a stack that is used up.
+            let _ = kill_process(getpid(), Signal::SEGV);
+            let _ = kill_process(getpid(), Signal::SEGV);
+            survived("SIGSEGV")
+        }
+        MockEnd::DeviceMemory => {
+            let message = "CUDA_ERROR_OUT_OF_MEMORY: the device has 80.0 GiB, of which 12.3 MiB are free".into();
+            Err(Failure { kind: FailureKind::Backend, message })
+        }
+        MockEnd::Devour => {
+            let mut held: Vec<Vec<u8>> = Vec::new();
+            loop {
+                // Written to, so that the kernel has to find the memory.
+                held.push(vec![1; 16 << 20]);
+            }
+        }
+        MockEnd::Spin => loop {
+            std::hint::spin_loop();
+        },
+        MockEnd::Deaf => {
+            let signal = Arc::new(AtomicBool::new(false));
+            let _ = signal_hook::flag::register(SIGTERM, signal);
+            loop {
+                thread::sleep(Duration::from_mins(1));
+            }
         }
         MockEnd::Hang => loop {
             thread::sleep(Duration::from_mins(1));

@@ -1,6 +1,6 @@
 //! Several sweeps on one store.
 
-use crate::sandbox::{Sandbox, until};
+use crate::sandbox::{Sandbox, list, until};
 
 const RECIPE: &str = "
 steps:
@@ -40,4 +40,49 @@ fn a_sweep_whose_job_is_taken_goes_on_with_another() {
     drop(first);
     until("the second runs it", || sandbox.starts().get("hang") == Some(&2));
     drop(second);
+}
+
+#[test]
+fn eight_sweeps_with_overlapping_recipes_and_one_killed_run_every_job_once() {
+    // Sweep n has the values from n to n + 5: every job is wanted by up to six of them.
+    let recipe = |from: usize| {
+        format!(
+            "name: r{from}\nsteps:\n  job:\n    uses: mock\n    matrix: {{ value: {{ range: [{from}, {}] }} }}\n    \
+             with: {{ seconds: 0.05 }}\n    resources: {{ cpus: 1 }}\n  last: {{ uses: mock, needs: job, with: {{ seed: 9 }} }}\n",
+            from + 6
+        )
+    };
+    for sweeps in [2, 5, 8] {
+        let sandbox = Sandbox::new();
+        for from in 0..sweeps {
+            sandbox.write(&format!("r{from}.yaml"), &recipe(from));
+        }
+        let mut running: Vec<_> =
+            (0..sweeps).map(|from| sandbox.start(&["run", &format!("r{from}.yaml"), "--jobs", "2"])).collect();
+        until("something is done", || !sandbox.records().is_empty());
+        // The first is killed, whatever it is at; the others take over what it held.
+        let killed = running.remove(0);
+        let pid = format!("-{}", killed.pid());
+        drop(killed);
+        for sweep in running {
+            let ended = sweep.wait();
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        }
+        let before = sandbox.records();
+        let again = sandbox.sweep(&["run", "r0.yaml"]);
+        assert_eq!(again.code, Some(0), "{}", again.stderr);
+        let records = sandbox.records();
+        assert_eq!(records.len(), sweeps + 5 + 1, "the values from 0 to {} and the last", sweeps + 4);
+        assert!(before.iter().filter(|(label, _)| *label != "last").all(|(label, record)| records[label] == *record));
+        // Only what the killed one had begun may have been started once more.
+        let runs = list(&sandbox.path("results/runs"));
+        let of_killed = runs.iter().find(|run| run.to_string_lossy().ends_with(&pid));
+        let begun =
+            of_killed.and_then(|run| std::fs::read_to_string(run.join("journal.jsonl")).ok()).unwrap_or_default();
+        for (label, count) in sandbox.starts().into_iter().filter(|(label, _)| label != "last") {
+            let again = usize::from(begun.contains(&format!("\"label\":\"{label}\"")));
+            assert!(count <= 1 + again, "{label} was started {count} times");
+        }
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+    }
 }

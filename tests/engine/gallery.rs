@@ -93,6 +93,12 @@ fn gallery() -> Vec<(&'static str, String)> {
         ("condition-unknown-name", step("matrix: { seed: [1] }\n    if: matrix.sede == 1")),
         ("condition-no-truth", step("matrix: { seed: [1] }\n    if: matrix.seed")),
         ("axis-of-a-step-not-needed", step("matrix: { seed: '${{ needs.b.axes.seed }}' }")),
+        // What becomes of a job.
+        ("timeout-without-unit", step("timeout: 30")),
+        ("timeout-of-nothing", step("timeout: 0s")),
+        ("memory-of-unknown-unit", step("resources: { memory: 4 gigs }")),
+        ("too-many-retries", step("retries: 1000")),
+        ("exclusive-is-text", step("exclusive: yes")),
         // What does not go together.
         ("heads-do-not-divide", "steps: { a: { uses: train, with: { n_head: 5 } } }\n".into()),
         ("program-without-a-program", "steps: { a: { uses: command } }\n".into()),

@@ -2,19 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod cache;
 mod claims;
 mod command;
 mod composition;
 mod concurrency;
 mod explains;
+mod faults;
 mod figures;
 mod flow;
 mod gallery;
+mod hostile;
+mod looks;
 mod matrices;
 mod mistakes;
 mod page;
+mod policies;
 mod reports;
 mod runs;
 mod sandbox;
 mod signals;
 mod tasks;
+mod terminal;

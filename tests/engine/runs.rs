@@ -241,6 +241,6 @@ fn an_unwritable_results_folder_is_one_sentence() {
     sandbox.write("results", "a file where the folder should be");
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.starts_with("error: cannot write the journal"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: cannot write to the store"), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }

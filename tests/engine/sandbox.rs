@@ -82,19 +82,27 @@ impl Sandbox {
         records
     }
 
-    /// Every event of every run, as (label, kind), in the order of the runs.
-    pub(crate) fn events(&self) -> Vec<(String, String)> {
-        let mut events = Vec::new();
+    /// The journals' lines of a kind of event, or all of them for `""`, in the order of the runs.
+    pub(crate) fn journal(&self, kind: &str) -> Vec<Value> {
+        let mut lines = Vec::new();
         for run in list(&self.path("results/runs")) {
-            let journal = fs_err::read_to_string(run.join("journal.jsonl")).unwrap();
+            let journal = fs_err::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
             // A line that is being written has no end yet.
             for line in journal.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
                 let line: Value = serde_json::from_str(line).unwrap();
-                let kind = line["event"].as_object().unwrap().keys().next().unwrap().clone();
-                events.push((line["label"].as_str().unwrap_or_default().to_owned(), kind));
+                if kind.is_empty() || !line["event"][kind].is_null() {
+                    lines.push(line);
+                }
             }
         }
-        events
+        lines
+    }
+
+    /// Every event of every run, as (label, kind), in the order of the runs.
+    pub(crate) fn events(&self) -> Vec<(String, String)> {
+        let kind = |line: &Value| line["event"].as_object().unwrap().keys().next().unwrap().clone();
+        let label = |line: &Value| line["label"].as_str().unwrap_or_default().to_owned();
+        self.journal("").iter().map(|line| (label(line), kind(line))).collect()
     }
 
     /// How often each job was started, over all runs.
@@ -122,6 +130,12 @@ impl Sandbox {
 /// A started program; ended when dropped.
 pub(crate) struct Running(Child);
 
+impl From<Child> for Running {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
+
 impl Running {
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
@@ -131,6 +145,16 @@ impl Running {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end of a program whose output goes elsewhere; its exit code.
+    pub(crate) fn code(mut self) -> Option<i32> {
+        let mut ended = None;
+        until("the program ends", || {
+            ended = self.0.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap().code()
     }
 
     /// Waits for its end.

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::sandbox::{Sandbox, until};
+use crate::sandbox::{Sandbox, list, until};
 
 const SLOW: &str = "
 steps:
@@ -40,4 +40,42 @@ fn the_second_ends_them() {
     assert_eq!(ended.code, Some(143), "the first signal counts: {}", ended.stderr);
     assert!(ended.stderr.contains("1 job: 1 skipped"), "what the user ended did not fail: {}", ended.stderr);
     assert!(sandbox.records().is_empty() && sandbox.workers().is_empty());
+}
+
+#[test]
+fn whoever_sends_sigterm_need_not_send_it_twice() {
+    let sandbox = Sandbox::with("steps: { hang: { uses: mock, with: { end: hang } } }");
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    until("the job runs", || !sandbox.workers().is_empty());
+    engine.signal(Signal::TERM);
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(ended.stderr.contains("stopping: 1 job still running, with 10.0 s to end"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("ending 1 job\n"), "{}", ended.stderr);
+    assert!(sandbox.records().is_empty() && sandbox.workers().is_empty());
+}
+
+#[test]
+fn a_program_ends_with_its_worker_even_if_nobody_is_left_to_end_it() {
+    let recipe = "steps: { a: { uses: command, with: { run: 'echo $$ > pid; exec sleep 600' } } }";
+    let sandbox = Sandbox::with(recipe);
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    let mut program = String::new();
+    until("the program runs", || {
+        let jobs = list(&sandbox.path("results/store/staging"));
+        let pid = jobs.first().and_then(|job| std::fs::read_to_string(job.join("files/pid")).ok());
+        program = pid.unwrap_or_default().trim().to_owned();
+        let name = std::fs::read_to_string(format!("/proc/{program}/comm")).unwrap_or_default();
+        name.trim() == "sleep"
+    });
+    // The engine cannot do anything any more, as if it had been killed at the same instant.
+    engine.signal(Signal::STOP);
+    let worker = rustix::process::Pid::from_raw(i32::try_from(sandbox.workers()[0]).unwrap()).unwrap();
+    rustix::process::kill_process(worker, Signal::KILL).unwrap();
+    until("the kernel has ended the program", || {
+        let status = std::fs::read_to_string(format!("/proc/{program}/stat")).unwrap_or_default();
+        // Whoever inherits it may not have waited for it yet.
+        status.is_empty() || status.contains(") Z ")
+    });
+    drop(engine);
 }

@@ -11,6 +11,7 @@ mod params;
 mod protocol;
 mod task;
 pub mod tasks;
+pub mod units;
 mod value;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, fmt, path::Component};
 
-use crate::value::Value;
+use crate::{
+    units::{parse_bytes, parse_seconds},
+    value::Value,
+};
 
 /// One declared parameter.
 #[derive(Debug, Clone, Copy)]
@@ -261,8 +264,23 @@ impl Param {
     /// What it accepts, as a phrase: "an integer from 1 to 1024, tokens".
     pub fn accepts(&self) -> String {
         let bounds = self.bounds.map(|bounds| format!(" {bounds}")).unwrap_or_default();
-        let unit = self.unit.map(|unit| format!(", {unit}")).unwrap_or_default();
+        let unit = match self.unit {
+            Some("s") => ", s, or a span of time such as `1h30m`".to_owned(),
+            Some("B") => ", bytes, or a size such as `4GiB`".to_owned(),
+            Some(unit) => format!(", {unit}"),
+            None => String::new(),
+        };
         format!("{}{bounds}{unit}", self.kind)
+    }
+
+    /// A number that is written with its unit, in the parameter's unit: `1h30m` for seconds, `4GiB` for bytes.
+    fn in_units(&self, value: &Value) -> Option<Value> {
+        let text = value.as_text()?;
+        match (self.unit, self.kind) {
+            (Some("s"), Kind::Float) => parse_seconds(text).ok().map(Value::Float),
+            (Some("B"), Kind::Int) => i64::try_from(parse_bytes(text).ok()?).ok().map(Value::Int),
+            _ => None,
+        }
     }
 
     /// Brings a value into this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
@@ -271,7 +289,10 @@ impl Param {
         if self.nullable && matches!(value, Value::Null) {
             return Ok(Value::Null);
         }
-        let checked = self.kind.check(value, self.nullable)?;
+        let checked = match self.in_units(value) {
+            Some(number) => number,
+            None => self.kind.check(value, self.nullable)?,
+        };
         if let (Some(bounds), Some(number)) = (self.bounds, checked.as_f64())
             && !(bounds.min..=bounds.max).contains(&number)
         {
@@ -582,6 +603,26 @@ mod tests {
 
     fn text(text: &str) -> Value {
         Value::Text(text.into())
+    }
+
+    #[test]
+    fn numbers_with_units_are_numbers() {
+        let seconds = Param {
+            name: "seconds",
+            kind: Kind::Float,
+            nullable: false,
+            bounds: Some(Bounds::new(0.0, 7200.0)),
+            unit: Some("s"),
+            cosmetic: false,
+            doc: "",
+            default: || Value::Float(0.0),
+        };
+        assert_eq!(seconds.check(&text("1h30m")), Ok(Value::Float(5400.0)));
+        assert_eq!(seconds.check(&Value::Int(90)), seconds.check(&text("1.5m")), "the same value, and the same key");
+        assert!(matches!(seconds.check(&text("3h")), Err(ParamError::Range { .. })));
+        assert!(matches!(seconds.check(&text("30 minuten")), Err(ParamError::Type { .. })));
+        let bytes = Param { kind: Kind::Int, unit: Some("B"), bounds: None, ..seconds };
+        assert_eq!(bytes.check(&text("4 GiB")), Ok(Value::Int(4 << 30)));
     }
 
     #[test]

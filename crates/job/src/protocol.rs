@@ -9,7 +9,7 @@ use crate::{Backend, Outcome, Value};
 
 /// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
 /// while a sweep was running.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A job as a worker gets it: frozen, so that the worker never plans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,11 @@ pub struct Job {
     pub threads: usize,
     /// The folder for artifacts; exists and is empty.
     pub dir: PathBuf,
+    /// A folder of the job's own that outlives a failed or ended attempt, for checkpoints to go on from; exists. It is
+    /// removed when the job has a result, and nothing in it may change what the result is.
+    pub scratch: PathBuf,
+    /// How often to give a sign of life, in seconds, if nobody else has had anything to say; `None` if nobody asks.
+    pub beat: Option<f64>,
 }
 
 /// What a worker says.
@@ -36,6 +41,8 @@ pub enum Message {
     Progress(Progress),
     /// Something that the user should read, although it is no failure.
     Note(String),
+    /// It is at work; said while the job computes and has nothing else to say.
+    Alive,
     /// The end, with a result.
     Done(Outcome),
     /// The end, without one.
@@ -80,6 +87,34 @@ pub enum FailureKind {
     Io,
     /// The worker panicked, was killed or broke the protocol.
     Crash,
+    /// Main or device memory was not enough.
+    Memory,
+    /// It was ended because it took too long.
+    Timeout,
+    /// It was ended because it gave no sign of life.
+    Stalled,
+}
+
+impl Failure {
+    /// The same failure, of kind [`FailureKind::Memory`] if its message is that of an allocator: drivers and libraries say
+    /// so in words only.
+    #[must_use]
+    pub fn recognised(mut self) -> Self {
+        const WORDS: &[&str] = &[
+            "out of memory",
+            "out_of_memory",
+            "outofmemory",
+            "memory allocation of",
+            "not enough memory",
+            "not enough device memory",
+            "cannot allocate memory",
+        ];
+        let message = self.message.to_lowercase();
+        if WORDS.iter().any(|words| message.contains(words)) {
+            self.kind = FailureKind::Memory;
+        }
+        self
+    }
 }
 
 impl fmt::Display for Failure {
@@ -94,4 +129,20 @@ pub trait Report {
     fn progress(&mut self, progress: Progress);
     /// Says something that the user should read.
     fn note(&mut self, text: &str);
+    /// Says that it is at work, for tasks that have nothing else to say for long.
+    fn alive(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocators_are_understood() {
+        let kind = |message: &str| Failure { kind: FailureKind::Crash, message: message.to_owned() }.recognised().kind;
+        assert_eq!(kind("CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\""), FailureKind::Memory);
+        assert_eq!(kind("Not enough memory left"), FailureKind::Memory);
+        assert_eq!(kind("memory allocation of 8589934592 bytes failed"), FailureKind::Memory);
+        assert_eq!(kind("loss is NaN at iteration 41"), FailureKind::Crash);
+    }
 }

@@ -3,22 +3,21 @@
 mod claims;
 mod figures;
 mod matrix;
+mod policy;
 mod sweep;
 mod tables;
 
-use std::{
-    ops::RangeInclusive,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use sweep_job::{Task, Value};
 
-pub(crate) use self::matrix::{ABLATE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS};
 pub(super) use self::sweep::Sweep;
-
+pub(crate) use self::{
+    matrix::{ABLATE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS},
+    policy::{CPUS, GPUS, RESOURCE_KEYS, RETRIES},
+};
 use super::{
-    Condition, Dimension, Known, Names, Need, Recipe, Reference, Resources, Selection, Step, Template,
-    check_references, is_name,
+    Condition, Dimension, Known, Names, Need, Recipe, Reference, Selection, Step, Template, check_references, is_name,
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -35,11 +34,23 @@ pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", 
 /// The keys of a sweep file.
 pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only"];
 /// The keys of a step.
-pub(crate) const STEP_KEYS: &[&str] = &["uses", "needs", "matrix", "seeds", "ablate", "if", "with", "resources"];
+pub(crate) const STEP_KEYS: &[&str] = &[
+    "uses",
+    "needs",
+    "matrix",
+    "seeds",
+    "ablate",
+    "if",
+    "with",
+    "resources",
+    "exclusive",
+    "timeout",
+    "heartbeat",
+    "retries",
+    "continue-on-error",
+];
 /// The keys of an entry of `needs`.
 pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
-/// The keys of `resources`.
-pub(crate) const RESOURCE_KEYS: &[&str] = &["cpus"];
 /// The keys of a table.
 pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells", "compare"];
 /// The keys of a table's `compare`.
@@ -59,8 +70,6 @@ pub(crate) const ORDER_KEYS: &[&str] = &["metric", "step", "where", "axis", "asc
 pub(crate) const EXPECT_KEYS: &[&str] = &["at_least", "at_most"];
 /// What a claim's `hardware` names.
 pub(crate) const BACKEND_NAMES: &[&str] = &["cuda", "wgpu", "cpu"];
-/// How many cores a job can declare.
-pub(crate) const CPUS: RangeInclusive<i64> = 1..=4096;
 
 impl<'a> Lower<'a> {
     pub(super) fn new(sources: &'a mut Sources, problems: &'a mut Collector) -> Self {
@@ -149,7 +158,9 @@ impl<'a> Lower<'a> {
         let needs = find(keys, "needs").map_or_else(Vec::new, |node| self.needs(node, name, names, params));
         let needed: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
         let matrix = self.matrix(keys, params, &needed);
-        let resources = find(keys, "resources").map(|node| self.resources(node)).unwrap_or_default();
+        let mut resources = find(keys, "resources").map(|node| self.resources(node)).unwrap_or_default();
+        resources.exclusive = find(keys, "exclusive").is_some_and(|node| self.flag(node, "exclusive"));
+        let policy = self.policy(keys);
         let mut with = Vec::new();
         for entry in find(keys, "with").map(|node| self.entries(node, "`with`")).unwrap_or_default() {
             if let Some(template) = Template::parse_any(&entry.value, self.sources, self.problems) {
@@ -168,7 +179,7 @@ impl<'a> Lower<'a> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
-        let step = Step { name: name.clone(), task, needs, matrix, with, resources };
+        let step = Step { name: name.clone(), task, needs, matrix, with, resources, policy };
         self.check_step(&step, params, &needed);
         Some(step)
     }
@@ -289,20 +300,6 @@ impl<'a> Lower<'a> {
             let message = format!("step `{}` has no axis `{}`", step.name.value, axis.value);
             self.problem(axis.span, message, "unknown axis", help);
         }
-    }
-
-    fn resources(&mut self, node: &Node) -> Resources {
-        let entries = self.map(node, "`resources`", RESOURCE_KEYS).unwrap_or_default();
-        let cpus = find(entries, "cpus").and_then(|node| match &node.kind {
-            NodeKind::Scalar(Value::Int(cpus)) if CPUS.contains(cpus) => usize::try_from(*cpus).ok(),
-            _ => {
-                let help = "write the number of cores that a job keeps busy, for example `cpus: 1`";
-                let message = format!("`cpus` must be an integer from {} to {}", CPUS.start(), CPUS.end());
-                self.problem(node.span, message, "not a number of cores", help);
-                None
-            }
-        });
-        Resources { cpus }
     }
 
     // ---- Shapes -----------------------------------------------------------------------------------------------------

@@ -35,8 +35,10 @@ pub(super) struct Ended {
 
 /// What the threads that follow the program say.
 enum Event {
-    /// It said something.
+    /// It said something that means something.
     Word(Word),
+    /// It wrote something.
+    Output,
     /// One of its outputs is closed.
     Closed,
     /// It has ended, and so has everything that it started.
@@ -47,6 +49,8 @@ enum Event {
 const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
+/// How often what it writes counts as a sign of life.
+const BEAT: Duration = Duration::from_secs(1);
 /// How long to wait for what is killed to be gone, and for outputs to close after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -77,9 +81,11 @@ fn end_everything() -> ! {
     std::process::exit(1)
 }
 
-/// Runs a program to its end. An error means that it could not be started.
-pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Word)) -> io::Result<Ended> {
+/// Runs a program to its end; `on_word` also hears `None`, when the program has written something. An error means that it
+/// could not be started.
+pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -> io::Result<Ended> {
     let begun = Instant::now();
+    follow_worker(&mut program);
     let mut child = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (sender, receiver) = sync_channel(1024);
     let complaint = Arc::new(Mutex::new(String::new()));
@@ -117,7 +123,8 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Word)) -> io::Re
     while open > 0 || ended.is_none() {
         let patience = if ended.is_none() { Duration::MAX } else { PATIENCE };
         match receiver.recv_timeout(patience) {
-            Ok(Event::Word(word)) => on_word(word),
+            Ok(Event::Word(word)) => on_word(Some(word)),
+            Ok(Event::Output) => on_word(None),
             Ok(Event::Closed) => open -= 1,
             Ok(Event::Ended(status, at)) => ended = Some((status, at)),
             // Something that cannot be killed holds an output open; what it may still say is nobody's metric.
@@ -129,6 +136,23 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Word)) -> io::Re
     Ok(Ended { status, seconds: (at - begun).as_secs_f64(), complaint })
 }
 
+/// Makes the end of this worker the end of the program, even if nobody is left to tell it: the engine may have been
+/// killed at the same instant. What the program itself has started is not covered.
+#[expect(unsafe_code, reason = "between `fork` and `exec` only the new process can say this of itself")]
+fn follow_worker(program: &mut Command) {
+    let worker = getpid();
+    let follow = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have ended before the kernel was told.
+        if getppid() == Some(worker) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: the closure makes two system calls and touches nothing that another thread may hold; an `io::Error` from a
+    // number or a kind allocates nothing.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(program, follow);
+    }
+}
+
 /// Copies an output to the log, as it is, and passes on its lines.
 fn listen(
     mut output: impl Read + Send + 'static,
@@ -138,6 +162,7 @@ fn listen(
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
         let mut line = Vec::new();
+        let mut beaten = Instant::now();
         loop {
             let count = match output.read(&mut buffer) {
                 Ok(0) => break,
@@ -147,6 +172,10 @@ fn listen(
             };
             // A log that is full is no reason to stop the program.
             let _ = io::stderr().write_all(&buffer[..count]);
+            if beaten.elapsed() >= BEAT {
+                beaten = Instant::now();
+                let _ = closed.try_send(Event::Output);
+            }
             for byte in &buffer[..count] {
                 match byte {
                     b'\n' | b'\r' => {

@@ -22,6 +22,18 @@ choice! {
         Noise = "noise",
         /// With exit code 0, but without a result.
         Silent = "silent",
+        /// With a segmentation fault.
+        Segfault = "segfault",
+        /// Never, and deaf to being asked to end.
+        Deaf = "deaf",
+        /// Never, keeping a core busy.
+        Spin = "spin",
+        /// With a result, after much on the protocol's own channel that is no message.
+        Garbage = "garbage",
+        /// With what a driver says whose memory is used up.
+        DeviceMemory = "device-memory",
+        /// With more memory than there is.
+        Devour = "devour",
     }
 }
 
@@ -42,6 +54,8 @@ params! {
         input: Option<crate::Path> = None;
         /// A text to leave as the artifact `text`.
         text: Option<String> = None;
+        /// How many attempts fail before one ends as told; counted in the folder that outlives them.
+        failures: usize = 0, in 0..=1000;
         /// How to end.
         end: MockEnd = MockEnd::Done;
     }

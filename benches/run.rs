@@ -1,0 +1,114 @@
+//! What a job costs beyond its work: mock jobs through real worker processes, beside ninja and GNU make running `true`.
+//!
+//! ```text
+//! cargo bench --no-default-features --bench run [-- JOBS…]
+//! ```
+//!
+//! `process` is what starting and ending as many bare workers takes (`sweep worker` without a job, as many at once as the
+//! engine has cores for). `overhead` is what a job costs on top of that: its lock, the order and the messages, the record
+//! with its digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is what
+//! one of them takes here. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs nothing: the
+//! engine's own. ninja and make sync nothing; they are left out where they are not installed.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+fn main() {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    println!("{cores} jobs at once, a sync takes {:.2} ms; per job:", sync_time().as_secs_f64() * 1e3);
+    let titles = ["sweep run", "process", "overhead", "in memory", "ninja", "make"].map(|title| format!("{title:>12}"));
+    println!("{:>8} {}", "jobs", titles.join(" "));
+    let given: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    for jobs in if given.is_empty() { vec![100, 1_000, 10_000] } else { given } {
+        let folder = tempfile::tempdir().unwrap();
+        let recipe = format!(
+            "name: scale\nsteps:\n  a:\n    uses: mock\n    matrix: {{ value: {{ range: [0, {}] }}, seed: {{ range: [0, 100] }} }}\n    resources: {{ cpus: 1 }}\n",
+            jobs / 100
+        );
+        fs::write(folder.path().join("recipe.yaml"), recipe).unwrap();
+        build_files(folder.path(), jobs);
+        let sweep = env!("CARGO_BIN_EXE_sweep");
+        let run = time(Command::new(sweep).args(["run", "recipe.yaml"]).current_dir(folder.path())).unwrap();
+        let in_memory = tempfile::tempdir_in("/dev/shm").ok().and_then(|results| {
+            let mut command = Command::new(sweep);
+            command.args(["run", "recipe.yaml", "--results"]).arg(results.path()).current_dir(folder.path());
+            time(&mut command)
+        });
+        let process = processes(sweep, jobs, cores);
+        let at_once = cores.to_string();
+        let ninja = time(Command::new("ninja").args(["-j", &at_once]).current_dir(folder.path()));
+        let make = time(Command::new("make").args(["-s", "-j", &at_once]).current_dir(folder.path()));
+        let beyond = |time: Duration| time.saturating_sub(process);
+        let times = [Some(run), Some(process), Some(beyond(run)), in_memory.map(beyond), ninja, make];
+        let shown = times.map(|time| match time {
+            Some(time) => format!("{:>9.2} ms", time.as_secs_f64() * 1e3 / jobs as f64),
+            None => format!("{:>12}", "–"),
+        });
+        println!("{jobs:>8} {}", shown.join(" "));
+    }
+}
+
+/// How long it takes to bring a small file to the disk.
+fn sync_time() -> Duration {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = fs::File::create(folder.path().join("file")).unwrap();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        file.write_all(&[1; 2000]).unwrap();
+        file.sync_all().unwrap();
+    }
+    begun.elapsed() / 20
+}
+
+/// How long a program takes; `None` if it is not installed.
+fn time(command: &mut Command) -> Option<Duration> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let begun = Instant::now();
+    let status = command.status().ok()?;
+    assert!(status.success(), "{command:?} failed");
+    Some(begun.elapsed())
+}
+
+/// How long as many bare workers take, so many at once.
+fn processes(sweep: &str, count: usize, at_once: usize) -> Duration {
+    let next = AtomicUsize::new(0);
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while next.fetch_add(1, Ordering::Relaxed) < count {
+                    let mut worker = Command::new(sweep);
+                    worker.args(["worker", "--engine", &std::process::id().to_string()]);
+                    worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                    worker.status().unwrap();
+                }
+            });
+        }
+    });
+    begun.elapsed()
+}
+
+/// As many targets for ninja and for make, each of which runs `true`.
+fn build_files(folder: &Path, targets: usize) {
+    let mut ninja = "rule true\n  command = true\n".to_owned();
+    let mut make = ".PHONY: all\n".to_owned();
+    let mut all = "all:".to_owned();
+    for target in 0..targets {
+        writeln!(ninja, "build t{target}: true").unwrap();
+        // The path keeps make from answering `true` without a process.
+        writeln!(make, "t{target}:\n\t@/bin/true").unwrap();
+        write!(all, " t{target}").unwrap();
+    }
+    fs::write(folder.join("build.ninja"), ninja).unwrap();
+    fs::write(folder.join("Makefile"), format!("{all}\n{make}")).unwrap();
+}

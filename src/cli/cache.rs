@@ -1,0 +1,211 @@
+//! `sweep cache`: what is in the store, whether it is whole, and what of it may go or travel.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs::File,
+    io::{self, BufReader, BufWriter, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Subcommand};
+use sweep_job::{Backend, Unit, units::parse_seconds};
+
+use super::{print, runs};
+use crate::{
+    error::{Error, Exit},
+    fault,
+    plan::{Key, Plan},
+    recipe::{Draft, Request},
+    run::{RunFolder, Wanted},
+    store::{Store, StoreError},
+    text::{clean, count, say},
+    ui::{duration, quantity},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct CacheArgs {
+    #[command(subcommand)]
+    command: CacheCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CacheCommand {
+    /// List the records.
+    Ls {
+        /// Only of jobs whose name begins so: a step, or a step and a part of its point.
+        job: Option<String>,
+    },
+    /// Compute all keys and digests anew, and say what is not what was written.
+    Verify,
+    /// Show what neither the given recipes nor recent runs reach; with `--yes`, remove it.
+    Gc {
+        /// Recipes whose records are kept, on whatever backend they were made.
+        #[arg(value_name = "RECIPE")]
+        recipes: Vec<PathBuf>,
+        /// Give a param of the recipes another value; can be repeated.
+        #[arg(long, value_name = "PARAM=VALUE")]
+        set: Vec<String>,
+        /// Runs no older than this keep the records of all their jobs.
+        #[arg(long, value_name = "TIME", default_value = "30d", value_parser = seconds)]
+        recent: f64,
+        /// Remove what is shown.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Write records to a tar archive, to take them to another machine.
+    Export {
+        /// The archive.
+        file: PathBuf,
+        /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe.
+        #[arg(required = true, value_name = "JOB|RECIPE")]
+        which: Vec<String>,
+        /// Give a param of the recipes another value; can be repeated.
+        #[arg(long, value_name = "PARAM=VALUE")]
+        set: Vec<String>,
+    },
+    /// Take the records of an archive that are not here yet, each checked against its key and digests.
+    Import {
+        /// The archive.
+        file: PathBuf,
+    },
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    parse_seconds(text).map_err(|error| format!("{error}; write `30d`, `12h` or `0s`"))
+}
+
+pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
+    let store = Store::open(results)?;
+    match &args.command {
+        CacheCommand::Ls { job } => ls(&store, job.as_deref().unwrap_or_default()),
+        CacheCommand::Verify => verify(&store),
+        CacheCommand::Gc { recipes, set, recent, yes } => {
+            let reached = reached(results, recipes, set, *recent)?;
+            gc(&store, &reached, *yes)
+        }
+        CacheCommand::Export { file, which, set } => export(&store, file, which, set),
+        CacheCommand::Import { file } => import(&store, file),
+    }
+}
+
+fn ls(store: &Store, beginning: &str) -> Result<Exit, Error> {
+    let mut records = store.index().map_err(StoreError::from)?;
+    records.retain(|record| record.label.starts_with(beginning));
+    records.sort_by(|a, b| (&a.label, a.started).cmp(&(&b.label, b.started)));
+    let lines = records.iter().map(|record| {
+        let made = record.started.strftime("%Y-%m-%d %H:%M");
+        let bytes = record.bytes;
+        let size = if bytes > 0 { format!("  {}", quantity(bytes as f64, Unit::Bytes)) } else { String::new() };
+        let took = duration(record.seconds);
+        format!("{}  {made}  {took:>12}  {}{size}\n", record.key.short(), clean(&record.label))
+    });
+    print(&lines.collect::<String>())?;
+    say(format_args!("{}", count(records.len(), "record")));
+    Ok(Exit::Done)
+}
+
+fn verify(store: &Store) -> Result<Exit, Error> {
+    let verified = store.verify().map_err(Error::io("cannot read the store"))?;
+    let lines = verified.defects.iter().map(|defect| format!("{}  {}\n", defect.key.short(), clean(&defect.reason)));
+    print(&lines.collect::<String>())?;
+    if verified.without_digests > 0 {
+        let records = count(verified.without_digests, "record");
+        say(format_args!("note: {records} of an earlier version have files without digests"));
+    }
+    let (records, files) = (count(verified.records, "record"), count(verified.files, "file"));
+    say(format_args!("{records} with {files} looked at: {}", count(verified.defects.len(), "defect")));
+    Ok(if verified.defects.is_empty() { Exit::Done } else { Exit::Failure })
+}
+
+/// The keys that somebody may still look for.
+fn reached(results: &Path, recipes: &[PathBuf], set: &[String], recent: f64) -> Result<HashSet<Key>, Error> {
+    let mut reached = HashSet::new();
+    for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {
+        reached.extend(keys_of(recipes, set, *backend)?);
+    }
+    let now = fault::now();
+    for folder in RunFolder::all(results) {
+        // A run that was killed while it began has no plan, and no record either.
+        let Ok(manifest) = folder.manifest() else { continue };
+        if folder.is_live() || now.duration_since(manifest.at).as_secs_f64() <= recent {
+            let jobs = manifest.jobs.iter().filter(|job| job.wanted != Wanted::No);
+            reached.extend(jobs.map(|job| job.key));
+        }
+    }
+    Ok(reached)
+}
+
+/// The keys of all jobs of recipes or sweep files.
+fn keys_of(paths: &[PathBuf], set: &[String], backend: Backend) -> Result<Vec<Key>, Error> {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let name = names.join(", ");
+    let draft = Draft::load(&Request { paths, set, ..Request::default() }).map_err(Error::recipe(name.clone()))?;
+    let plan = Plan::new(draft, backend).map_err(Error::plan(name))?;
+    Ok(plan.jobs().map(|(_, job)| job.key).collect())
+}
+
+fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
+    let garbage = store.garbage(reached).map_err(Error::io("cannot read the store"))?;
+    let label = |key: Key| match store.get(key) {
+        Ok(Some(record)) => clean(&record.label).into_owned(),
+        Ok(None) => "nothing".to_owned(),
+        Err(error) => clean(&error.to_string()).into_owned(),
+    };
+    let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+    let lines =
+        garbage.records.iter().map(|(key, bytes)| format!("{}  {:>9}  {}\n", key.short(), size(*bytes), label(*key)));
+    print(&lines.collect::<String>())?;
+    let leftovers = garbage.leftovers.len();
+    let rest = if leftovers > 0 { format!(" and what {leftovers} unfinished jobs left") } else { String::new() };
+    let what = format!("{}{rest}, {}", count(garbage.records.len(), "record"), size(garbage.bytes()));
+    if garbage.is_empty() {
+        say(format_args!("nothing to remove"));
+    } else if yes {
+        store.remove(&garbage)?;
+        say(format_args!("removed {what}"));
+    } else {
+        say(format_args!("would remove {what}; `--yes` removes it"));
+    }
+    Ok(Exit::Done)
+}
+
+fn export(store: &Store, file: &Path, which: &[String], set: &[String]) -> Result<Exit, Error> {
+    let mut keys = BTreeSet::new();
+    for name in which {
+        if Path::new(name).is_file() {
+            for backend in Backend::ALL {
+                keys.extend(
+                    keys_of(&[PathBuf::from(name)], set, backend)?.into_iter().filter(|key| store.contains(*key)),
+                );
+            }
+        } else {
+            keys.insert(runs::find_record(store, name)?.key);
+        }
+    }
+    if keys.is_empty() {
+        return Err(Error::Unknown("none of these jobs has a record".into()));
+    }
+    let writing = || Error::io("cannot write the archive");
+    // Beside it first: an archive is there whole or not at all.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
+    let mut out = BufWriter::new(beside.as_file_mut());
+    store.export(&keys, &mut out)?;
+    out.flush().map_err(writing())?;
+    drop(out);
+    beside.as_file().sync_all().map_err(writing())?;
+    beside.persist(file).map_err(|error| writing()(error.error))?;
+    say(format_args!("{} in {}", count(keys.len(), "record"), file.display()));
+    Ok(Exit::Done)
+}
+
+fn import(store: &Store, file: &Path) -> Result<Exit, Error> {
+    let archive = File::open(file).map_err(|error: io::Error| Error::io("cannot read the archive")(error))?;
+    let imported = store.import(BufReader::new(archive))?;
+    for (key, reason) in &imported.refused {
+        say(format_args!("refused {}: {}", key.short(), clean(reason)));
+    }
+    let (added, refused) = (count(imported.added, "record"), imported.refused.len());
+    say(format_args!("{added} added, {} known already, {refused} refused", imported.known));
+    Ok(if refused == 0 { Exit::Done } else { Exit::Failure })
+}

@@ -1,0 +1,96 @@
+//! `sweep logs`.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+
+use super::runs;
+use crate::{
+    error::{Error, Exit},
+    run::{
+        RunFolder,
+        watch::{Snapshot, State},
+    },
+    text::clean_lines,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct LogsArgs {
+    /// The job: its step and point, or the beginning of its key.
+    job: String,
+    /// A run, by its folder's name; the latest that started the job if left out.
+    #[arg(long)]
+    run: Option<String>,
+    /// Go on until the job ends.
+    #[arg(long, short)]
+    follow: bool,
+    /// Print the bytes as they are, with whatever they do to a terminal.
+    #[arg(long)]
+    raw: bool,
+}
+
+/// How often a log that is followed is looked at.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
+    let (folder, key) = runs::find_job(results, args.run.as_deref(), &args.job)?;
+    let reading = || Error::io("cannot read the log");
+    let mut file = fs_err::File::open(folder.log(key)).map_err(reading())?;
+    let mut buffer = vec![0; 1 << 16];
+    // The beginning of a character whose end is still to come.
+    let mut torn = Vec::new();
+    loop {
+        // Asked first, so that nothing is missed that the job writes before its end.
+        let over = !args.follow || !is_running(&folder, key);
+        loop {
+            let count = file.read(&mut buffer).map_err(|error| reading()(error))?;
+            if count == 0 {
+                break;
+            }
+            if !show(&buffer[..count], &mut torn, args.raw)? {
+                return Ok(Exit::Done);
+            }
+        }
+        if over {
+            return Ok(Exit::Done);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Prints a part of a log; `false` if nobody reads any more.
+fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
+    let mut out = io::stdout().lock();
+    let written = if raw {
+        out.write_all(bytes)
+    } else {
+        torn.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(torn) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => torn.len(),
+        };
+        let rest = torn.split_off(whole);
+        let text = clean_lines(&String::from_utf8_lossy(torn));
+        *torn = rest;
+        out.write_all(text.as_bytes())
+    };
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::io("cannot write the log")(error)),
+    }
+}
+
+fn is_running(folder: &RunFolder, key: crate::plan::Key) -> bool {
+    let Ok(snapshot) = Snapshot::read(folder) else { return false };
+    let mut jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
+    snapshot.live
+        && jobs.any(|(job, state)| {
+            job.key == key && matches!(state, State::Running { .. } | State::Retrying { .. } | State::Waiting(_))
+        })
+}

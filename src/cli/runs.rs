@@ -1,0 +1,97 @@
+//! Which run, which job and which record a user means.
+
+use std::path::Path;
+
+use crate::{
+    error::Error,
+    plan::Key,
+    recipe::suggest,
+    run::RunFolder,
+    store::{Record, Store, StoreError},
+};
+
+/// The run of this name, or the latest: one that is live, if any, because the folders' names are only as good as the clock.
+pub(super) fn find(results: &Path, name: Option<&str>) -> Result<RunFolder, Error> {
+    let mut folders = RunFolder::all(results);
+    let Some(name) = name else {
+        let none = || Error::Unknown(format!("there has been no run in `{}`", results.display()));
+        let live = folders.iter().rposition(RunFolder::is_live);
+        return live.map(|live| folders.swap_remove(live)).or_else(|| folders.pop()).ok_or_else(none);
+    };
+    let names: Vec<String> = folders.iter().map(RunFolder::name).collect();
+    match names.iter().position(|known| known == name) {
+        Some(index) => Ok(folders.swap_remove(index)),
+        None => Err(unknown("run", name, "runs", names.iter().map(String::as_str))),
+    }
+}
+
+/// The latest run that had a job with this name, or with a key that begins so, and that job's key.
+pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(RunFolder, Key), Error> {
+    let folders = match run {
+        Some(run) => vec![find(results, Some(run))?],
+        None => RunFolder::all(results),
+    };
+    let mut labels = Vec::new();
+    for folder in folders.into_iter().rev() {
+        // A run that was killed while it began has no plan, and no job either.
+        let Ok(manifest) = folder.manifest() else { continue };
+        let found = manifest.jobs.iter().filter(|planned| is_called(&planned.label, planned.key, job));
+        if let Some(found) = found.clone().find(|planned| folder.log(planned.key).is_file()) {
+            return Ok((folder, found.key));
+        }
+        labels.extend(manifest.jobs.into_iter().map(|job| job.label));
+    }
+    if labels.iter().any(|label| same(label, job)) {
+        return Err(Error::Unknown(format!("`{job}` has no log: it has not been started")));
+    }
+    Err(unknown("job", job, "jobs", labels.iter().map(String::as_str)))
+}
+
+/// The record of a job with this name (the latest, if several keys have had it), or with a key that begins so.
+pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
+    let reading = Error::io("cannot read the store");
+    if is_key_prefix(job) {
+        let keys = store.keys_from(job).map_err(reading)?;
+        if let [key] = keys.as_slice() {
+            let gone = || Error::Unknown(format!("the record {} has just been removed", key.short()));
+            return store.get(*key)?.ok_or_else(gone);
+        }
+        if !keys.is_empty() {
+            let keys: Vec<String> = keys.iter().map(Key::short).collect();
+            return Err(Error::Unknown(format!("several keys begin with `{job}`: {}", keys.join(", "))));
+        }
+    }
+    let entries = store.index().map_err(StoreError::from)?;
+    let called = entries.iter().filter(|entry| same(&entry.label, job));
+    match called.max_by_key(|entry| entry.started) {
+        Some(entry) => {
+            let gone = || Error::Unknown(format!("the record {} has just been removed", entry.key.short()));
+            store.get(entry.key)?.ok_or_else(gone)
+        }
+        None => Err(unknown("record of a job", job, "jobs", entries.iter().map(|entry| entry.label.as_str()))),
+    }
+}
+
+/// Whether a text can be the beginning of a key, long enough to mean one.
+pub(super) fn is_key_prefix(text: &str) -> bool {
+    (6..=64).contains(&text.len()) && text.chars().all(|char| matches!(char, '0'..='9' | 'a'..='f'))
+}
+
+fn is_called(label: &str, key: Key, job: &str) -> bool {
+    same(label, job) || (is_key_prefix(job) && key.to_string().starts_with(job))
+}
+
+/// Progress shows `train prune=none seed=0` for `train/prune=none,seed=0`: both are understood.
+fn same(label: &str, job: &str) -> bool {
+    let plain = |text: &str| text.replace(['/', ','], " ");
+    label == job || plain(label) == plain(job)
+}
+
+fn unknown<'a>(what: &str, name: &str, plural: &str, names: impl Iterator<Item = &'a str>) -> Error {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(200);
+    let help = suggest(name, plural, names.iter().copied()).unwrap_or_else(|| format!("there are no {plural}"));
+    Error::Unknown(format!("there is no {what} `{name}`; {help}"))
+}

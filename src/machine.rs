@@ -1,0 +1,175 @@
+//! What this machine has to share among jobs, and whether it has run out of memory.
+
+use std::{
+    fs,
+    num::NonZero,
+    path::{Path, PathBuf},
+};
+
+/// Cores that this process may use.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Bytes of main memory that this process may use: the machine's, or its control group's if that is less.
+pub fn memory() -> u64 {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
+    let group = groups().into_iter().flat_map(|group| [group.join("memory.max"), group.join("memory.limit_in_bytes")]);
+    let limits = group.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
+    limits.chain(machine.map(|kib| kib << 10)).min().unwrap_or(u64::MAX)
+}
+
+/// The NVIDIA GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them.
+pub fn nvidia_gpus() -> Vec<String> {
+    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        return visible_gpus(&visible);
+    }
+    // The driver lists every GPU of the machine; a container has the device files of those that it may use.
+    let files = names("/dev").into_iter().filter(|name| is_gpu_file(name)).count();
+    let count = if files > 0 { files } else { names("/proc/driver/nvidia/gpus").len() };
+    (0..count).map(|index| index.to_string()).collect()
+}
+
+/// `nvidia0`, but not `nvidiactl`.
+fn is_gpu_file(name: &str) -> bool {
+    let number = name.strip_prefix("nvidia").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+}
+
+/// The driver takes the names up to the first that is none.
+fn visible_gpus(visible: &str) -> Vec<String> {
+    let names = visible.split(',').map(str::trim);
+    names.take_while(|name| !name.is_empty() && *name != "-1" && *name != "NoDevFiles").map(str::to_owned).collect()
+}
+
+/// How many processes the kernel has ended for want of memory: in this process's control group, and on the machine. The
+/// numbers mean something only compared with earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutOfMemory {
+    group: Option<u64>,
+    machine: Option<u64>,
+}
+
+impl OutOfMemory {
+    /// The counts now.
+    pub fn now() -> Self {
+        let group = groups().into_iter().find_map(|group| {
+            let text = ["memory.events", "memory.oom_control"].map(|name| fs::read_to_string(group.join(name)).ok());
+            text.into_iter().flatten().find_map(|text| field(&text, "oom_kill"))
+        });
+        let machine = fs::read_to_string("/proc/vmstat").ok().and_then(|text| field(&text, "oom_kill"));
+        Self { group, machine }
+    }
+
+    /// Whether the kernel has ended a process since `earlier`; `None` if it does not say.
+    pub fn since(self, earlier: Self) -> Option<bool> {
+        let risen = |now: Option<u64>, then: Option<u64>| Some(now? > then?);
+        let (group, machine) = (risen(self.group, earlier.group), risen(self.machine, earlier.machine));
+        if group.is_none() && machine.is_none() {
+            return None;
+        }
+        Some(group == Some(true) || machine == Some(true))
+    }
+}
+
+/// The value behind a word at the beginning of a line.
+fn field(text: &str, word: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let mut parts = line.split_whitespace();
+        (parts.next() == Some(word)).then(|| parts.next()?.parse().ok())?
+    })
+}
+
+/// The folders of this process's control groups that count memory: version 2, then version 1, as it sees them itself and as
+/// the machine does (in a container one of them is not there).
+fn groups() -> Vec<PathBuf> {
+    let Ok(text) = fs::read_to_string("/proc/self/cgroup") else { return Vec::new() };
+    let mut folders = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let root = match controllers {
+            "" => Path::new("/sys/fs/cgroup"),
+            controllers if controllers.split(',').any(|name| name == "memory") => Path::new("/sys/fs/cgroup/memory"),
+            _ => continue,
+        };
+        folders.push(root.join(path.trim_start_matches('/')));
+        folders.push(root.to_owned());
+    }
+    folders
+}
+
+/// The most main memory that a process and its children have had at once so far, in bytes: the sum of each one's own peak.
+/// `None` once it has ended.
+pub fn peak_memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let own = field(&status, "VmHWM:")? << 10;
+    Some(own + children(pid).into_iter().filter_map(peak_memory).sum::<u64>())
+}
+
+/// Seconds of processor time that the children of a process have used so far, and theirs.
+pub fn children_cpu_seconds(pid: u32) -> f64 {
+    children(pid).into_iter().map(|child| own_cpu_seconds(child) + children_cpu_seconds(child)).sum()
+}
+
+/// With the children that it has waited for.
+fn own_cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    // The program's name stands in parentheses and may hold anything; the state follows, and ten fields later the times.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64
+}
+
+/// The children that a process's main thread has started.
+fn children(pid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_gpus_end_where_the_driver_stops_reading() {
+        assert_eq!(visible_gpus("2, 3"), ["2", "3"]);
+        assert_eq!(visible_gpus("GPU-1a,-1,4"), ["GPU-1a"]);
+        assert!(visible_gpus("").is_empty());
+    }
+
+    #[test]
+    fn device_files_are_told_from_the_drivers_own() {
+        assert!(is_gpu_file("nvidia0") && is_gpu_file("nvidia12"));
+        assert!(!is_gpu_file("nvidiactl") && !is_gpu_file("nvidia") && !is_gpu_file("nvidia-uvm"));
+    }
+
+    #[test]
+    fn either_counter_shows_a_lack_of_memory() {
+        let counts = |group, machine| OutOfMemory { group, machine };
+        let before = counts(Some(1), Some(5));
+        assert_eq!(counts(Some(1), Some(5)).since(before), Some(false));
+        assert_eq!(counts(Some(2), Some(6)).since(before), Some(true));
+        assert_eq!(counts(Some(1), Some(6)).since(before), Some(true), "killed in an inner group");
+        assert_eq!(counts(None, None).since(before), None);
+    }
+
+    #[test]
+    fn counters_are_found_by_their_word() {
+        let text = "low 0\noom 3\noom_kill 2\noom_group_kill 9\n";
+        assert_eq!(field(text, "oom_kill"), Some(2));
+        assert_eq!(field(text, "missing"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_and_used_some() {
+        let peak = peak_memory(std::process::id()).unwrap();
+        assert!(peak > 0 && peak <= memory());
+    }
+}

@@ -1,0 +1,170 @@
+//! What observers of a run are told; the journal keeps it in this form.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sweep_job::{Failure, Outcome, Progress};
+
+use crate::plan::Plan;
+
+/// What observers are told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunEvent {
+    /// The run begins.
+    Begun {
+        /// Jobs in all.
+        jobs: usize,
+        /// Of which are done already.
+        cached: usize,
+    },
+    /// A job's process was started.
+    Started {
+        /// The job.
+        job: usize,
+        /// The cores it has.
+        cpus: usize,
+        /// The indices of the GPUs it has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        gpus: Vec<usize>,
+        /// The how manieth attempt it is, from 1.
+        #[serde(default = "first", skip_serializing_if = "is_first")]
+        attempt: u32,
+    },
+    /// A job waits for another process, which is at the same job.
+    Waiting {
+        /// The job.
+        job: usize,
+    },
+    /// A job said how far it is.
+    Progress {
+        /// The job.
+        job: usize,
+        /// How far.
+        progress: Progress,
+    },
+    /// A job said something.
+    Note {
+        /// The job.
+        job: usize,
+        /// What.
+        text: String,
+    },
+    /// A job's process has ended with a result, which is being stored.
+    Storing {
+        /// The job.
+        job: usize,
+    },
+    /// A job has a result.
+    Done {
+        /// The job.
+        job: usize,
+        /// Time from its start, in seconds; `None` if another process did it.
+        seconds: Option<f64>,
+        /// The result; the journal leaves it to the record.
+        #[serde(skip)]
+        outcome: Outcome,
+    },
+    /// A job has failed and will be started again.
+    Retrying {
+        /// The job.
+        job: usize,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// How many attempts it has.
+        attempts: u32,
+        /// How long it waits before the next, in seconds.
+        wait: f64,
+        /// Why it failed.
+        failure: Failure,
+    },
+    /// A job has no result.
+    Failed {
+        /// The job.
+        job: usize,
+        /// Time from its start, in seconds.
+        seconds: f64,
+        /// Why.
+        failure: Failure,
+        /// What the worker wrote, if there was one.
+        log: Option<PathBuf>,
+        /// Whether the recipe says to go on all the same.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tolerated: bool,
+    },
+    /// A job will not run, or was ended because the user wanted the end.
+    Skipped {
+        /// The job.
+        job: usize,
+        /// The job that it needed; `None` if the run was stopped.
+        because: Option<usize>,
+    },
+    /// No job will be started any more.
+    Stopping {
+        /// Whether the running jobs are ended too.
+        ending: bool,
+        /// How many are running.
+        running: usize,
+        /// In how many seconds the running jobs will be ended, if they are given time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<f64>,
+    },
+    /// The run is over.
+    Ended(Summary),
+}
+
+fn first() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(attempt: &u32) -> bool {
+    *attempt == 1
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Jobs that were done before.
+    pub cached: usize,
+    /// Jobs that got a result.
+    pub done: usize,
+    /// Jobs that failed.
+    pub failed: usize,
+    /// Jobs that failed although the recipe says to go on all the same.
+    #[serde(default)]
+    pub tolerated: usize,
+    /// Jobs that could not run.
+    pub skipped: usize,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// The signal that stopped it.
+    pub interrupted: Option<i32>,
+    /// Why the store could not be written any more, which stopped it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
+}
+
+/// Whoever wants to know.
+pub trait Observer {
+    /// Something happened.
+    fn on(&mut self, plan: &Plan, event: &RunEvent);
+}
+
+impl RunEvent {
+    /// The job that an event is about.
+    pub fn job(&self) -> Option<usize> {
+        match self {
+            Self::Started { job, .. }
+            | Self::Waiting { job }
+            | Self::Progress { job, .. }
+            | Self::Note { job, .. }
+            | Self::Storing { job }
+            | Self::Done { job, .. }
+            | Self::Retrying { job, .. }
+            | Self::Failed { job, .. }
+            | Self::Skipped { job, .. } => Some(*job),
+            Self::Begun { .. } | Self::Stopping { .. } | Self::Ended(_) => None,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The folder of a run: what was planned, what happened, what the workers wrote.
+
+use std::{
+    fs::TryLockError,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Wanted, demand,
+    journal::{self, Line},
+    slots::{Demand, Limits},
+};
+use crate::{
+    fault,
+    plan::{JobId, Key, Plan},
+};
+
+/// Version of [`Manifest`]'s JSON.
+const FORMAT: u32 = 1;
+
+/// What a run set out to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Its version.
+    pub format: u32,
+    /// The recipe's name.
+    pub recipe: String,
+    /// When it was made.
+    pub at: Timestamp,
+    /// The engine's process, on its machine.
+    pub pid: u32,
+    /// The machine.
+    pub host: String,
+    /// What there was to share.
+    pub limits: Limits,
+    /// Every job of the plan; events speak of them by their place here.
+    pub jobs: Vec<ManifestJob>,
+}
+
+/// A job of a [`Manifest`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ManifestJob {
+    /// Its name.
+    pub label: String,
+    /// Its key.
+    pub key: Key,
+    /// What was to be done with it.
+    pub wanted: Wanted,
+    /// What it takes.
+    pub demand: Demand,
+    /// The jobs that it needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<usize>,
+}
+
+/// A run's folder.
+#[derive(Debug, Clone)]
+pub struct RunFolder(PathBuf);
+
+impl Manifest {
+    /// What a run of a plan sets out to do.
+    pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits) -> Self {
+        let jobs = plan.jobs().map(|(id, job)| ManifestJob {
+            label: job.label.to_string(),
+            key: job.key,
+            wanted: wanted[id.index()],
+            demand: demand(job, limits),
+            needs: plan.needs(id).map(JobId::index).collect(),
+        });
+        Self {
+            format: FORMAT,
+            recipe: plan.title(),
+            at: fault::now(),
+            pid: std::process::id(),
+            host: super::engine::host(),
+            limits,
+            jobs: jobs.collect(),
+        }
+    }
+}
+
+impl RunFolder {
+    /// Creates the folder of a new run, named by the time and this process.
+    pub fn create(results: &Path, manifest: &Manifest) -> io::Result<Self> {
+        let runs = results.join("runs");
+        fault::point("run: before its folder")?;
+        fs::create_dir_all(&runs)?;
+        let name = format!("{}-{}", manifest.at.strftime("%Y%m%dT%H%M%SZ"), manifest.pid);
+        // The clock may have been set back since a process of the same number was here.
+        let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
+        let mut created = Err(io::ErrorKind::AlreadyExists.into());
+        for name in names {
+            let path = runs.join(name);
+            created = fs::create_dir(&path).map(|()| path);
+            if !created.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+                break;
+            }
+        }
+        let folder = Self(created?);
+        fault::point("run: before its plan")?;
+        let mut file = io::BufWriter::new(fs::File::create(folder.0.join("plan.json"))?);
+        serde_json::to_writer(&mut file, manifest)?;
+        file.flush()?;
+        fault::point("run: after its plan")?;
+        Ok(folder)
+    }
+
+    /// The folders of all runs, the oldest first.
+    pub fn all(results: &Path) -> Vec<Self> {
+        let Ok(entries) = std::fs::read_dir(results.join("runs")) else { return Vec::new() };
+        let mut folders: Vec<PathBuf> =
+            entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+        // The names begin with the time; of two in one second, the later one was changed later.
+        folders.sort_by_cached_key(|path| {
+            let name = path.file_name().map(|name| name.to_string_lossy().chars().take(16).collect::<String>());
+            (name, std::fs::metadata(path.join("plan.json")).and_then(|data| data.modified()).ok())
+        });
+        folders.into_iter().map(Self).collect()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> String {
+        self.0.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// What the run set out to do.
+    pub fn manifest(&self) -> io::Result<Manifest> {
+        Ok(serde_json::from_slice(&fs::read(self.0.join("plan.json"))?)?)
+    }
+
+    /// What happened so far. A line that is torn, because it is being written or because the engine was killed while it
+    /// was, is left out.
+    pub fn events(&self) -> io::Result<Vec<Line>> {
+        journal::read(&self.0)
+    }
+
+    /// Whether the engine is at it.
+    pub fn is_live(&self) -> bool {
+        let journal = std::fs::File::open(self.0.join(journal::FILE));
+        journal.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// What a job's workers wrote, one attempt behind the other.
+    pub fn log(&self, key: Key) -> PathBuf {
+        self.0.join("logs").join(format!("{}.log", key.short()))
+    }
+}

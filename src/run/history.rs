@@ -1,0 +1,87 @@
+//! How long jobs took before, from their records: the order of starts depends on it, and what `sweep plan` expects.
+
+use std::collections::HashMap;
+
+use super::slots::Limits;
+use crate::{
+    plan::{JobId, Plan},
+    store::Entry,
+};
+
+/// Seconds by the job's name.
+#[derive(Debug, Clone, Default)]
+pub struct History(HashMap<String, f64>);
+
+impl History {
+    /// What records tell.
+    pub fn new(entries: &[Entry]) -> Self {
+        let mut latest: HashMap<&str, &Entry> = HashMap::new();
+        for entry in entries {
+            let known = latest.entry(&entry.label).or_insert(entry);
+            if known.started < entry.started {
+                *known = entry;
+            }
+        }
+        Self(latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect())
+    }
+
+    /// How long `jobs` of a plan may take in all, in seconds; `None` if nothing is known of one of their steps. They share
+    /// the machine as far as they can, and none begins before those that it needs are done.
+    pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: Limits) -> Option<f64> {
+        let of_step = self.of_step();
+        if jobs.iter().any(|id| !of_step.contains_key(plan.job(*id).label.step.as_str())) {
+            return None;
+        }
+        let seconds: Vec<f64> = self.expect(plan).into_iter().map(|milliseconds| milliseconds as f64 / 1e3).collect();
+        let mut wanted = vec![false; plan.len()];
+        for id in jobs {
+            wanted[id.index()] = true;
+        }
+        let (mut ends, mut work) = (vec![0.0_f64; plan.len()], 0.0);
+        for (id, job) in plan.jobs().filter(|(id, _)| wanted[id.index()]) {
+            let begins = plan.needs(id).map(|need| ends[need.index()]).fold(0.0, f64::max);
+            ends[id.index()] = begins + seconds[id.index()];
+            let demand = super::demand(job, limits);
+            let share = match demand.gpus {
+                0 => demand.cpus as f64 / limits.cpus.max(1) as f64,
+                gpus => gpus as f64 / limits.gpus.max(1) as f64,
+            };
+            work += seconds[id.index()] * share.max(1.0 / limits.jobs.max(1) as f64);
+        }
+        // As long as the longest chain, and as long as the machine needs for all of them.
+        Some(ends.into_iter().fold(work, f64::max))
+    }
+
+    /// How long each job of a plan may take, in milliseconds: as it took before, else as its step's jobs did on average, else
+    /// as all did.
+    pub(super) fn expect(&self, plan: &Plan) -> Vec<u64> {
+        let of_step = self.of_step();
+        let mean = |sums: &[(f64, usize)]| {
+            let (sum, count) = sums.iter().fold((0.0, 0), |all, own| (all.0 + own.0, all.1 + own.1));
+            (count > 0).then(|| sum / count as f64)
+        };
+        let sums: Vec<(f64, usize)> = of_step.values().copied().collect();
+        let of_all = mean(&sums).unwrap_or(1.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating, and a hint")]
+        let milliseconds = |seconds: f64| ((seconds * 1e3) as u64).max(1);
+        plan.jobs()
+            .map(|(_, job)| {
+                let own = self.0.get(&job.label.to_string()).copied();
+                let step = || mean(&[*of_step.get(job.label.step.as_str())?]);
+                milliseconds(own.or_else(step).unwrap_or(of_all))
+            })
+            .collect()
+    }
+
+    /// The sum and the number of what is known of each step.
+    fn of_step(&self) -> HashMap<&str, (f64, usize)> {
+        let mut of_step: HashMap<&str, (f64, usize)> = HashMap::new();
+        for (label, seconds) in &self.0 {
+            // `recipe:step/point`.
+            let step = label.split('/').next().unwrap_or(label);
+            let (sum, count) = of_step.entry(step.rsplit(':').next().unwrap_or(step)).or_default();
+            (*sum, *count) = (*sum + seconds, *count + 1);
+        }
+        of_step
+    }
+}

@@ -1,0 +1,107 @@
+//! What a worker says, line by line; whatever else comes out of it.
+
+use std::io::{self, BufRead};
+
+use sweep_job::Message;
+
+/// The longest line that a worker may say; anything longer is not the protocol.
+pub const LONGEST_LINE: usize = 64 << 20;
+
+/// Passes on the messages until there are no more or `on_message` answers `false`. Lines that are no messages are left
+/// out and counted: something in the worker wrote where only messages should go.
+pub fn messages(mut from: impl BufRead, mut on_message: impl FnMut(Message) -> bool) -> usize {
+    let mut line = Vec::new();
+    let mut strays = 0;
+    loop {
+        line.clear();
+        let whole = match read_line(&mut from, &mut line) {
+            Ok(Line::End) | Err(_) => return strays,
+            Ok(Line::Whole) => true,
+            Ok(Line::TooLong) => false,
+        };
+        match serde_json::from_slice(&line) {
+            Ok(message) if whole => {
+                if !on_message(message) {
+                    return strays;
+                }
+            }
+            _ => strays += 1,
+        }
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads a line, of which never more than [`LONGEST_LINE`] is in memory.
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+    let mut too_long = false;
+    let mut nothing = true;
+    loop {
+        let buffer = match from.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if buffer.is_empty() {
+            return Ok(if nothing {
+                Line::End
+            } else if too_long {
+                Line::TooLong
+            } else {
+                Line::Whole
+            });
+        }
+        nothing = false;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        if line.len() + part.len() > LONGEST_LINE {
+            too_long = true;
+            *line = Vec::new();
+        } else if !too_long {
+            line.extend_from_slice(part);
+        }
+        let used = part.len() + usize::from(end.is_some());
+        from.consume(used);
+        if end.is_some() {
+            return Ok(if too_long { Line::TooLong } else { Line::Whole });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Read};
+
+    use super::*;
+
+    fn heard(text: &[u8]) -> (Vec<Message>, usize) {
+        let mut heard = Vec::new();
+        let strays = messages(BufReader::with_capacity(7, text), |message| {
+            heard.push(message);
+            true
+        });
+        (heard, strays)
+    }
+
+    #[test]
+    fn messages_are_found_among_noise() {
+        let note = Message::Note("hello".into());
+        let text = b"{\"note\":\"hello\"}\n\x00\xff\x1b[2J\n\n\"alive\"\n{\"note\":\"hello\"";
+        assert_eq!(heard(text), (vec![note, Message::Alive], 3), "the last line is torn");
+    }
+
+    #[test]
+    fn an_endless_line_is_one_stray_and_what_follows_is_heard() {
+        let noise = io::repeat(b'x').take(LONGEST_LINE as u64 + 1);
+        let mut heard = 0;
+        let strays = messages(BufReader::new(noise.chain(&b"\n\"alive\"\n"[..])), |_| {
+            heard += 1;
+            true
+        });
+        assert_eq!((heard, strays), (1, 1));
+    }
+}

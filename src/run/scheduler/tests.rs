@@ -1,0 +1,308 @@
+//! The scheduler on chosen and on random graphs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn job(needs: &[usize], demand: Demand) -> JobSpec {
+    JobSpec { needs: needs.to_vec(), demand, expected: 1, ..JobSpec::default() }
+}
+
+fn cpus(cpus: usize) -> Demand {
+    Demand { cpus, ..Demand::default() }
+}
+
+fn start(job: usize, cpus: usize, gpus: &[usize]) -> Action {
+    Action::Start { job, lease: Lease { cpus, gpus: gpus.to_vec() } }
+}
+
+fn chain() -> Vec<JobSpec> {
+    vec![job(&[], cpus(1)), job(&[0], cpus(1)), job(&[1], cpus(1))]
+}
+
+const LIMITS: Limits = Limits { cpus: 2, gpus: 2, memory: 100, jobs: 2 };
+
+#[test]
+fn a_failure_skips_what_needs_it() {
+    let mut scheduler = Scheduler::new(&chain(), LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+    let skip = |job, need| Action::Skip { job, because: Reason::Needs(need) };
+    assert_eq!(scheduler.on(Event::Failed(0)), [skip(1, 0), skip(2, 1), Action::Finish]);
+}
+
+#[test]
+fn cached_needs_count_as_done() {
+    let mut specs = chain();
+    specs[0].cached = true;
+    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(1, 1, &[])]);
+}
+
+#[test]
+fn nothing_to_do_is_over_at_once() {
+    assert_eq!(Scheduler::new(&[], LIMITS, false).on(Event::Begin), [Action::Finish]);
+}
+
+#[test]
+fn a_job_that_wants_everything_waits_for_everything_and_is_not_overtaken() {
+    let mut specs = [job(&[], cpus(1)), job(&[], cpus(99)), job(&[], cpus(1))];
+    specs[0].expected = 2;
+    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(0)), [start(1, 2, &[])]);
+    assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
+}
+
+#[test]
+fn the_longest_way_goes_first() {
+    // Job 2 leads to a long job 3; job 1 is longer than 2 alone.
+    let mut specs = vec![job(&[], cpus(1)), job(&[], cpus(1)), job(&[], cpus(1)), job(&[2], cpus(1))];
+    for (spec, expected) in specs.iter_mut().zip([1, 5, 2, 9]) {
+        spec.expected = expected;
+    }
+    let mut scheduler = Scheduler::new(&specs, Limits { cpus: 1, ..LIMITS }, false);
+    let mut order = Vec::new();
+    let mut actions = scheduler.on(Event::Begin);
+    while let Some(Action::Start { job, .. }) = actions.first() {
+        order.push(*job);
+        actions = scheduler.on(Event::Done(*job));
+    }
+    assert_eq!(order, [2, 3, 1, 0]);
+}
+
+#[test]
+fn every_gpu_has_one_job_and_others_go_on_without() {
+    let gpu = Demand { gpus: 1, ..cpus(1) };
+    let mut specs = vec![job(&[], gpu), job(&[], gpu), job(&[], gpu), job(&[], cpus(1))];
+    specs[3].expected = 0;
+    let limits = Limits { cpus: 8, gpus: 2, memory: 0, jobs: 8 };
+    let mut scheduler = Scheduler::new(&specs, limits, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[0]), start(1, 1, &[1]), start(3, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[1])]);
+}
+
+#[test]
+fn memory_is_kept_for_the_job_that_waits_for_it() {
+    let memory = |memory| Demand { memory, ..cpus(1) };
+    let mut specs = vec![job(&[], memory(60)), job(&[], memory(80)), job(&[], memory(10)), job(&[], cpus(1))];
+    for (spec, expected) in specs.iter_mut().zip([9, 8, 7, 6]) {
+        spec.expected = expected;
+    }
+    let limits = Limits { cpus: 8, gpus: 0, memory: 100, jobs: 8 };
+    let mut scheduler = Scheduler::new(&specs, limits, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(3, 1, &[])], "10 would fit, but 80 is first");
+    assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[]), start(2, 1, &[])]);
+}
+
+#[test]
+fn a_measuring_job_is_alone() {
+    let alone = Demand { exclusive: true, ..cpus(1) };
+    let specs = [job(&[], cpus(1)), job(&[], alone), job(&[], cpus(1))];
+    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
+}
+
+#[test]
+fn what_is_being_stored_takes_no_slot_but_is_not_done() {
+    let alone = Demand { exclusive: true, ..cpus(1) };
+    let mut specs = vec![job(&[], cpus(2)), job(&[0], cpus(1)), job(&[], cpus(2)), job(&[], alone)];
+    specs[3].expected = 0;
+    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 2, &[])]);
+    assert_eq!(scheduler.on(Event::Storing(0)), [start(2, 2, &[])], "what needs it waits for its record");
+    assert_eq!(scheduler.on(Event::Storing(2)), [], "and what must be alone for the disk");
+    assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(1)), []);
+    assert_eq!(scheduler.on(Event::Done(2)), [start(3, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(3)), [Action::Finish]);
+}
+
+#[test]
+fn a_tolerated_failure_stops_nothing() {
+    let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), job(&[], cpus(1))];
+    specs[0].tolerated = true;
+    let mut scheduler = Scheduler::new(&specs, Limits { jobs: 1, ..LIMITS }, true);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+    let skip = Action::Skip { job: 1, because: Reason::Needs(0) };
+    assert_eq!(scheduler.on(Event::Failed(0)), [skip, start(2, 1, &[])]);
+}
+
+fn demands() -> impl Strategy<Value = Demand> {
+    (0usize..5, 0usize..4, 0u64..150, proptest::bool::weighted(0.1))
+        .prop_map(|(cpus, gpus, memory, exclusive)| Demand { cpus, gpus, memory, exclusive })
+}
+
+/// Random graphs (edges go from lower to higher indices), slots, and outcomes.
+fn runs() -> impl Strategy<Value = (Vec<JobSpec>, Limits, bool, Vec<(u8, u8)>)> {
+    let specs = (1usize..20).prop_flat_map(|count| {
+        let jobs: Vec<_> = (0..count)
+            .map(|index| {
+                let needs = proptest::collection::vec(0..index.max(1), 0..4usize.min(index + 1));
+                let flags = (proptest::bool::weighted(0.15), proptest::bool::weighted(0.2));
+                (needs, demands(), any::<u64>(), flags).prop_map(
+                    move |(mut needs, demand, expected, (cached, tolerated))| {
+                        needs.retain(|need| *need < index);
+                        needs.sort_unstable();
+                        needs.dedup();
+                        JobSpec { needs, demand, expected, cached, tolerated }
+                    },
+                )
+            })
+            .collect();
+        jobs
+    });
+    let limits = (1usize..5, 0usize..3, 0u64..120, 1usize..5).prop_map(|(cpus, gpus, memory, jobs)| Limits {
+        cpus,
+        gpus,
+        memory,
+        jobs,
+    });
+    (specs, limits, proptest::bool::weighted(0.2), proptest::collection::vec(any::<(u8, u8)>(), 64))
+}
+
+/// A run as the engine would see it, with everything checked that a scheduler promises.
+struct Model<'a> {
+    specs: &'a [JobSpec],
+    limits: Limits,
+    fail_fast: bool,
+    running: BTreeMap<usize, Lease>,
+    done: BTreeSet<usize>,
+    ended: BTreeSet<usize>,
+    /// What another process is at, or what waits for another attempt.
+    elsewhere: BTreeSet<usize>,
+    /// What has ended and is being stored.
+    storing: BTreeSet<usize>,
+    stopped: bool,
+}
+
+impl Model<'_> {
+    fn take(&mut self, actions: Vec<Action>) -> Result<bool, TestCaseError> {
+        let mut over = false;
+        for action in actions {
+            prop_assert!(!over, "nothing follows the end");
+            match action {
+                Action::Start { job, lease } => {
+                    prop_assert!(!self.stopped, "started after a stop");
+                    prop_assert!(self.specs[job].needs.iter().all(|need| self.done.contains(need)), "needs first");
+                    prop_assert!(!self.ended.contains(&job) && !self.elsewhere.contains(&job));
+                    prop_assert!(!self.storing.contains(&job));
+                    prop_assert!(self.storing.is_empty() || !self.specs[job].demand.exclusive, "not quite alone");
+                    let wanted = self.limits.clamp(self.specs[job].demand);
+                    prop_assert_eq!((lease.cpus, lease.gpus.len()), (wanted.cpus, wanted.gpus));
+                    prop_assert!(self.running.insert(job, lease).is_none());
+                }
+                Action::Skip { job, because } => {
+                    if let Reason::Needs(need) = because {
+                        prop_assert!(self.specs[job].needs.contains(&need) && self.ended.contains(&need));
+                    }
+                    self.elsewhere.remove(&job);
+                    self.stopped |= because == Reason::Stopped;
+                    prop_assert!(!self.storing.contains(&job));
+                    prop_assert!(self.ended.insert(job) && !self.running.contains_key(&job));
+                }
+                Action::Finish => over = true,
+            }
+            self.check_slots()?;
+        }
+        Ok(over)
+    }
+
+    fn check_slots(&self) -> Result<(), TestCaseError> {
+        let wanted = |job: &usize| self.limits.clamp(self.specs[*job].demand);
+        prop_assert!(self.running.len() <= self.limits.jobs);
+        prop_assert!(self.running.values().map(|lease| lease.cpus).sum::<usize>() <= self.limits.cpus);
+        prop_assert!(self.running.keys().map(|job| wanted(job).memory).sum::<u64>() <= self.limits.memory);
+        let gpus: Vec<usize> = self.running.values().flat_map(|lease| lease.gpus.clone()).collect();
+        let different: BTreeSet<usize> = gpus.iter().copied().collect();
+        prop_assert_eq!(different.len(), gpus.len(), "no GPU twice");
+        prop_assert!(gpus.iter().all(|gpu| *gpu < self.limits.gpus));
+        prop_assert!(self.running.len() < 2 || !self.running.keys().any(|job| wanted(job).exclusive), "alone");
+        Ok(())
+    }
+
+    /// Something happens.
+    fn event(&mut self, which: u8, what: u8) -> Event {
+        if let Some(job) = self.storing.first().copied()
+            && (self.running.is_empty() || what.is_multiple_of(3))
+        {
+            self.storing.remove(&job);
+            self.ended.insert(job);
+            if what.is_multiple_of(2) {
+                self.stopped |= self.fail_fast && !self.specs[job].tolerated;
+                return Event::Failed(job);
+            }
+            self.done.insert(job);
+            return Event::Done(job);
+        }
+        if self.running.is_empty() || (what.is_multiple_of(4) && !self.elsewhere.is_empty()) {
+            return Event::Free(self.elsewhere.pop_first().unwrap());
+        }
+        let job = *self.running.keys().nth(usize::from(which) % self.running.len()).unwrap();
+        if what < 10 {
+            self.stopped = true;
+            return Event::Stop;
+        }
+        self.running.remove(&job);
+        match what {
+            10..=59 => {
+                self.ended.insert(job);
+                self.stopped |= self.fail_fast && !self.specs[job].tolerated;
+                Event::Failed(job)
+            }
+            60..=89 => {
+                self.elsewhere.insert(job);
+                Event::Later(job)
+            }
+            90..=169 => {
+                self.storing.insert(job);
+                Event::Storing(job)
+            }
+            _ => {
+                self.ended.insert(job);
+                self.done.insert(job);
+                Event::Done(job)
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_job_ends_once_and_slots_hold((specs, limits, fail_fast, choices) in runs()) {
+        let mut scheduler = Scheduler::new(&specs, limits, fail_fast);
+        let cached: BTreeSet<usize> = (0..specs.len()).filter(|job| specs[*job].cached).collect();
+        let mut model = Model {
+            specs: &specs,
+            limits,
+            fail_fast,
+            running: BTreeMap::new(),
+            done: cached.clone(),
+            ended: cached,
+            elsewhere: BTreeSet::new(),
+            storing: BTreeSet::new(),
+            stopped: false,
+        };
+        let mut choices = choices.into_iter().cycle();
+        let mut event = Event::Begin;
+        for _ in 0..2_000 {
+            let actions = scheduler.on(event);
+            if model.take(actions)? {
+                prop_assert!(model.running.is_empty() && model.storing.is_empty());
+                prop_assert_eq!(model.ended.len(), specs.len(), "every job ends");
+                prop_assert!(scheduler.on(Event::Stop).is_empty(), "and nothing happens after the end");
+                return Ok(());
+            }
+            let busy = !(model.running.is_empty() && model.elsewhere.is_empty() && model.storing.is_empty());
+            prop_assert!(busy, "neither running nor over: a deadlock");
+            let Some((which, what)) = choices.next() else { break };
+            event = model.event(which, what);
+        }
+        prop_assert!(false, "does not terminate");
+    }
+}

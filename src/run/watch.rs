@@ -1,0 +1,220 @@
+//! A run as another process sees it: from its plan and its journal.
+
+use std::io;
+
+use jiff::Timestamp;
+use sweep_job::{Failure, Progress};
+
+use super::{Line, Manifest, RunEvent, RunFolder, Summary, Wanted, slots::Slots};
+use crate::text::count;
+
+/// A run, now or when it ended.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What it set out to do.
+    pub manifest: Manifest,
+    /// Whether the engine is at it.
+    pub live: bool,
+    /// How it ended; `None` if it is live, or if its engine was killed.
+    pub summary: Option<Summary>,
+    /// Whether no more jobs are started.
+    pub stopping: bool,
+    /// When something last happened.
+    pub last: Timestamp,
+    /// What each job is doing, in the plan's order.
+    pub jobs: Vec<State>,
+}
+
+/// What a job is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// It was not selected.
+    NotSelected,
+    /// It was done before.
+    Cached,
+    /// It has not begun; why.
+    Waiting(String),
+    /// It runs.
+    Running {
+        /// Since when.
+        since: Timestamp,
+        /// The how manieth attempt.
+        attempt: u32,
+        /// Its GPUs.
+        gpus: Vec<usize>,
+        /// How far it is.
+        progress: Option<Progress>,
+    },
+    /// It has ended, and its result is being stored.
+    Storing,
+    /// Another process runs it.
+    Elsewhere,
+    /// It failed and will be started again.
+    Retrying {
+        /// Why.
+        failure: Failure,
+        /// When.
+        at: Timestamp,
+    },
+    /// It has a result.
+    Done {
+        /// Seconds that it took; `None` if another process did it.
+        seconds: Option<f64>,
+    },
+    /// It has none.
+    Failed {
+        /// Seconds that it took.
+        seconds: f64,
+        /// Why.
+        failure: Failure,
+        /// Whether the run goes on all the same.
+        tolerated: bool,
+    },
+    /// It will not run; because of this job, or because the run was stopped.
+    Skipped(Option<usize>),
+    /// The engine was killed before it was done; the next run does it.
+    Lost,
+}
+
+impl State {
+    /// The state in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotSelected => "left out",
+            Self::Cached => "cached",
+            Self::Waiting(_) | Self::Elsewhere => "waiting",
+            Self::Running { .. } | Self::Storing => "running",
+            Self::Retrying { .. } => "retrying",
+            Self::Done { .. } => "done",
+            Self::Failed { .. } => "failed",
+            Self::Skipped(_) => "skipped",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl Snapshot {
+    /// Reads a run.
+    pub fn read(folder: &RunFolder) -> io::Result<Self> {
+        // Asked first: a run that ends meanwhile is then read to its end.
+        let live = folder.is_live();
+        Ok(Self::new(folder.manifest()?, &folder.events()?, live))
+    }
+
+    /// What follows from what happened.
+    pub fn new(manifest: Manifest, events: &[Line], live: bool) -> Self {
+        let jobs = manifest.jobs.iter().map(|job| match job.wanted {
+            Wanted::Yes => State::Waiting(String::new()),
+            Wanted::Cached => State::Cached,
+            Wanted::No => State::NotSelected,
+        });
+        let last = events.last().map_or(manifest.at, |line| line.at);
+        let mut snapshot = Self { jobs: jobs.collect(), manifest, live, summary: None, stopping: false, last };
+        for line in events {
+            snapshot.apply(line);
+        }
+        if live {
+            snapshot.explain();
+        } else {
+            snapshot.bury();
+        }
+        snapshot
+    }
+
+    fn apply(&mut self, line: &Line) {
+        match &line.event {
+            RunEvent::Stopping { .. } => self.stopping = true,
+            RunEvent::Ended(summary) => self.summary = Some(summary.clone()),
+            _ => {}
+        }
+        let Some(state) = line.event.job().and_then(|job| self.jobs.get_mut(job)) else { return };
+        let next = match &line.event {
+            RunEvent::Started { gpus, attempt, .. } => {
+                State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
+            }
+            RunEvent::Waiting { .. } => State::Elsewhere,
+            RunEvent::Storing { .. } => State::Storing,
+            RunEvent::Done { seconds, .. } => State::Done { seconds: *seconds },
+            RunEvent::Retrying { failure, wait, .. } => State::Retrying {
+                failure: failure.clone(),
+                at: jiff::SignedDuration::try_from_secs_f64(*wait).map_or(line.at, |wait| line.at + wait),
+            },
+            RunEvent::Failed { seconds, failure, tolerated, .. } => {
+                State::Failed { seconds: *seconds, failure: failure.clone(), tolerated: *tolerated }
+            }
+            RunEvent::Skipped { because, .. } => State::Skipped(*because),
+            RunEvent::Progress { progress: now, .. } => {
+                if let State::Running { progress, .. } = state {
+                    *progress = Some(now.clone());
+                }
+                return;
+            }
+            RunEvent::Note { .. } | RunEvent::Begun { .. } | RunEvent::Stopping { .. } | RunEvent::Ended(_) => return,
+        };
+        *state = next;
+    }
+
+    /// Says of every job that waits what it waits for.
+    fn explain(&mut self) {
+        let mut slots = Slots::new(self.manifest.limits);
+        let mut alone = None;
+        for (index, (job, state)) in self.manifest.jobs.iter().zip(&self.jobs).enumerate() {
+            if let State::Running { gpus, .. } = state {
+                slots.hold(&job.demand, gpus);
+                alone = job.demand.exclusive.then_some(index).or(alone);
+            }
+        }
+        let reasons: Vec<Option<String>> = (0..self.jobs.len())
+            .map(|job| matches!(self.jobs[job], State::Waiting(_)).then(|| self.reason(job, &slots, alone)))
+            .collect();
+        for (state, reason) in self.jobs.iter_mut().zip(reasons) {
+            if let Some(reason) = reason {
+                *state = State::Waiting(reason);
+            }
+        }
+    }
+
+    fn reason(&self, job: usize, slots: &Slots, alone: Option<usize>) -> String {
+        let job = &self.manifest.jobs[job];
+        let done = |need: &usize| matches!(self.jobs[*need], State::Done { .. } | State::Cached);
+        let open: Vec<usize> = job.needs.iter().copied().filter(|need| !done(need)).collect();
+        if let Some(first) = open.first() {
+            let others =
+                if open.len() > 1 { format!(" and {}", count(open.len() - 1, "other job")) } else { String::new() };
+            return format!("needs {}{others}", self.manifest.jobs[*first].label);
+        }
+        let (lack, demand, (cpus, gpus, memory)) = (slots.lack(&job.demand), job.demand, slots.free());
+        let bytes = |bytes: u64| crate::ui::quantity(bytes as f64, sweep_job::Unit::Bytes);
+        if let Some(alone) = alone {
+            return format!("waits for {}, which must be alone", self.manifest.jobs[alone].label);
+        }
+        if lack.alone {
+            return "waits until nothing else runs, because it must be alone".into();
+        }
+        if lack.gpus {
+            return format!("waits for {}, {gpus} of {} free", count(demand.gpus, "GPU"), self.manifest.limits.gpus);
+        }
+        if lack.memory {
+            return format!("waits for {} of memory, {} free", bytes(demand.memory), bytes(memory));
+        }
+        if lack.cpus {
+            return format!("waits for {}, {cpus} of {} free", count(demand.cpus, "core"), self.manifest.limits.cpus);
+        }
+        if lack.jobs {
+            return format!("waits for its turn: {} at once", count(self.manifest.limits.jobs, "job"));
+        }
+        "waits for its turn".into()
+    }
+
+    /// The engine is gone: what it had not finished, it will not.
+    fn bury(&mut self) {
+        for state in &mut self.jobs {
+            if matches!(
+                state,
+                State::Waiting(_) | State::Running { .. } | State::Storing | State::Elsewhere | State::Retrying { .. }
+            ) {
+                *state = State::Lost;
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Removing what nobody will look for any more.
+
+use std::{collections::HashSet, io, path::Path};
+
+use fs_err as fs;
+
+use super::{Store, entries, lock::InUse, lock::Lock, remove_if_there, transfer::IMPORT};
+use crate::plan::Key;
+
+/// What would be removed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Garbage {
+    /// Records that nothing reaches, each with what it takes on the disk in bytes.
+    pub records: Vec<(Key, u64)>,
+    /// What failed attempts left, and what killed engines did.
+    pub leftovers: Vec<Key>,
+    /// What the leftovers take on the disk, in bytes.
+    pub leftover_bytes: u64,
+}
+
+/// Why nothing was removed.
+#[derive(Debug, thiserror::Error)]
+pub enum GcError {
+    /// Somebody relies on what is there.
+    #[error("a sweep is running on this store; nothing was removed")]
+    InUse,
+    /// The disk says no.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Garbage {
+    /// Whether there is nothing to remove.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.leftovers.is_empty()
+    }
+
+    /// Bytes on the disk in all.
+    pub fn bytes(&self) -> u64 {
+        self.leftover_bytes + self.records.iter().map(|(_, bytes)| bytes).sum::<u64>()
+    }
+}
+
+impl Store {
+    /// What is neither reached nor in the hands of a process.
+    pub fn garbage(&self, reached: &HashSet<Key>) -> io::Result<Garbage> {
+        let mut garbage = Garbage::default();
+        for key in self.keys()?.into_iter().filter(|key| !reached.contains(key)) {
+            garbage.records.push((key, size(&self.folder(key))?));
+        }
+        for folder in ["staging", "partial"] {
+            for path in entries(&self.root.join(folder))? {
+                let key = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+                // The checkpoints of a job that is still wanted are for its next attempt.
+                let wanted = |key| folder == "partial" && reached.contains(&key) && !self.contains(key);
+                if let Some(key) = key.filter(|key| !wanted(*key) && !Lock::is_held(&self.locks(), &key.to_string())) {
+                    garbage.leftover_bytes += size(&path)?;
+                    garbage.leftovers.push(key);
+                }
+            }
+        }
+        Ok(garbage)
+    }
+
+    /// Removes it. Whatever ends this process meanwhile, every record is there whole or not at all.
+    pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
+        let _alone = InUse::alone(&self.root)?.ok_or(GcError::InUse)?;
+        for key in &garbage.leftovers {
+            remove_if_there(&self.staging(*key))?;
+            remove_if_there(&self.partial(*key))?;
+        }
+        // Locks that nobody holds: a killed engine could not remove its own.
+        for path in entries(&self.locks())? {
+            if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
+                drop(Lock::try_take(&self.locks(), name)?);
+            }
+        }
+        fs::create_dir_all(self.root.join("staging"))?;
+        for path in entries(&self.root.join("staging"))? {
+            // An import that was killed; one that goes on would hold the store.
+            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(IMPORT)) {
+                remove_if_there(&path)?;
+            }
+        }
+        for (key, _) in &garbage.records {
+            let aside = self.staging(*key);
+            remove_if_there(&aside)?;
+            fs::rename(self.folder(*key), &aside)?;
+            remove_if_there(&aside)?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the files below a path; links are not followed.
+fn size(path: &Path) -> io::Result<u64> {
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    entries(path)?.iter().map(|entry| size(entry)).sum()
+}

@@ -1,0 +1,106 @@
+//! The right to write one record.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+use super::{Record, Store, StoreError, digest, lock::Lock, remove_if_there};
+use crate::{fault, plan::Key};
+
+/// The right to write one record.
+#[derive(Debug)]
+pub struct Pending {
+    store: Store,
+    key: Key,
+    staging: PathBuf,
+    /// Dropped last, when nothing of the job is touched any more.
+    _lock: Lock,
+}
+
+impl Pending {
+    pub(super) fn begin(store: Store, key: Key, lock: Lock) -> io::Result<Self> {
+        let staging = store.staging(key);
+        fault::point("claim: locked")?;
+        remove_if_there(&staging)?;
+        // From here on a failure clears it away.
+        let pending = Self { store, key, staging, _lock: lock };
+        fs::create_dir_all(pending.dir())?;
+        fault::point("claim: staging made")?;
+        fs::create_dir_all(pending.scratch())?;
+        fault::point("claim: done")?;
+        Ok(pending)
+    }
+
+    /// The folder that the job's artifacts go to; it becomes part of the record.
+    pub fn dir(&self) -> PathBuf {
+        self.staging.join("files")
+    }
+
+    /// The folder that stays when an attempt fails, and goes when one succeeds.
+    pub fn scratch(&self) -> PathBuf {
+        self.store.partial(self.key)
+    }
+
+    /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
+    pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
+        fault::point("commit: before the digests")?;
+        record.files = digest::of_folder(&self.dir())?;
+        let mut text = serde_json::to_vec_pretty(&record).map_err(io::Error::from)?;
+        text.push(b'\n');
+        let mut file = fs::File::create(self.staging.join("record.json"))?;
+        fault::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
+        drop(file);
+        if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
+            fs::remove_dir(self.dir())?;
+        }
+        fault::point("commit: before the files are synced")?;
+        sync_tree(&self.staging)?;
+        fault::point("commit: the files are synced")?;
+        let folder = self.store.folder(self.key);
+        let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
+        let new = !shard.exists();
+        fault::point("commit: before the shard")?;
+        fs::create_dir_all(shard)?;
+        fault::point("commit: before a damaged one is removed")?;
+        remove_if_there(&folder)?;
+        fault::point("commit: before the rename")?;
+        fs::rename(&self.staging, &folder)?;
+        fault::point("commit: after the rename")?;
+        fs::File::open(shard)?.sync_all()?;
+        if new {
+            fault::point("commit: before the store's folder is synced")?;
+            fs::File::open(&self.store.root)?.sync_all()?;
+        }
+        fault::point("commit: done")?;
+        // Left behind by a crash here, it is cleared by `sweep cache gc`.
+        let _ = remove_if_there(&self.scratch());
+        fault::point("commit: scratch removed")?;
+        Ok(record)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // After a commit it is gone; after a failure what is left of it helps nobody, and the next claim clears it too.
+        let _ = remove_if_there(&self.staging);
+        // What an attempt has left here is for the next; nothing is not worth a folder.
+        let _ = fs::remove_dir(self.scratch());
+    }
+}
+
+/// Brings a folder's files, and the folder's own list of them, to the disk.
+fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            sync_tree(&entry.path())?;
+        } else if kind.is_file() {
+            fs::File::open(entry.path())?.sync_all()?;
+        }
+    }
+    fs::File::open(folder)?.sync_all()
+}

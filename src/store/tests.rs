@@ -1,0 +1,49 @@
+//! Claims, commits and damage.
+
+use super::*;
+use crate::store::record::tests::sample;
+
+#[test]
+fn a_miss_becomes_a_hit_by_commit_only() {
+    let results = tempfile::tempdir().unwrap();
+    let store = Store::new(results.path());
+    let record = sample();
+    let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("nothing is done yet") };
+    assert!(matches!(store.claim(record.key).unwrap(), Claim::Busy), "the lock is held");
+    drop(pending);
+    let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("a dropped claim writes nothing") };
+    fs::write(pending.dir().join("artifact"), "content").unwrap();
+    let record = pending.commit(record).unwrap();
+    assert_eq!(record.files.len(), 1, "with the digest of its file");
+    let Claim::Hit(found) = store.claim(record.key).unwrap() else { panic!("a commit makes a hit") };
+    assert_eq!(*found, record);
+    assert_eq!(fs::read_to_string(store.folder(record.key).join("files/artifact")).unwrap(), "content");
+    assert_eq!(fs::read_dir(results.path().join("store/staging")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(results.path().join("store/locks")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_dead_process_left_in_staging_does_not_get_into_the_record() {
+    let results = tempfile::tempdir().unwrap();
+    let store = Store::new(results.path());
+    let record = sample();
+    let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("half"), "written").unwrap();
+    let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
+    pending.commit(record.clone()).unwrap();
+    assert!(!store.folder(record.key).join("files").exists());
+}
+
+#[test]
+fn damage_and_later_formats_are_told_apart() {
+    let results = tempfile::tempdir().unwrap();
+    let store = Store::new(results.path());
+    let key = sample().key;
+    fs::create_dir_all(store.folder(key)).unwrap();
+    let path = store.folder(key).join("record.json");
+    fs::write(&path, "{\"format\":1,").unwrap();
+    assert!(matches!(store.get(key), Err(StoreError::Damaged { .. })));
+    fs::write(&path, "{\"format\":99,\"news\":true}").unwrap();
+    assert!(matches!(store.get(key), Err(StoreError::TooNew { found: 99, .. })));
+}

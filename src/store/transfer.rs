@@ -1,0 +1,308 @@
+//! Records on their way to another machine: a tar archive with a folder for each.
+//!
+//! What comes from elsewhere is not believed: only files, folders and links that stay inside are taken, the key is computed
+//! anew, and so are the digests.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read, Write},
+    path::{Component, Path, PathBuf},
+};
+
+use fs_err as fs;
+use tar::{Archive, Builder, EntryType, Header};
+
+use super::{Claim, Record, Store, StoreError, digest, remove_if_there, verify::wrong_key};
+use crate::plan::Key;
+
+/// The folder in the archive.
+const TOP: &str = "sweep-records";
+/// What an archive is unpacked to begins so, below `staging`.
+pub(super) const IMPORT: &str = "import-";
+/// A record is never larger.
+const LARGEST_RECORD: u64 = 1 << 30;
+
+/// What became of an archive's records.
+#[derive(Debug, Default, PartialEq)]
+pub struct Imported {
+    /// Records that are new here.
+    pub added: usize,
+    /// Records that were here already.
+    pub known: usize,
+    /// Records that were not taken, and why.
+    pub refused: Vec<(Key, String)>,
+}
+
+/// Why an archive was not made or not read.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The disk says no, or the archive is torn.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The store says no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is an archive of something else, or made to do harm.
+    #[error("the archive is not one of records: {0}")]
+    Foreign(String),
+    /// Records are being removed.
+    #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
+    BeingCleared,
+    /// A chosen record is damaged.
+    #[error("the record {0} is damaged: {1}")]
+    Damaged(String, String),
+}
+
+impl Store {
+    /// Writes these records to an archive. The same records make the same archive.
+    pub fn export(&self, keys: &BTreeSet<Key>, to: impl Write) -> Result<(), TransferError> {
+        let mut archive = Builder::new(to);
+        for key in keys {
+            let folder = self.folder(*key);
+            let text = fs::read(folder.join("record.json"))?;
+            let record = Record::parse(&text, &folder, *key)?;
+            let top = format!("{TOP}/{key}");
+            append(&mut archive, &format!("{top}/record.json"), &text)?;
+            let files = folder.join("files");
+            let found = if files.is_dir() { digest::of_folder(&files)? } else { BTreeMap::new() };
+            if found != record.files {
+                let reason = "its files are not those that were written; `sweep cache verify` says more".to_owned();
+                return Err(TransferError::Damaged(key.short(), reason));
+            }
+            for (name, file) in &found {
+                let path = format!("{top}/files/{name}");
+                match file {
+                    digest::Digest::Link { to } => {
+                        let mut header = header(EntryType::Symlink, 0);
+                        archive.append_link(&mut header, path, to)?;
+                    }
+                    digest::Digest::File { bytes, .. } => {
+                        let mut header = header(EntryType::Regular, *bytes);
+                        archive.append_data(&mut header, path, fs::File::open(files.join(name))?)?;
+                    }
+                }
+            }
+        }
+        archive.into_inner()?.flush()?;
+        Ok(())
+    }
+
+    /// Takes the records of an archive that are not here yet.
+    pub fn import(&self, from: impl Read) -> Result<Imported, TransferError> {
+        self.create()?;
+        let _held = self.hold()?.ok_or(TransferError::BeingCleared)?;
+        let beside = self.root.join("staging").join(format!("{IMPORT}{}", std::process::id()));
+        remove_if_there(&beside)?;
+        fs::create_dir_all(&beside)?;
+        let result = unpack(from, &beside).and_then(|keys| self.take(&beside, keys));
+        remove_if_there(&beside)?;
+        result
+    }
+
+    fn take(&self, beside: &Path, keys: BTreeSet<Key>) -> Result<Imported, TransferError> {
+        let mut imported = Imported::default();
+        for key in keys {
+            match self.claim(key)? {
+                Claim::Hit(_) => imported.known += 1,
+                Claim::Busy => imported.refused.push((key, "a sweep is running this job here".into())),
+                Claim::Miss(pending) => {
+                    let folder = beside.join(key.to_string());
+                    let record = match checked(&folder, key) {
+                        Ok(record) => record,
+                        Err(reason) => {
+                            imported.refused.push((key, reason));
+                            continue;
+                        }
+                    };
+                    if folder.join("files").is_dir() {
+                        fs::remove_dir(pending.dir())?;
+                        fs::rename(folder.join("files"), pending.dir())?;
+                    }
+                    pending.commit(record)?;
+                    imported.added += 1;
+                }
+            }
+        }
+        Ok(imported)
+    }
+}
+
+/// A record from elsewhere, if it is what it says.
+fn checked(folder: &Path, key: Key) -> Result<Record, String> {
+    let path = folder.join("record.json");
+    let text = fs::read(&path).map_err(|error| error.to_string())?;
+    let record = Record::parse(&text, &path, key).map_err(|error| error.to_string())?;
+    if let Some(reason) = wrong_key(&record) {
+        return Err(reason);
+    }
+    let files = folder.join("files");
+    let found = if files.is_dir() { digest::of_folder(&files) } else { Ok(BTreeMap::new()) };
+    if found.map_err(|error| error.to_string())? != record.files {
+        return Err("its files are not those that its digests speak of".into());
+    }
+    Ok(record)
+}
+
+fn header(kind: EntryType, bytes: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_size(bytes);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header
+}
+
+fn append(archive: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::Result<()> {
+    archive.append_data(&mut header(EntryType::Regular, content.len() as u64), path, content)
+}
+
+/// Unpacks an archive into an empty folder and answers whose records are in it.
+fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> {
+    let mut keys = BTreeSet::new();
+    for entry in Archive::new(from).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let foreign = |what: &str| TransferError::Foreign(format!("{what} `{}`", path.display()));
+        let Some((key, inner)) = place(&path) else { return Err(foreign("it holds")) };
+        keys.insert(key);
+        let target = into.join(key.to_string()).join(&inner);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match entry.header().entry_type() {
+            EntryType::Directory => fs::create_dir_all(&target)?,
+            EntryType::Regular => {
+                if inner == Path::new("record.json") && entry.size() > LARGEST_RECORD {
+                    return Err(foreign("there is no such record as"));
+                }
+                // What is there already may be a link that leads elsewhere.
+                let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
+                io::copy(&mut entry, &mut file)?;
+            }
+            EntryType::Symlink if inner.starts_with("files") => {
+                let to = entry.link_name()?.map(std::borrow::Cow::into_owned).unwrap_or_default();
+                if !stays_inside(&inner, &to) {
+                    return Err(foreign("a link leads out of its record:"));
+                }
+                fs::os::unix::fs::symlink(&to, &target)?;
+            }
+            _ => return Err(foreign("it holds something that is neither file nor folder:")),
+        }
+    }
+    Ok(keys)
+}
+
+/// Whose record a path in the archive belongs to, and what it is there.
+fn place(path: &Path) -> Option<(Key, PathBuf)> {
+    let inner = path.strip_prefix(TOP).ok()?;
+    let mut parts = inner.components();
+    let key: Key = parts.next()?.as_os_str().to_str()?.parse().ok()?;
+    let rest: PathBuf = parts.collect();
+    let normal = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    let known = rest == Path::new("record.json") || rest.starts_with("files");
+    (normal && known).then_some((key, rest))
+}
+
+/// Whether a link at `path` (which begins with `files`) leads to something in `files`. Links in the way could lead it
+/// elsewhere, but each of them stays inside itself.
+fn stays_inside(path: &Path, to: &Path) -> bool {
+    let mut depth = path.components().count().saturating_sub(2);
+    for part in to.components() {
+        match part {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::record::tests::sample;
+
+    /// A store with one record that has a file and a link.
+    fn store_with_one(results: &Path) -> (Store, Record) {
+        let store = Store::new(results);
+        let record = sample();
+        let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done yet") };
+        fs::create_dir(pending.dir().join("sub")).unwrap();
+        fs::write(pending.dir().join("sub/weights"), "1 2 3").unwrap();
+        fs::os::unix::fs::symlink("sub/weights", pending.dir().join("latest")).unwrap();
+        let record = pending.commit(record).unwrap();
+        (store, record)
+    }
+
+    fn exported(store: &Store, key: Key) -> Vec<u8> {
+        let mut archive = Vec::new();
+        store.export(&BTreeSet::from([key]), &mut archive).unwrap();
+        archive
+    }
+
+    #[test]
+    fn records_travel_whole() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (store, record) = store_with_one(here.path());
+        let archive = exported(&store, record.key);
+        assert_eq!(archive, exported(&store, record.key), "the same records, the same archive");
+        let other = Store::new(there.path());
+        assert_eq!(other.import(archive.as_slice()).unwrap(), Imported { added: 1, ..Imported::default() });
+        assert_eq!(other.get(record.key).unwrap(), Some(record.clone()));
+        assert_eq!(fs::read_to_string(other.folder(record.key).join("files/latest")).unwrap(), "1 2 3");
+        assert_eq!(other.import(archive.as_slice()).unwrap(), Imported { known: 1, ..Imported::default() });
+        let verified = other.verify().unwrap();
+        assert_eq!((verified.records, verified.files, verified.defects), (1, 2, vec![]));
+    }
+
+    #[test]
+    fn what_was_changed_on_the_way_is_refused() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (store, record) = store_with_one(here.path());
+        let archive = exported(&store, record.key);
+        for (from, to, reason) in [
+            ("1 2 3", "1 2 4", "digests"),
+            ("\"format\": 1,\n    \"task\": \"mock\"", "\"format\": 2,\n    \"task\": \"mock\"", "identity"),
+        ] {
+            let at = archive.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+            let mut changed = archive.clone();
+            changed[at..at + to.len()].copy_from_slice(to.as_bytes());
+            let other = Store::new(there.path());
+            let imported = other.import(changed.as_slice()).unwrap();
+            assert!(imported.refused[0].1.contains(reason), "{imported:?}");
+            assert!(!other.contains(record.key));
+        }
+    }
+
+    #[test]
+    fn an_archive_cannot_write_elsewhere() {
+        let key = sample().key;
+        let entry = |path: &str, kind: EntryType, link: &str| {
+            let mut header = header(kind, 0);
+            // Through the raw bytes: the library refuses to write such paths.
+            header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+            header.as_gnu_mut().unwrap().linkname[..link.len()].copy_from_slice(link.as_bytes());
+            header.set_cksum();
+            header.as_bytes().to_vec()
+        };
+        let inside = format!("{TOP}/{key}");
+        for (path, kind, link) in [
+            ("../evil".to_owned(), EntryType::Regular, ""),
+            ("/tmp/evil".to_owned(), EntryType::Regular, ""),
+            (format!("{inside}/../evil"), EntryType::Regular, ""),
+            (format!("{inside}/other"), EntryType::Regular, ""),
+            (format!("{TOP}/notakey/record.json"), EntryType::Regular, ""),
+            (format!("{inside}/files/l"), EntryType::Symlink, "/etc/passwd"),
+            (format!("{inside}/files/l"), EntryType::Symlink, "../record.json"),
+            (format!("{inside}/files/l"), EntryType::Link, "/etc/passwd"),
+            (format!("{inside}/files/l"), EntryType::Char, ""),
+        ] {
+            let results = tempfile::tempdir().unwrap();
+            let mut archive = entry(&path, kind, link);
+            archive.extend([0; 1024]);
+            let error = Store::new(results.path()).import(archive.as_slice()).unwrap_err();
+            assert!(matches!(error, TransferError::Foreign(_)), "{path} {link}: {error}");
+        }
+    }
+}

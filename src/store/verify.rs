@@ -1,0 +1,85 @@
+//! Whether the records still are what was written.
+
+use std::io;
+
+use super::{Record, Store, digest};
+use crate::plan::Key;
+
+/// What was looked at.
+#[derive(Debug, Default, PartialEq)]
+pub struct Verified {
+    /// Records in all.
+    pub records: usize,
+    /// Files whose digests are right.
+    pub files: usize,
+    /// Records with files of which nobody has written a digest.
+    pub without_digests: usize,
+    /// What is wrong.
+    pub defects: Vec<Defect>,
+}
+
+/// A record that is not what was written.
+#[derive(Debug, PartialEq)]
+pub struct Defect {
+    /// Its key.
+    pub key: Key,
+    /// What is wrong, as a phrase.
+    pub reason: String,
+}
+
+impl Store {
+    /// Computes all keys and digests anew and compares.
+    pub fn verify(&self) -> io::Result<Verified> {
+        let mut verified = Verified::default();
+        for key in self.keys()? {
+            verified.records += 1;
+            match self.verify_one(key, &mut verified) {
+                Ok(reasons) => verified.defects.extend(reasons.into_iter().map(|reason| Defect { key, reason })),
+                Err(error) => verified.defects.push(Defect { key, reason: error.to_string() }),
+            }
+        }
+        Ok(verified)
+    }
+
+    fn verify_one(&self, key: Key, verified: &mut Verified) -> io::Result<Vec<String>> {
+        let folder = self.folder(key);
+        let path = folder.join("record.json");
+        if !fs_err::symlink_metadata(&path)?.is_file() {
+            return Ok(vec!["record.json is no file".into()]);
+        }
+        let record = match Record::parse(&fs_err::read(&path)?, &path, key) {
+            Ok(record) => record,
+            Err(error) => return Ok(vec![error.to_string()]),
+        };
+        let mut reasons: Vec<String> = wrong_key(&record).into_iter().collect();
+        let files = folder.join("files");
+        let found = if files.is_dir() { digest::of_folder(&files)? } else { std::collections::BTreeMap::new() };
+        if record.files.is_empty() && !found.is_empty() {
+            verified.without_digests += 1;
+            return Ok(reasons);
+        }
+        for (name, written) in &record.files {
+            match found.get(name) {
+                None => reasons.push(format!("the file {name} is missing")),
+                Some(now) if now == written => verified.files += 1,
+                Some(now) => reasons.push(format!("the file {name} was {written} and is {now}")),
+            }
+        }
+        reasons.extend(
+            found
+                .keys()
+                .filter(|name| !record.files.contains_key(*name))
+                .map(|name| format!("the file {name} does not belong to it")),
+        );
+        Ok(reasons)
+    }
+}
+
+/// Why a record is not that of its key.
+pub(super) fn wrong_key(record: &Record) -> Option<String> {
+    match record.identity.key() {
+        Ok(key) if key == record.key => None,
+        Ok(key) => Some(format!("its identity has the key {}", key.short())),
+        Err(error) => Some(format!("its identity has no key: {error}")),
+    }
+}

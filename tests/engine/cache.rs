@@ -1,0 +1,159 @@
+//! The store as a user sees it: listed, checked, cleared, carried elsewhere.
+
+use crate::sandbox::{Sandbox, list, until};
+
+const RECIPE: &str = "
+params: { n: 2 }
+steps:
+  plain: { uses: mock, matrix: { value: { range: [0, '${{ params.n }}'] } } }
+  file: { uses: command, with: { run: 'echo hello > out.txt; mkdir d; ln -s ../out.txt d/link', outputs: [out.txt, d] } }
+";
+
+/// A sandbox in which the recipe has run.
+fn done() -> Sandbox {
+    let sandbox = Sandbox::with(RECIPE);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    sandbox
+}
+
+fn folder(sandbox: &Sandbox, label: &str) -> String {
+    let key = sandbox.records()[label]["key"].as_str().unwrap().to_owned();
+    format!("results/store/{}/{key}", &key[..2])
+}
+
+#[test]
+fn records_are_listed() {
+    let sandbox = done();
+    let listed = sandbox.sweep(&["cache", "ls"]);
+    assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.stdout);
+    assert!(listed.stdout.lines().next().unwrap().ends_with("file  6.00 B"), "{}", listed.stdout);
+    assert_eq!(sandbox.sweep(&["cache", "ls", "plain/value=1"]).stdout.lines().count(), 1);
+}
+
+#[test]
+fn what_is_not_what_was_written_is_found() {
+    let sandbox = done();
+    let whole = sandbox.sweep(&["cache", "verify"]);
+    assert_eq!((whole.code, whole.stdout.as_str()), (Some(0), ""), "{}", whole.stderr);
+    assert!(whole.stderr.contains("3 records with 2 files looked at: 0 defects"), "{}", whole.stderr);
+
+    let (file, plain) = (folder(&sandbox, "file"), folder(&sandbox, "plain/value=1"));
+    sandbox.write(&format!("{file}/files/out.txt"), "HELLO\n");
+    sandbox.write(&format!("{file}/files/extra"), "");
+    fs_err::remove_file(sandbox.path(&format!("{file}/files/d/link"))).unwrap();
+    let record = sandbox.read(&format!("{plain}/record.json"));
+    sandbox.write(&format!("{plain}/record.json"), &record.replace("\"task\": \"mock\"", "\"task\": \"mack\""));
+    let broken = sandbox.sweep(&["cache", "verify"]);
+    assert_eq!(broken.code, Some(1));
+    for defect in ["out.txt was 6 B", "d/link is missing", "extra does not belong", "its identity has the key"] {
+        assert!(broken.stdout.contains(defect), "{}", broken.stdout);
+    }
+    assert!(broken.stderr.contains("4 defects"), "{}", broken.stderr);
+}
+
+#[test]
+fn only_what_nobody_reaches_is_removed_and_only_if_told_to() {
+    let sandbox = done();
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--set", "n=4"]).code, Some(0));
+    assert_eq!(sandbox.records().len(), 5);
+    let recent = sandbox.sweep(&["cache", "gc"]);
+    assert!(recent.stderr.contains("nothing to remove"), "recent runs keep theirs: {}", recent.stderr);
+    let shown = sandbox.sweep(&["cache", "gc", "recipe.yaml", "--recent", "0s"]);
+    assert_eq!(shown.stdout.lines().count(), 2, "{}", shown.stdout);
+    assert!(shown.stdout.contains("plain/value=2") && shown.stdout.contains("plain/value=3"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("would remove 2 records"), "{}", shown.stderr);
+    assert_eq!(sandbox.records().len(), 5, "nothing was removed");
+    let removed = sandbox.sweep(&["cache", "gc", "recipe.yaml", "--recent", "0s", "--yes"]);
+    assert!(removed.stderr.contains("removed 2 records"), "{}", removed.stderr);
+    assert_eq!(sandbox.records().len(), 3);
+    assert!(list(&sandbox.path("results/store/staging")).is_empty());
+    let again = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(again.stderr.contains("3 of 3 jobs cached"), "{}", again.stderr);
+}
+
+#[test]
+fn what_unfinished_jobs_left_is_removed_unless_it_is_still_wanted() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { failures: 5 } } }");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+    assert_eq!(list(&sandbox.path("results/store/partial")).len(), 1);
+    sandbox.sweep(&["cache", "gc", "recipe.yaml", "--recent", "0s", "--yes"]);
+    assert_eq!(list(&sandbox.path("results/store/partial")).len(), 1, "the recipe still wants it");
+    let removed = sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
+    assert!(removed.stderr.contains("what 1 unfinished jobs left"), "{}", removed.stderr);
+    assert!(list(&sandbox.path("results/store/partial")).is_empty());
+}
+
+#[test]
+fn nothing_is_removed_while_a_sweep_runs() {
+    let sandbox = done();
+    sandbox.write("hang.yaml", "steps: { hang: { uses: mock, with: { end: hang } } }");
+    let engine = sandbox.start(&["run", "hang.yaml"]);
+    until("it hangs", || !sandbox.workers().is_empty());
+    let refused = sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("a sweep is running on this store; nothing was removed"), "{}", refused.stderr);
+    assert_eq!(sandbox.records().len(), 3);
+    drop(engine);
+}
+
+#[test]
+fn records_move_to_another_machine() {
+    let (here, there) = (done(), Sandbox::with(RECIPE));
+    let exported = here.sweep(&["cache", "export", "all.tar", "recipe.yaml"]);
+    assert!(exported.stderr.contains("3 records in all.tar"), "{}", exported.stderr);
+    fs_err::copy(here.path("all.tar"), there.path("all.tar")).unwrap();
+    let imported = there.sweep(&["cache", "import", "all.tar"]);
+    assert!(imported.stderr.contains("3 records added, 0 known already, 0 refused"), "{}", imported.stderr);
+    assert_eq!(there.records(), here.records());
+    let run = there.sweep(&["run", "recipe.yaml"]);
+    assert!(run.stderr.contains("3 of 3 jobs cached"), "{}", run.stderr);
+    assert_eq!(there.sweep(&["cache", "verify"]).code, Some(0));
+    let again = there.sweep(&["cache", "import", "all.tar"]);
+    assert!(again.stderr.contains("0 records added, 3 known already"), "{}", again.stderr);
+
+    here.sweep(&["cache", "export", "one.tar", "plain/value=0"]);
+    assert!(
+        fs_err::metadata(here.path("one.tar")).unwrap().len() < fs_err::metadata(here.path("all.tar")).unwrap().len()
+    );
+    let none = here.sweep(&["cache", "export", "none.tar", "plain/value=9"]);
+    assert_eq!((none.code, here.path("none.tar").exists()), (Some(2), false), "{}", none.stderr);
+    there.write("torn.tar", "not an archive");
+    assert_eq!(there.sweep(&["cache", "import", "torn.tar"]).code, Some(1));
+}
+
+#[test]
+fn a_store_of_a_later_version_is_refused_by_every_command() {
+    let sandbox = done();
+    assert_eq!(sandbox.read("results/store/format"), "1\n");
+    sandbox.write("results/store/format", "2\n");
+    for command in
+        [vec!["run", "recipe.yaml"], vec!["cache", "verify"], vec!["show", "file"], vec!["report", "recipe.yaml"]]
+    {
+        let refused = sandbox.sweep(&command);
+        assert_eq!(refused.code, Some(1), "{command:?}");
+        assert!(
+            refused.stderr.contains("has format 2, this program knows up to 1: use a newer one"),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(refused.stderr.lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_link_in_the_store_is_not_followed_when_it_is_cleared() {
+    let sandbox = done();
+    fs_err::create_dir(sandbox.path("precious")).unwrap();
+    sandbox.write("precious/file", "mine");
+    let file = folder(&sandbox, "file");
+    fs_err::os::unix::fs::symlink(sandbox.path("precious"), sandbox.path(&format!("{file}/files/trap"))).unwrap();
+    let key = "ab".repeat(32);
+    fs_err::create_dir_all(sandbox.path("results/store/staging")).unwrap();
+    let trap = sandbox.path(&format!("results/store/staging/{key}"));
+    fs_err::os::unix::fs::symlink(sandbox.path("precious"), trap).unwrap();
+    let removed = sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    assert!(sandbox.records().is_empty() && list(&sandbox.path("results/store/staging")).is_empty());
+    assert_eq!(sandbox.read("precious/file"), "mine");
+}

@@ -1,0 +1,122 @@
+//! Looking at runs and records from outside: `status`, `logs`, `show`.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, until};
+
+const RECIPE: &str = "
+name: looks
+steps:
+  first: { uses: mock, with: { value: 1 }, resources: { cpus: 1 } }
+  hang: { uses: mock, needs: first, with: { end: hang }, resources: { cpus: 1 } }
+  after: { uses: mock, needs: hang }
+  turn: { uses: mock, matrix: { value: [7, 8] }, resources: { cpus: 1 }, needs: first }
+";
+
+#[test]
+fn a_live_run_says_what_everything_waits_for() {
+    let sandbox = Sandbox::with(RECIPE);
+    let engine = sandbox.start(&["run", "recipe.yaml", "--jobs", "1"]);
+    until("the job hangs", || sandbox.events().iter().any(|(job, kind)| job == "hang" && kind == "started"));
+    let status = sandbox.sweep(&["status"]);
+    assert_eq!(status.code, Some(0), "{}", status.stderr);
+    let text = &status.stdout;
+    assert!(text.starts_with("looks · run 2") && text.contains("live since"), "{text}");
+    assert!(text.contains("5 jobs: 1 done, 1 running, 3 waiting"), "{text}");
+    assert!(text.contains("  running  hang  "), "{text}");
+    assert!(text.contains("  waiting  after  needs hang\n"), "{text}");
+    assert!(text.contains("  waiting  turn/value=7  waits for "), "{text}");
+    assert!(!text.contains("first"), "what is done is not listed: {text}");
+    let all = sandbox.sweep(&["status", "--all"]).stdout;
+    assert!(all.contains("  done     first  0."), "{all}");
+    let json: Value = serde_json::from_str(&sandbox.sweep(&["status", "--format", "json"]).stdout).unwrap();
+    assert_eq!((&json["live"], json["jobs"].as_array().unwrap().len()), (&Value::Bool(true), 5));
+    for job in json["jobs"].as_array().unwrap() {
+        let silent = ["cached", "done"].contains(&job["state"].as_str().unwrap());
+        assert!(silent || !job["says"].as_str().unwrap().is_empty(), "whatever is not done has a reason: {job}");
+    }
+
+    engine.signal(Signal::KILL);
+    drop(engine);
+    let text = sandbox.sweep(&["status"]).stdout;
+    assert!(text.contains("its engine was killed"), "{text}");
+    assert!(text.contains("5 jobs: 1 done, 4 lost"), "{text}");
+}
+
+#[test]
+fn a_run_that_has_ended_says_how() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { end: fail } }, b: { uses: mock, needs: a } }");
+    assert!(sandbox.sweep(&["status"]).stderr.contains("there has been no run in `results`"));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    let text = sandbox.sweep(&["status"]).stdout;
+    assert!(text.contains("ended 0.") && text.contains("2 jobs: 1 failed, 1 skipped"), "{text}");
+    assert!(text.contains("  failed   a  after 0.") && text.contains(": it was told to fail"), "{text}");
+    assert!(text.contains("  skipped  b  needs a"), "{text}");
+}
+
+#[test]
+fn a_wait_for_resources_names_them() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        eprintln!("not run: on one core everything waits for that");
+        return;
+    }
+    let recipe = "
+steps:
+  holds: { uses: mock, with: { end: hang }, resources: { cpus: 1, gpus: 1, memory: 900GiB } }
+  gpu: { uses: mock, with: { value: 1 }, resources: { cpus: 1, gpus: 1 } }
+  memory: { uses: mock, with: { value: 2 }, resources: { cpus: 1, memory: 1MiB } }
+  again: { uses: mock, with: { value: 4, end: fail }, resources: { cpus: 1 }, retries: 9 }
+  alone: { uses: mock, with: { value: 3 }, resources: { cpus: 1 }, exclusive: true }
+";
+    let sandbox = Sandbox::with(recipe);
+    let mut command = sandbox.command(&["run", "recipe.yaml", "--jobs", "8"]);
+    let engine = crate::sandbox::Running::from(command.env("CUDA_VISIBLE_DEVICES", "0").spawn().unwrap());
+    let mut text = String::new();
+    until("one hangs and one waits for another attempt", || {
+        text = sandbox.sweep(&["status"]).stdout;
+        text.contains("retrying again  again in ") && text.contains("running  holds")
+    });
+    assert!(text.contains("  running  holds  ") && text.contains("GPU 0"), "{text}");
+    assert!(text.contains("  waiting  gpu  waits for 1 GPU, 0 of 1 free"), "{text}");
+    assert!(text.contains("  waiting  memory  waits for 1.00 MiB of memory, 0.00 B free"), "{text}");
+    assert!(text.contains("  waiting  alone  waits until nothing else runs"), "{text}");
+    assert!(text.contains(": it was told to fail"), "{text}");
+    drop(engine);
+}
+
+#[test]
+fn logs_are_printed_and_followed() {
+    let script = "printf 'one\\ntwo \\033[31mred\\033[0m\\n'; sleep 0.5; printf '50%%\\r100%%\\nlast ä\\n'";
+    let sandbox = Sandbox::new();
+    sandbox.write("recipe.yaml", &format!("steps:\n  talk:\n    uses: command\n    with: {{ run: {script:?} }}\n"));
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    until("it has begun", || !sandbox.journal("started").is_empty());
+    let followed = sandbox.sweep(&["logs", "-f", "talk"]);
+    assert_eq!(followed.stdout, "one\ntwo \\u{1b}[31mred\\u{1b}[0m\n50%\n100%\nlast ä\n", "{}", followed.stderr);
+    assert_eq!(engine.wait().code, Some(0));
+    let key = sandbox.records()["talk"]["key"].as_str().unwrap()[..8].to_owned();
+    assert_eq!(sandbox.sweep(&["logs", &key]).stdout, followed.stdout);
+    assert!(sandbox.sweep(&["logs", "--raw", &key]).stdout.contains("\u{1b}[31mred"));
+
+    let unknown = sandbox.sweep(&["logs", "takl"]);
+    assert_eq!((unknown.code, unknown.stderr.contains("did you mean `talk`?")), (Some(2), true), "{}", unknown.stderr);
+}
+
+#[test]
+fn a_record_is_shown() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, matrix: { value: [1.5], seed: [3] } } }");
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    for name in ["a/value=1.5,seed=3", "a value=1.5 seed=3"] {
+        let shown = sandbox.sweep(&["show", name]);
+        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+        for part in ["a/value=1.5,seed=3 · record ", "task mock\n  seed: 3\n  value: 1.5\n", "metrics\n  value: 1.50\n"]
+        {
+            assert!(shown.stdout.contains(part), "{}", shown.stdout);
+        }
+    }
+    let key = sandbox.records()["a/value=1.5,seed=3"]["key"].as_str().unwrap()[..7].to_owned();
+    let json: Value = serde_json::from_str(&sandbox.sweep(&["show", &key, "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["label"], "a/value=1.5,seed=3");
+    assert_eq!(sandbox.sweep(&["show", "b"]).code, Some(2));
+}

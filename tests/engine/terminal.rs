@@ -1,0 +1,130 @@
+//! Progress as it looks on a terminal of this or that width, and as it reads in a pipe.
+
+use std::{
+    fs::File,
+    io::Read,
+    num::NonZero,
+    os::fd::{AsFd as _, OwnedFd},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use rustix::{
+    process::Signal,
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use crate::sandbox::{Running, Sandbox, until};
+
+const ROWS: NonZero<u16> = NonZero::new(24).unwrap();
+
+const RECIPE: &str = "
+steps:
+  quick: { uses: mock, resources: { cpus: 1 } }
+  broken: { uses: mock, with: { end: fail }, resources: { cpus: 1 } }
+  slow:
+    uses: mock
+    matrix: { variant: [1234567890, 1234567891], seed: [7], value: [0.12345678901234, 0.12345678901235] }
+    with: { seconds: 600, steps: 6000 }
+    resources: { cpus: 1 }
+";
+
+/// A program on a terminal of its own.
+struct Terminal {
+    program: Running,
+    screen: Arc<Mutex<vt100::Parser>>,
+    reader: thread::JoinHandle<()>,
+}
+
+impl Terminal {
+    fn start(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let size = Winsize { ws_row: ROWS.get(), ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(ours.as_fd(), size).unwrap();
+        let theirs = File::options().read(true).write(true).open(name).unwrap();
+        let mut command = sandbox.command(args);
+        command.env("TERM", "xterm-256color").stdout(theirs.try_clone().unwrap()).stderr(Stdio::from(theirs));
+        let program = Running::from(command.spawn().unwrap());
+        drop(command);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, NonZero::new(columns).unwrap(), 0)));
+        let shown = Arc::clone(&screen);
+        let reader = thread::spawn(move || follow(ours, &shown));
+        Self { program, screen, reader }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        rows(&self.screen.lock().unwrap())
+    }
+}
+
+/// The rows of a screen that are not empty.
+fn rows(screen: &vt100::Parser) -> Vec<String> {
+    let (_, columns) = screen.screen().size();
+    let rows = screen.screen().rows(0, columns.get());
+    rows.map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
+}
+
+fn follow(terminal: OwnedFd, screen: &Mutex<vt100::Parser>) {
+    let mut terminal = File::from(terminal);
+    let mut buffer = [0; 4096];
+    // It fails when the last program has closed the terminal.
+    while let Ok(count) = terminal.read(&mut buffer)
+        && count > 0
+    {
+        screen.lock().unwrap().process(&buffer[..count]);
+    }
+}
+
+#[test]
+fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
+    for columns in [80, 200] {
+        let sandbox = Sandbox::with(RECIPE);
+        let terminal = Terminal::start(&sandbox, columns, &["run", "recipe.yaml", "--jobs", "1"]);
+        until("a slow job shows progress", || {
+            let lines = terminal.lines();
+            lines.iter().any(|line| line.contains("/6000") && line.contains("eta"))
+                && lines.iter().any(|line| line.contains("jobs · 1 failed"))
+        });
+        let lines = terminal.lines();
+        println!("{}", lines.join("\n"));
+        // A row for each job that has ended, of which a failure's reason may take a second one; one for the job that
+        // runs and one for the whole, which are never wrapped.
+        assert!(lines.len() == 4 || (columns == 80 && lines.len() == 5), "{lines:#?}");
+        // The result of the one is stored while the other runs, so that either may be first.
+        let row = |beginning: &str| lines.iter().find(|line| line.starts_with(beginning)).unwrap();
+        assert!(row("  ✓ quick ").ends_with("0.0 s  value 0.00"), "{lines:#?}");
+        assert!(row("  ✗ broken ").contains("it was told to fail"), "{lines:#?}");
+        assert!(lines.join(" ").contains("log: sweep logs "), "{lines:#?}");
+        let [.., running, whole] = lines.as_slice() else { panic!("{lines:#?}") };
+        assert!(running.contains(" slow variant=1234567890 ") && running.contains("eta "), "{lines:#?}");
+        assert!(whole.starts_with("  2/6 jobs · 1 failed · eta "), "{lines:#?}");
+
+        terminal.program.signal(Signal::INT);
+        until("the engine has heard it", || !sandbox.journal("stopping").is_empty());
+        terminal.program.signal(Signal::INT);
+        let Terminal { program, screen, reader } = terminal;
+        assert_eq!(program.code(), Some(130));
+        reader.join().unwrap();
+        let screen = screen.lock().unwrap();
+        let rows = rows(&screen);
+        assert!(!rows.concat().contains("/6000"), "the bars are gone: {rows:#?}");
+        assert!(rows.concat().ends_with("interrupted; run it again to go on"), "{rows:#?}");
+        assert!(!screen.screen().hide_cursor(), "the cursor is there");
+        assert!(!screen.screen().alternate_screen());
+    }
+}
+
+#[test]
+fn a_pipe_gets_no_control_characters() {
+    let sandbox = Sandbox::with(&RECIPE.replace("seconds: 600, steps: 6000", "steps: 3"));
+    let mut command = sandbox.command(&["run", "recipe.yaml"]);
+    let ended = command.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1").output().unwrap();
+    let text = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
+    assert!(text.contains("FAILED broken") && text.contains("done quick"), "{text}");
+    assert!(text.chars().all(|char| !char.is_control() || char == '\n'), "{text:?}");
+}
