@@ -52,7 +52,7 @@ params! {
         /// the MLP output.
         dropout: f64 = 0.1, in 0.0..=0.99;
         /// A folder in the Hub's layout (`config.json`, `model.safetensors`) to start from, instead of random weights; it
-        /// decides the dimensions and the activation.
+        /// decides the dimensions, the activation and the architecture.
         init: Option<Path> = None;
     }
 }
