@@ -79,7 +79,8 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
 #[cfg(feature = "cpu")]
 fn lab(task: &Task, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     let backend = job.backend.unwrap_or(sweep_job::Backend::Cpu);
-    sweep_lab::run(task, backend, &job.dir, channel)
+    let folders = sweep_lab::Folders { files: job.dir.clone(), scratch: job.scratch.clone() };
+    sweep_lab::run(task, backend, &folders, channel)
 }
 
 #[cfg(not(feature = "cpu"))]

@@ -27,7 +27,10 @@ fn stderr(output: &Output) -> String {
 fn records(folder: &Path) -> Vec<Value> {
     let mut records = Vec::new();
     for shard in std::fs::read_dir(folder.join("results/store")).unwrap() {
-        for job in std::fs::read_dir(shard.unwrap().path()).unwrap() {
+        let shard = shard.unwrap().path();
+        // The other files and folders there are the store's own.
+        let jobs = shard.is_dir().then(|| std::fs::read_dir(&shard).unwrap());
+        for job in jobs.into_iter().flatten() {
             if let Ok(text) = std::fs::read(job.unwrap().path().join("record.json")) {
                 records.push(serde_json::from_slice(&text).unwrap());
             }
@@ -190,4 +193,49 @@ fn architectures_are_checked() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(5), "{text}");
     assert!(text.contains("3 of 14 assertions do not hold: causality: logits at position 0 changed by"), "{text}");
+}
+
+/// The engine is killed in the middle of a training; the next run goes on from the last checkpoint, to the same result.
+#[test]
+fn a_killed_training_goes_on_from_its_checkpoint() {
+    let recipe = "steps:
+  train:
+    uses: train
+    with: { n_layer: 1, n_head: 2, d_model: 32, block_size: 32, iters: 600, eval_batches: 2, checkpoint_every: 40, prune: bitter7 }
+    resources: { cpus: 1 }
+";
+    let killed = tempfile::tempdir().unwrap();
+    std::fs::write(killed.path().join("recipe.yaml"), recipe).unwrap();
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_sweep"))
+        .args(["run", "recipe.yaml", "--backend", "cpu"])
+        .current_dir(killed.path())
+        .env_remove("SWEEP_RESULTS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let saved = || {
+        let partial = std::fs::read_dir(killed.path().join("results/store/partial")).into_iter().flatten().flatten();
+        let checkpoints = partial.flat_map(|job| std::fs::read_dir(job.path()).into_iter().flatten().flatten());
+        checkpoints.into_iter().any(|checkpoint| checkpoint.path().join("progress.json").is_file())
+    };
+    while !saved() {
+        assert!(engine.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    let args = ["run", "recipe.yaml", "--backend", "cpu"];
+    let again = sweep(killed.path(), &args);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert!(stderr(&again).contains("going on after iteration "), "{}", stderr(&again));
+
+    let whole = tempfile::tempdir().unwrap();
+    std::fs::write(whole.path().join("recipe.yaml"), recipe.replace(", checkpoint_every: 40", "")).unwrap();
+    assert_eq!(sweep(whole.path(), &args).status.code(), Some(0));
+    let (killed, whole) = (&records(killed.path())[0], &records(whole.path())[0]);
+    assert_eq!(killed["key"], whole["key"], "how often it is saved is not in the key");
+    assert_eq!(killed["outcome"]["curves"], whole["outcome"]["curves"]);
+    assert_eq!(metric(killed, "loss").to_bits(), metric(whole, "loss").to_bits());
 }

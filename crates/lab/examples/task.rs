@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         given.insert(name.to_owned(), param.check(&value).map_err(|error| format!("{name}: {error}"))?);
     }
     let task = info.build(&info.complete(given)).ok_or("the parameters do not fit")?;
-    let outcome = sweep_lab::run(&task, backend, &PathBuf::from("."), &mut Lines).map_err(|failure| failure.message)?;
+    let here = sweep_lab::Folders { files: PathBuf::from("."), scratch: PathBuf::from(".") };
+    let outcome = sweep_lab::run(&task, backend, &here, &mut Lines).map_err(|failure| failure.message)?;
     println!("{}", serde_json::to_string_pretty(&outcome)?);
     Ok(())
 }

@@ -18,15 +18,22 @@ pub mod rng;
 pub mod state;
 pub mod tasks;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 pub use error::LabError;
 pub use probe::probe;
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
 
+/// Where a job writes. Both folders exist.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// For artifacts.
+    pub files: PathBuf,
+    /// For what a failed attempt leaves for the next one.
+    pub scratch: PathBuf,
+}
+
 /// Runs a job in this process, on `backend`.
-///
-/// Artifacts are written under `dir`, which exists.
-pub fn run(task: &Task, backend: Backend, dir: &Path, report: &mut dyn Report) -> Result<Outcome, Failure> {
-    tasks::run(task, backend, dir, report).map_err(Failure::from)
+pub fn run(task: &Task, backend: Backend, folders: &Folders, report: &mut dyn Report) -> Result<Outcome, Failure> {
+    tasks::run(task, backend, folders, report).map_err(Failure::from)
 }

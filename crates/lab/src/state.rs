@@ -91,6 +91,11 @@ impl<B: Backend> Snapshot<B> {
         Ok(Some(tensor))
     }
 
+    /// The tensor of this name, of whatever length.
+    pub(crate) fn take_any(&mut self, name: &str) -> Option<Tensor<B, 1>> {
+        self.tensors.remove(name)
+    }
+
     pub(crate) fn take_count<N: TryFrom<u64>>(&mut self, name: &str) -> Result<N, StateError> {
         let count = self.counts.remove(name).and_then(|count| N::try_from(count).ok());
         count.ok_or_else(|| StateError::Missing { name: name.to_owned() })

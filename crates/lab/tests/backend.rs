@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{Kept, merged, run_on};
+use common::{Kept, folders, merged, run_on};
 use serde_json::json;
 use sweep_job::{Backend, Failure, FailureKind, Task, tasks::Mock};
 
@@ -29,7 +29,7 @@ fn a_backend_that_is_not_there_is_one_sentence() {
 fn mock_is_not_the_labs() {
     let task = Task::Mock(Mock::default());
     let Failure { kind, message } =
-        sweep_lab::run(&task, Backend::Cpu, Path::new("."), &mut Kept::default()).unwrap_err();
+        sweep_lab::run(&task, Backend::Cpu, &folders(Path::new(".")), &mut Kept::default()).unwrap_err();
     assert_eq!((kind, message.as_str()), (FailureKind::Crash, "the lab does not run the task `mock`"));
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{merged, task};
+use common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Progress, Report};
 use sweep_lab::read::reads;
@@ -31,7 +31,7 @@ fn readings(more: &Value) -> Vec<u64> {
         "prune_warmup": 0, "prune_ramp_end": 10, "prune_every": 30,
     });
     let mut counts = Counts::default();
-    sweep_lab::run(&task("train", merged(base, more)), Backend::Cpu, dir.path(), &mut counts).unwrap();
+    sweep_lab::run(&task("train", merged(base, more)), Backend::Cpu, &folders(dir.path()), &mut counts).unwrap();
     counts.0.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 

@@ -20,6 +20,9 @@ params! {
         eval_every: usize = 0, in 0..=100_000_000, unit "iterations";
         /// Batches of held-out tokens in one evaluation, spread evenly over them; the same for every seed.
         eval_batches: usize = 16, in 1..=1_000_000;
+        /// Iterations between two checkpoints, from which a job that failed or was interrupted goes on when it runs again;
+        /// 0 saves none. The result is the same.
+        checkpoint_every: usize = 0, in 0..=100_000_000, unit "iterations", cosmetic true;
         /// Whether to keep the trained network as the artifact `checkpoint`, in the Hub's layout.
         save: bool = false;
         /// Whether to measure where the time of the steps goes, as `time.forward` and so on. This waits for the device after

@@ -63,6 +63,22 @@ impl<'a, B: Backend> Schedule<'a, B> {
         self.losses.push_back(loss);
     }
 
+    /// The iteration in which the strength began to rise.
+    pub(super) fn started(&self) -> Option<usize> {
+        self.started
+    }
+
+    /// The last losses as one tensor; `None` if there are none.
+    pub(super) fn losses(&self) -> Option<Tensor<B, 1>> {
+        (!self.losses.is_empty()).then(|| Tensor::cat(self.losses.iter().cloned().collect(), 0))
+    }
+
+    /// Goes on from what [`started`](Self::started) and [`losses`](Self::losses) gave.
+    pub(super) fn restore(&mut self, started: Option<usize>, losses: Option<Tensor<B, 1>>) {
+        self.started = started;
+        self.losses = losses.into_iter().flat_map(|losses| losses.split(1, 0)).collect();
+    }
+
     /// Variance of the last losses, with the correction for its being a sample's.
     fn variance(&self) -> Result<f64, LabError> {
         let losses = host(Tensor::cat(self.losses.iter().cloned().collect(), 0))?;

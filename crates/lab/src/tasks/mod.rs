@@ -5,8 +5,6 @@ mod coupling;
 mod eval;
 mod train;
 
-use std::path::Path;
-
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
 use sweep_job::{
     Backend, Outcome, Report, Task,
@@ -16,7 +14,7 @@ use sweep_job::{
 pub use check::{Assertion, Expected, assertions};
 
 use crate::{
-    LabError,
+    Folders, LabError,
     backend::{Compute, dispatch},
     data::Batch,
     hub,
@@ -25,9 +23,14 @@ use crate::{
 };
 
 /// Runs `task` on `backend`.
-pub(crate) fn run(task: &Task, backend: Backend, dir: &Path, report: &mut dyn Report) -> Result<Outcome, LabError> {
+pub(crate) fn run(
+    task: &Task,
+    backend: Backend,
+    folders: &Folders,
+    report: &mut dyn Report,
+) -> Result<Outcome, LabError> {
     match task {
-        Task::Train(train) => dispatch(backend, train::Job { train, dir, report }),
+        Task::Train(train) => dispatch(backend, train::Job { train, folders, report }),
         Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
         Task::Command(_) => Err(LabError::NotALabTask("command")),

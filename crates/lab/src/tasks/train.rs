@@ -1,5 +1,7 @@
 //! `uses: train`: the training loop, with pruning, evaluation and measurement.
 
+mod checkpoint;
+
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -11,7 +13,7 @@ use sweep_job::{Curve, Outcome, Progress, Report, Unit, tasks::Train};
 
 use super::{Mean, coupling::Schedule, mean_loss, network, sync};
 use crate::{
-    LabError,
+    Folders, LabError,
     backend::{Compute, Work},
     data::{Batch, Dataset},
     hub,
@@ -28,7 +30,7 @@ const CHECKPOINT: &str = Train::CHECKPOINT;
 /// A training to do.
 pub(super) struct Job<'a> {
     pub(super) train: &'a Train,
-    pub(super) dir: &'a Path,
+    pub(super) folders: &'a Folders,
     pub(super) report: &'a mut dyn Report,
 }
 
@@ -36,7 +38,7 @@ impl Work for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
-        let Self { train, dir, report } = self;
+        let Self { train, folders, report } = self;
         let data = Dataset::open(&train.data)?;
         let seed = train.training.seed;
         let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
@@ -49,13 +51,14 @@ impl Work for Job<'_> {
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);
-        let trainer = Trainer::<B> {
+        let random = network.clone();
+        let begin = |data, held_out| Trainer::<B> {
             train,
             device,
             data,
             held_out,
             optimizer: AdamW::new(&train.optimizer, &parameters),
-            pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(&network),
+            pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(&random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
@@ -63,10 +66,26 @@ impl Work for Job<'_> {
             breakdown: Breakdown::new(train.training.breakdown),
             curves: Curves::default(),
         };
-        let (network, mut outcome) = trainer.run(network, report)?;
+        let mut trainer = begin(data, held_out);
+        let (mut network, mut done) = (network, Done::default());
+        if let Some(folder) = checkpoint::latest(&folders.scratch) {
+            match trainer.restore(random.clone(), &parameters, &folder) {
+                Ok((restored, progress)) => {
+                    report.note(&format!("going on after iteration {}", progress.done));
+                    done = Done { iters: progress.done, seconds: progress.train_time };
+                    network = restored;
+                }
+                Err(error) => {
+                    report.note(&format!("the checkpoint cannot be used, so the training begins anew: {error}"));
+                    trainer = begin(trainer.data, trainer.held_out);
+                }
+            }
+        }
+        let scratch = folders.scratch.as_path();
+        let (network, mut outcome) = trainer.run(network, done, &parameters, scratch, report)?;
         describe(&mut outcome, train, &parameters);
         if train.training.save {
-            hub::save(&network, &dir.join(CHECKPOINT))?;
+            hub::save(&network, &folders.files.join(CHECKPOINT))?;
             outcome.artifacts.insert(CHECKPOINT.into(), CHECKPOINT.into());
         }
         Ok(outcome)
@@ -83,6 +102,13 @@ fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
     outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
     let prunable = count(&|info| info.prunable(train.prune.prune_tied_head));
     outcome.facts.insert("parameters.prunable".into(), prunable.to_string());
+}
+
+/// What earlier attempts have done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    iters: usize,
+    seconds: f64,
 }
 
 /// A training in progress.
@@ -108,6 +134,9 @@ impl<B: Compute> Trainer<'_, B> {
     fn run(
         mut self,
         mut network: Gpt<Autodiff<B>>,
+        earlier: Done,
+        parameters: &[ParamInfo],
+        scratch: &Path,
         report: &mut dyn Report,
     ) -> Result<(Gpt<Autodiff<B>>, Outcome), LabError> {
         let settings = &self.train.training;
@@ -115,12 +144,12 @@ impl<B: Compute> Trainer<'_, B> {
         let tokens_per_step = (settings.batch_size * settings.grad_accumulation * network.dims().block_size) as f64;
         let begun = Instant::now();
         let mut held_out_loss = f64::NAN;
-        for iter in 0..iters {
+        for iter in earlier.iters..iters {
             let started = Instant::now();
             network.set_coupling(self.coupling.at(iter)?);
             network = self.step(network, iter)?;
             let done = iter + 1;
-            if iter == 0 {
+            if iter == earlier.iters {
                 // The first step compiles kernels and fills caches.
                 sync::<B>(self.device)?;
                 self.clock.restart();
@@ -141,8 +170,15 @@ impl<B: Compute> Trainer<'_, B> {
                 held_out_loss = self.evaluate(&network, done)?;
                 self.clock.restart();
             }
+            if settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every) && done < iters {
+                sync::<B>(self.device)?;
+                self.clock.pause();
+                let train_time = earlier.seconds + begun.elapsed().as_secs_f64();
+                self.save(&network, parameters, scratch, done, train_time)?;
+                self.clock.restart();
+            }
         }
-        let train_time = begun.elapsed().as_secs_f64();
+        let train_time = earlier.seconds + begun.elapsed().as_secs_f64();
 
         let mut outcome = Outcome::default();
         outcome.metric("loss", held_out_loss, Unit::Nats);
@@ -156,8 +192,9 @@ impl<B: Compute> Trainer<'_, B> {
         }
         outcome.metric("time.step", self.clock.median().unwrap_or(f64::NAN), Unit::Seconds);
         outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
-        if self.breakdown.is_on() && iters > 1 {
-            self.describe_parts(&mut outcome, iters - 1);
+        let steps = iters - earlier.iters;
+        if self.breakdown.is_on() && steps > 1 {
+            self.describe_parts(&mut outcome, steps - 1);
         }
         outcome.metric("time.train", train_time, Unit::Seconds);
         if let Some(bytes) = measure::peak_memory() {

@@ -94,6 +94,11 @@ pub(crate) fn merged(mut base: serde_json::Value, more: &serde_json::Value) -> s
     base
 }
 
+/// A job's folders, which are one here.
+pub(crate) fn folders(dir: &Path) -> sweep_lab::Folders {
+    sweep_lab::Folders { files: dir.to_owned(), scratch: dir.to_owned() }
+}
+
 /// Runs a task on the CPU with `given` parameters, a JSON object, and the defaults for the rest.
 pub(crate) fn run(task: &str, given: serde_json::Value, dir: &Path) -> Result<Outcome, Failure> {
     run_on(Backend::Cpu, task, given, dir)
@@ -101,7 +106,7 @@ pub(crate) fn run(task: &str, given: serde_json::Value, dir: &Path) -> Result<Ou
 
 /// As [`run`], on another backend.
 pub(crate) fn run_on(backend: Backend, task: &str, given: serde_json::Value, dir: &Path) -> Result<Outcome, Failure> {
-    sweep_lab::run(&self::task(task, given), backend, dir, &mut Kept::default())
+    sweep_lab::run(&self::task(task, given), backend, &folders(dir), &mut Kept::default())
 }
 
 /// A task with `given` parameters, a JSON object, and the defaults for the rest.
