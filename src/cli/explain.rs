@@ -87,7 +87,7 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// What else will run because this job does: steps with how many of their jobs, and the tables made from them.
+/// What else will run because this job does: steps with how many of their jobs, and what is made from them.
 fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
     let reached = plan.dependents(id);
     let mut names = Vec::new();
@@ -100,11 +100,13 @@ fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
         }
     }
     for recipe in plan.studies.iter().map(|study| &study.recipe) {
-        for table in &recipe.tables {
-            if steps.contains(&recipe.steps[table.from.value].name.value) {
-                names.push(format!("table {}", table.name.value));
-            }
-        }
+        let named = |step: usize| steps.contains(&recipe.steps[step].name.value);
+        let tables = recipe.tables.iter().filter(|table| named(table.from.value));
+        names.extend(tables.map(|table| format!("table {}", table.name.value)));
+        let figures = recipe.figures.iter().filter(|figure| named(figure.from.value));
+        names.extend(figures.map(|figure| format!("figure {}", figure.name.value)));
+        let claims = recipe.claims.iter().filter(|claim| claim.selections().iter().any(|(step, _)| named(*step)));
+        names.extend(claims.map(|claim| format!("claim {}", claim.name.value)));
     }
     names
 }
