@@ -3,16 +3,13 @@
 //! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. The eager types
 //! are used: Burn's own `fusion` feature stays off, so that fusion can later be a choice per job.
 
-use burn::{
-    backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy},
-    tensor::backend::Backend as BurnBackend,
-};
+use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 use sweep_job::Backend;
 
-use crate::LabError;
+use crate::{LabError, ops::Ops};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
-pub trait Compute: BurnBackend {
+pub trait Compute: Ops {
     /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
@@ -31,6 +28,9 @@ impl Compute for Flex {
 type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
 #[cfg(feature = "cuda")]
+impl Ops for Cuda {}
+
+#[cfg(feature = "cuda")]
 impl Compute for Cuda {
     const SYNCHRONOUS: bool = false;
     const EXACT_GELU: bool = false;
@@ -39,6 +39,9 @@ impl Compute for Cuda {
 /// A GPU through Vulkan, Metal or DX12.
 #[cfg(feature = "wgpu")]
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
+
+#[cfg(feature = "wgpu")]
+impl Ops for Wgpu {}
 
 #[cfg(feature = "wgpu")]
 impl Compute for Wgpu {
