@@ -142,6 +142,7 @@ fn run(command: &mut Command) -> Found {
 fn measure(shape: &str, kernels: bool) {
     let Shape { dims, batch, .. } = shapes().into_iter().find(|found| found.name == shape).unwrap();
     ops::use_kernels(kernels);
+    ops::compute_on_this_thread();
     let mut network = Gpt::<Train>::random(dims, 0, &FlexDevice).unwrap();
     let settings = Optimizer::default();
     let mut optimizer = AdamW::<Flex>::new(&settings, &model::infos(&network));

@@ -6,7 +6,10 @@
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 use sweep_job::Backend;
 
-use crate::{LabError, ops::Ops};
+use crate::{
+    LabError,
+    ops::{self, Ops},
+};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
 pub trait Compute: Ops {
@@ -67,7 +70,10 @@ pub(crate) trait Work {
 /// The backend is probed first, because the libraries below panic when the driver is missing.
 pub(crate) fn dispatch<W: Work>(backend: Backend, work: W) -> Result<W::Output, LabError> {
     match backend {
-        Backend::Cpu => work.run::<Flex>(&burn::backend::flex::FlexDevice),
+        Backend::Cpu => {
+            ops::compute_on_this_thread();
+            work.run::<Flex>(&burn::backend::flex::FlexDevice)
+        }
         #[cfg(feature = "cuda")]
         Backend::Cuda => {
             crate::probe::cuda().map_err(LabError::from)?;

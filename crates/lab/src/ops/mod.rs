@@ -180,6 +180,18 @@ pub fn use_kernels(on: bool) {
     KERNELS.store(on, Ordering::Relaxed);
 }
 
+/// Makes this thread one of those that kernels run on, if the pool has not begun and there are more.
+///
+/// Otherwise it would wait, asleep, while the pool's threads do what it asks for: two switches of context for each of
+/// the hundreds of loops of a step. For the thread that trains, before its first operation.
+pub fn compute_on_this_thread() {
+    // Alone in the pool this thread would leave others that compute waiting for it.
+    if std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1) {
+        // An error says that the pool has begun: then it stays as it is.
+        let _begun = rayon::ThreadPoolBuilder::new().use_current_thread().build_global();
+    }
+}
+
 impl Ops for Flex {
     fn kernels() -> Option<&'static dyn Kernels<Self>> {
         KERNELS.load(Ordering::Relaxed).then_some(&cpu::Cpu)
