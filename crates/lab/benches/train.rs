@@ -24,7 +24,7 @@ use burn::{
 use rand::Rng;
 use sweep_job::tasks::{Activation, Optimizer};
 use sweep_lab::{
-    model::{self, Gpt, GptDims, Network, cross_entropy},
+    model::{self, Gpt, GptDims, Network},
     ops,
     optim::{self, AdamW},
     rng,
@@ -152,7 +152,7 @@ fn measure(shape: &str, kernels: bool) {
     for step in 0..steps + 2 {
         let [inputs, targets] = ["inputs", "targets"].map(|name| tokens(name, step, &dims, batch));
         let begun = Instant::now();
-        let loss = cross_entropy(network.logits(inputs, 0.0), targets);
+        let loss = network.loss(inputs, targets, 0.0);
         let lost = Instant::now();
         let mut gradients = loss.backward();
         let gradients = model::gradients(&network, &mut gradients);

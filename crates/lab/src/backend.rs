@@ -16,14 +16,10 @@ pub trait Compute: Ops {
     /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
-    /// Whether the backward pass of `activation::gelu` is that of the exact GELU. Burn's default differentiates the
-    /// approximation with tanh instead.
-    const EXACT_GELU: bool;
 }
 
 impl Compute for Flex {
     const SYNCHRONOUS: bool = true;
-    const EXACT_GELU: bool = true;
 }
 
 /// An NVIDIA GPU, through kernels that are compiled at run time.
@@ -36,7 +32,6 @@ impl Ops for Cuda {}
 #[cfg(feature = "cuda")]
 impl Compute for Cuda {
     const SYNCHRONOUS: bool = false;
-    const EXACT_GELU: bool = false;
 }
 
 /// A GPU through Vulkan, Metal or DX12.
@@ -49,12 +44,10 @@ impl Ops for Wgpu {}
 #[cfg(feature = "wgpu")]
 impl Compute for Wgpu {
     const SYNCHRONOUS: bool = false;
-    const EXACT_GELU: bool = false;
 }
 
 impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const SYNCHRONOUS: bool = B::SYNCHRONOUS;
-    const EXACT_GELU: bool = B::EXACT_GELU;
 }
 
 /// Work that runs on any backend.

@@ -11,7 +11,10 @@ use burn::{
 };
 use sweep_job::tasks::Optimizer;
 
-use crate::model::{self, ParamInfo};
+use crate::{
+    model::{self, ParamInfo},
+    ops::{AdamWStep, Ops},
+};
 
 /// Gradients by the network's order of parameters, each `[numbers]`; `None` where there is none.
 pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
@@ -78,7 +81,9 @@ impl<B: Backend> AdamW<B> {
             }
         }
     }
+}
 
+impl<B: Ops> AdamW<B> {
     /// One step with learning rate `lr`. A parameter without a gradient stays as it is.
     pub fn step<AB, M>(&mut self, network: M, mut gradients: Gradients<B>, lr: f64) -> M
     where
@@ -90,42 +95,36 @@ impl<B: Backend> AdamW<B> {
         let root_correction = (1.0 - self.beta_2.powi(self.steps)).sqrt().recip();
         model::map_values::<AB, M>(network, &mut |index, weight| {
             let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else { return weight };
-            let State { moment_1, moment_2 } = self.moments(index, gradient);
-            let denominator = moment_2.clone().sqrt() * root_correction + self.epsilon;
-            let step = moment_1.clone() * step_size / denominator;
+            let step = AdamWStep {
+                beta_1: self.beta_1,
+                beta_2: self.beta_2,
+                epsilon: self.epsilon,
+                step_size,
+                root_correction,
+                decay: lr * self.decay[index],
+            };
+            let moments = self.states[index].take().map(|State { moment_1, moment_2 }| [moment_1, moment_2]);
+            let (weight, [moment_1, moment_2]) = B::adamw_step(&step, weight, gradient, moments);
             self.states[index] = Some(State { moment_1, moment_2 });
-            let decay = lr * self.decay[index];
-            if decay == 0.0 { weight - step } else { weight * (1.0 - decay) - step }
+            weight
         })
-    }
-
-    /// The moments of parameter `index`, with `gradient` counted in.
-    fn moments(&mut self, index: usize, gradient: Tensor<B, 1>) -> State<B> {
-        let square = gradient.clone() * gradient.clone() * (1.0 - self.beta_2);
-        let gradient = gradient * (1.0 - self.beta_1);
-        match self.states[index].take() {
-            None => State { moment_1: gradient, moment_2: square },
-            Some(State { moment_1, moment_2 }) => {
-                State { moment_1: moment_1 * self.beta_1 + gradient, moment_2: moment_2 * self.beta_2 + square }
-            }
-        }
     }
 }
 
 /// The L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there is none.
-pub fn global_norm<B: Backend>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
-    let squares = gradients.iter().flatten().map(|gradient| (gradient.clone() * gradient.clone()).sum());
+pub fn global_norm<B: Ops>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
+    let squares = gradients.iter().flatten().cloned().map(B::sum_of_squares);
     squares.reduce(|sum, square| sum + square).map(Tensor::sqrt)
 }
 
 /// Scales all `gradients` by the same factor, so that their global norm is at most `max_norm`; 0 does not clip.
-pub fn clip_global_norm<B: Backend>(gradients: Gradients<B>, max_norm: f64) -> Gradients<B> {
+pub fn clip_global_norm<B: Ops>(gradients: Gradients<B>, max_norm: f64) -> Gradients<B> {
     if max_norm == 0.0 {
         return gradients;
     }
     let Some(norm) = global_norm(&gradients) else { return gradients };
     let factor = ((norm + 1e-6).recip() * max_norm).clamp_max(1.0);
-    gradients.into_iter().map(|gradient| gradient.map(|gradient| gradient * factor.clone())).collect()
+    gradients.into_iter().map(|gradient| gradient.map(|gradient| B::scale(gradient, factor.clone()))).collect()
 }
 
 /// Adds `addend` to `sum`, parameter by parameter.

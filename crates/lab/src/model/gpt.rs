@@ -8,9 +8,13 @@ use burn::{
 use super::{
     dims::{GptDims, ParamInfo},
     init::initial_values,
-    layers::{Attention, Block, Embedding, LayerNorm, Linear, Mlp, dropout},
+    layers::{Attention, Block, Embedding, LayerNorm, Linear, Mlp},
+    loss::cross_entropy,
 };
-use crate::{LabError, backend::Compute};
+use crate::{
+    LabError,
+    ops::{Ops, plain::dropout},
+};
 
 /// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
 /// infinities; its exponential is exactly 0 in every format.
@@ -22,6 +26,13 @@ pub trait Network<B: Backend>: Module<B> {
     ///
     /// `dropout` is the probability in the four places that have one; 0 computes deterministically.
     fn logits(&self, tokens: Tensor<B, 2, Int>, dropout: f64) -> Tensor<B, 3>;
+
+    /// The mean cross-entropy of the logits after `tokens` against `targets`, `[1]`, in nats.
+    ///
+    /// A network may compute it without ever having all logits.
+    fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout: f64) -> Tensor<B, 1> {
+        cross_entropy(self.logits(tokens, dropout), targets)
+    }
 }
 
 /// A GPT-2.
@@ -92,7 +103,7 @@ impl<B: Backend> Gpt<B> {
     }
 }
 
-impl<B: Compute> Gpt<B> {
+impl<B: Ops> Gpt<B> {
     /// What the output layer gets, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
         let [batch, length] = tokens.dims();
@@ -110,11 +121,15 @@ impl<B: Compute> Gpt<B> {
     }
 }
 
-impl<B: Compute> Network<B> for Gpt<B> {
+impl<B: Ops> Network<B> for Gpt<B> {
     fn logits(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 3> {
         let [batch, length] = tokens.dims();
         let logits = self.hidden(tokens, dropout_p).matmul(self.wte.weight.val().transpose());
         logits.reshape([batch, length, self.dims.vocab_size])
+    }
+
+    fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 1> {
+        B::tied_cross_entropy(self.hidden(tokens, dropout_p), self.wte.weight.val(), targets)
     }
 }
 

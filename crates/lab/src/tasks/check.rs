@@ -19,7 +19,7 @@ use crate::{
     backend::{Compute, Work},
     data::Batch,
     measure,
-    model::{self, GptDims, Network, ParamInfo, Role, VOCAB_UINT16, cross_entropy},
+    model::{self, GptDims, Network, ParamInfo, Role, VOCAB_UINT16},
     optim::{AdamW, Gradients},
     prune::host,
     rng,
@@ -375,7 +375,7 @@ impl<B: Compute> Checker<'_, B> {
 
     fn gradients<N: Network<Autodiff<B>>>(&self, network: &N, dropout: f64) -> Gradients<B> {
         let (inputs, targets) = self.batch.to_tensors::<Autodiff<B>>(self.device);
-        let mut gradients = cross_entropy(network.logits(inputs, dropout), targets).backward();
+        let mut gradients = network.loss(inputs, targets, dropout).backward();
         model::gradients(network, &mut gradients)
     }
 

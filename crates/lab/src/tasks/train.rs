@@ -15,7 +15,7 @@ use crate::{
     backend::{Compute, Work},
     data::{Batch, Dataset},
     hub, measure,
-    model::{self, Gpt, Network, ParamInfo, cross_entropy},
+    model::{self, Gpt, Network, ParamInfo},
     optim::{self, AdamW, Gradients},
     prune::{self, Pruner},
     rng,
@@ -192,7 +192,7 @@ impl<B: Compute> Trainer<'_, B> {
             let at = [iter as u64, micro_batch as u64];
             let batch = self.data.train.random_batch(training.seed, at, shape, dims.vocab_size)?;
             let (inputs, targets) = batch.to_tensors(self.device);
-            let loss = cross_entropy(network.logits(inputs, dropout), targets);
+            let loss = network.loss(inputs, targets, dropout);
             self.loss.add(loss.clone().inner());
             let mut gradients = (loss / training.grad_accumulation as f64).backward();
             let gradients = model::gradients(network, &mut gradients);
