@@ -3,27 +3,23 @@
 //! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. The eager types
 //! are used: Burn's own `fusion` feature stays off, so that fusion can later be a choice per job.
 
-use burn::{
-    backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy},
-    tensor::backend::Backend as BurnBackend,
-};
+use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 use sweep_job::Backend;
 
-use crate::LabError;
+use crate::{
+    LabError,
+    ops::{self, Ops},
+};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
-pub trait Compute: BurnBackend {
+pub trait Compute: Ops {
     /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
-    /// Whether the backward pass of `activation::gelu` is that of the exact GELU. Burn's default differentiates the
-    /// approximation with tanh instead.
-    const EXACT_GELU: bool;
 }
 
 impl Compute for Flex {
     const SYNCHRONOUS: bool = true;
-    const EXACT_GELU: bool = true;
 }
 
 /// An NVIDIA GPU, through kernels that are compiled at run time.
@@ -31,9 +27,11 @@ impl Compute for Flex {
 type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
 #[cfg(feature = "cuda")]
+impl Ops for Cuda {}
+
+#[cfg(feature = "cuda")]
 impl Compute for Cuda {
     const SYNCHRONOUS: bool = false;
-    const EXACT_GELU: bool = false;
 }
 
 /// A GPU through Vulkan, Metal or DX12.
@@ -41,14 +39,15 @@ impl Compute for Cuda {
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
 #[cfg(feature = "wgpu")]
+impl Ops for Wgpu {}
+
+#[cfg(feature = "wgpu")]
 impl Compute for Wgpu {
     const SYNCHRONOUS: bool = false;
-    const EXACT_GELU: bool = false;
 }
 
 impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const SYNCHRONOUS: bool = B::SYNCHRONOUS;
-    const EXACT_GELU: bool = B::EXACT_GELU;
 }
 
 /// Work that runs on any backend.
@@ -64,7 +63,10 @@ pub(crate) trait Work {
 /// The backend is probed first, because the libraries below panic when the driver is missing.
 pub(crate) fn dispatch<W: Work>(backend: Backend, work: W) -> Result<W::Output, LabError> {
     match backend {
-        Backend::Cpu => work.run::<Flex>(&burn::backend::flex::FlexDevice),
+        Backend::Cpu => {
+            ops::compute_on_this_thread();
+            work.run::<Flex>(&burn::backend::flex::FlexDevice)
+        }
         #[cfg(feature = "cuda")]
         Backend::Cuda => {
             crate::probe::cuda().map_err(LabError::from)?;

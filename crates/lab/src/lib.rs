@@ -10,6 +10,7 @@ mod files;
 pub mod hub;
 mod measure;
 pub mod model;
+pub mod ops;
 pub mod optim;
 mod probe;
 pub mod prune;

@@ -13,10 +13,10 @@ use super::{
     fault::{self, Fault},
     feed_forward::FeedForward,
     kv_prune,
-    layers::{LayerNorm, dropout},
+    layers::LayerNorm,
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, Pass, RaCt, Reciprocal, head_mean},
 };
-use crate::backend::Compute;
+use crate::ops::{Ops, plain::dropout};
 
 /// Attention and MLP, and what couples them.
 #[derive(Module, Debug)]
@@ -78,7 +78,7 @@ pub(crate) struct Flow<'a, B: Backend> {
     pub(crate) position: usize,
 }
 
-impl<B: Compute> Block<B> {
+impl<B: Ops> Block<B> {
     /// The residual stream `x` `[batch * length, d_model]` after this block, and what the next block is handed.
     pub(crate) fn forward(
         &self,
@@ -88,12 +88,14 @@ impl<B: Compute> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> (Tensor<B, 2>, Handed<B>) {
         let normal = self.ln_1.forward(x.clone());
+        // Kernels are causal of themselves: without the mask only the long way computes wrongly.
+        let plain = self.is_plain() && !fault::active(Fault::MaskDropped);
         if let (TokenMixer::Standard(attention), FeedForward::Gelu(mlp), true, None, Some(mask)) =
-            (&self.attn, &self.mlp, self.is_plain(), &cache, &flow.pass.rows.mask)
+            (&self.attn, &self.mlp, plain, &cache, &flow.pass.rows.mask)
         {
-            let x = x + attention.forward(normal, flow.pass.batch, mask, flow.dropout);
+            let x = B::add(x, attention.forward(normal, flow.pass.batch, mask, flow.dropout));
             let output = mlp.forward(self.ln_2.forward(x.clone()), flow.activation, flow.dropout);
-            return (x + output, Handed::NOTHING);
+            return (B::add(x, output), Handed::NOTHING);
         }
         let Attended { output, weights, keys } = self.attend(normal, handed, flow, cache.as_deref_mut());
         let x = x + output;

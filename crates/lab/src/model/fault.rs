@@ -8,6 +8,8 @@ use burn::tensor::{Tensor, backend::Backend};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests choose one"))]
 pub(crate) enum Fault {
+    /// The causal mask is not added to the scores.
+    MaskDropped,
     /// The reverse score is that of the pair itself.
     ReverseNotTransposed,
     /// Reciprocal attention is skipped where its strength is not positive, and stays so for good.

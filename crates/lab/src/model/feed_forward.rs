@@ -6,8 +6,8 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-use super::layers::{Mlp, Unbiased, gelu};
-use crate::backend::Compute;
+use super::layers::{Mlp, Unbiased};
+use crate::ops::Ops;
 
 /// One kind of MLP.
 #[derive(Module, Debug)]
@@ -40,11 +40,11 @@ pub struct ReciprocalMlp<B: Backend> {
     pub(crate) live: bool,
 }
 
-impl<B: Compute> FeedForward<B> {
+impl<B: Ops> FeedForward<B> {
     /// The hidden numbers of `x` `[rows, d_model]`, `[rows, hidden]`.
     pub(crate) fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
         match self {
-            Self::Gelu(mlp) => gelu(mlp.c_fc.forward(x), activation),
+            Self::Gelu(mlp) => mlp.c_fc.forward_gelu(x, activation),
             Self::Reciprocal(mlp) => mlp.hidden(x, activation, coupling),
         }
     }
@@ -58,11 +58,11 @@ impl<B: Compute> FeedForward<B> {
     }
 }
 
-impl<B: Compute> ReciprocalMlp<B> {
+impl<B: Ops> ReciprocalMlp<B> {
     fn hidden(&self, x: Tensor<B, 2>, activation: Activation, coupling: f64) -> Tensor<B, 2> {
         let coupling = if self.live { coupling } else { 0.0 };
-        let standard = gelu(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
-        let mut low = gelu(self.up_low.forward(x), activation);
+        let standard = Ops::gelu(self.up_std.forward(x.clone()), activation) * self.w_std.val().unsqueeze::<2>();
+        let mut low = Ops::gelu(self.up_low.forward(x), activation);
         if let Some(mixer) = &self.mixer {
             low = mixer.forward(low);
         }

@@ -13,11 +13,15 @@ use super::{
     dims::{GptDims, ParamInfo},
     fault::{self, Fault},
     init::initial_values,
-    layers::{Embedding, LayerNorm, dropout},
+    layers::{Embedding, LayerNorm},
+    loss::cross_entropy,
     mechanisms::Pass,
     sight::{Rows, Sight},
 };
-use crate::{LabError, backend::Compute};
+use crate::{
+    LabError,
+    ops::{Ops, plain::dropout},
+};
 
 /// A language model, as the training loop and the checks see it.
 pub trait Network<B: Backend>: Module<B> {
@@ -37,6 +41,13 @@ pub trait Network<B: Backend>: Module<B> {
 
     /// This network without `mechanism`.
     fn without(self, mechanism: Mechanism) -> Self;
+
+    /// The mean cross-entropy of the logits after `tokens` against `targets`, `[1]`, in nats.
+    ///
+    /// A network may compute it without ever having all logits.
+    fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout: f64) -> Tensor<B, 1> {
+        cross_entropy(self.logits(tokens, dropout), targets)
+    }
 }
 
 /// A GPT-2, or a network whose blocks are made of something else.
@@ -100,7 +111,7 @@ impl<B: Backend> Gpt<B> {
     }
 }
 
-impl<B: Compute> Gpt<B> {
+impl<B: Ops> Gpt<B> {
     /// What the output layer gets, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
         let length = tokens.dims()[1];
@@ -148,10 +159,14 @@ impl<B: Compute> Gpt<B> {
     }
 }
 
-impl<B: Compute> Network<B> for Gpt<B> {
+impl<B: Ops> Network<B> for Gpt<B> {
     fn logits(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 3> {
         let batch = tokens.dims()[0];
         self.head(self.hidden(tokens, dropout_p), batch)
+    }
+
+    fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 1> {
+        B::tied_cross_entropy(self.hidden(tokens, dropout_p), self.wte.weight.val(), targets)
     }
 
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {

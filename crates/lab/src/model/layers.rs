@@ -2,11 +2,11 @@
 
 use burn::{
     module::{Module, Param},
-    tensor::{Distribution, Int, Tensor, activation, backend::Backend, module},
+    tensor::{Int, Tensor, backend::Backend},
 };
 use sweep_job::tasks::Activation;
 
-use crate::backend::Compute;
+use crate::ops::{Ops, plain::dropout};
 
 /// Added to the variance in a LayerNorm.
 pub const LAYER_NORM_EPSILON: f64 = 1e-5;
@@ -18,10 +18,10 @@ pub struct Embedding<B: Backend> {
     pub weight: Param<Tensor<B, 2>>,
 }
 
-impl<B: Backend> Embedding<B> {
+impl<B: Ops> Embedding<B> {
     /// The rows of `ids` `[batch, length]`, as `[batch, length, d_model]`.
     pub fn forward(&self, ids: Tensor<B, 2, Int>) -> Tensor<B, 3> {
-        module::embedding(self.weight.val(), ids)
+        Ops::embedding(self.weight.val(), ids)
     }
 }
 
@@ -34,10 +34,15 @@ pub struct Linear<B: Backend> {
     pub bias: Param<Tensor<B, 1>>,
 }
 
-impl<B: Backend> Linear<B> {
+impl<B: Ops> Linear<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        module::linear(x, self.weight.val(), Some(self.bias.val()))
+        Ops::linear(x, self.weight.val(), self.bias.val())
+    }
+
+    /// The GELU of [`forward`](Self::forward).
+    pub(crate) fn forward_gelu(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
+        B::linear_gelu(x, self.weight.val(), self.bias.val(), activation)
     }
 }
 
@@ -64,13 +69,10 @@ pub struct LayerNorm<B: Backend> {
     pub bias: Param<Tensor<B, 1>>,
 }
 
-impl<B: Backend> LayerNorm<B> {
+impl<B: Ops> LayerNorm<B> {
     /// Normalises the rows of `[rows, d_model]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        let centred = x.clone() - x.mean_dim(1);
-        let variance = (centred.clone() * centred.clone()).mean_dim(1);
-        let deviation = (variance + LAYER_NORM_EPSILON).sqrt();
-        (centred / deviation) * self.weight.val().unsqueeze::<2>() + self.bias.val().unsqueeze::<2>()
+        Ops::layer_norm(x, self.weight.val(), self.bias.val(), LAYER_NORM_EPSILON)
     }
 }
 
@@ -85,21 +87,13 @@ pub struct Attention<B: Backend> {
     pub n_head: usize,
 }
 
-impl<B: Backend> Attention<B> {
+impl<B: Ops> Attention<B> {
     /// Mixes the tokens of every sequence in `x` `[batch * length, d_model]`.
     ///
     /// `mask` `[1, length * length]` is added to the scores: 0 where a query may look, a large negative number where
     /// it may not. `dropout` applies to the probabilities and to the output.
     pub fn forward(&self, x: Tensor<B, 2>, batch: usize, mask: &Tensor<B, 2>, dropout_p: f64) -> Tensor<B, 2> {
-        let [rows, d_model] = x.dims();
-        let (heads, length) = (self.n_head, rows / batch);
-        let [queries, keys, values] = self.project(x, batch);
-        let scores = queries.matmul(keys.swap_dims(2, 3));
-        // As one row per head, so that adding the mask repeats a row.
-        let scores = scores.reshape([batch * heads, length * length]) + mask.clone();
-        let probabilities = activation::softmax(scores.reshape([batch * heads * length, length]), 1);
-        let probabilities = dropout(probabilities, dropout_p).reshape([batch, heads, length, length]);
-        let context = probabilities.matmul(values).swap_dims(1, 2).reshape([rows, d_model]);
+        let context = B::causal_attention(self.c_attn.forward(x), batch, self.n_head, mask, dropout_p);
         dropout(self.c_proj.forward(context), dropout_p)
     }
 
@@ -126,38 +120,10 @@ pub struct Mlp<B: Backend> {
     pub c_proj: Linear<B>,
 }
 
-impl<B: Compute> Mlp<B> {
+impl<B: Ops> Mlp<B> {
     /// Changes every row of `x` `[rows, d_model]` on its own.
     pub fn forward(&self, x: Tensor<B, 2>, activation: Activation, dropout_p: f64) -> Tensor<B, 2> {
-        let hidden = gelu(self.c_fc.forward(x), activation);
+        let hidden = self.c_fc.forward_gelu(x, activation);
         dropout(self.c_proj.forward(hidden), dropout_p)
-    }
-}
-
-/// Sets each number to 0 with probability `p` and scales the others, so that the mean stays.
-///
-/// The draws come from the backend's generator, which the caller seeds.
-pub(crate) fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
-    if p == 0.0 {
-        return x;
-    }
-    let kept = 1.0 - p;
-    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), &x.device()) * kept.recip();
-    x * mask
-}
-
-/// The GELU, exact or with tanh.
-pub(crate) fn gelu<B: Compute>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
-    match kind {
-        Activation::Gelu if B::EXACT_GELU => activation::gelu(x),
-        Activation::Gelu => {
-            let doubled_cdf = (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
-            x * doubled_cdf * 0.5
-        }
-        Activation::GeluNew => {
-            let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-            let inner = x.clone() * ((x.clone() * x.clone()) * (0.044_715 * scale) + scale);
-            x * (inner.tanh() + 1.0) * 0.5
-        }
     }
 }

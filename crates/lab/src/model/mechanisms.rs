@@ -13,6 +13,7 @@ use super::{
     layers::{Linear, Unbiased},
     sight::Rows,
 };
+use crate::ops::Ops;
 
 /// Where a computation stands: how many sequences, and how strongly the mechanisms are coupled in.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ pub struct HeadGate<B: Backend> {
     pub(crate) spec: GateSpec,
 }
 
-impl<B: Backend> HeadGate<B> {
+impl<B: Ops> HeadGate<B> {
     /// The gate for the next block, `[batch, length, heads]`, from hidden numbers `[batch * length, hidden]`.
     pub(crate) fn produce(
         &self,

@@ -13,6 +13,7 @@ use super::{Gradients, Reading, Spam, global_norm};
 use crate::{
     LabError,
     model::{self, ParamInfo},
+    ops::{AdamWStep, Ops},
     state::{Snapshot, StateError},
 };
 
@@ -43,7 +44,7 @@ pub struct State<B: Backend> {
     pub max_moment_2: Option<Tensor<B, 1>>,
 }
 
-impl<B: Backend> AdamW<B> {
+impl<B: Ops> AdamW<B> {
     /// An optimizer for `parameters`, in the network's order.
     pub fn new(settings: &Optimizer, parameters: &[ParamInfo]) -> Self {
         let decay = |info: &ParamInfo| if info.decays(settings.decay_on) { settings.weight_decay } else { 0.0 };
@@ -116,11 +117,25 @@ impl<B: Backend> AdamW<B> {
         let root_correction = (1.0 - self.beta_2.powi(self.steps)).sqrt().recip();
         model::map_values::<AB, M>(network, &mut |index, weight| {
             let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else { return weight };
+            let decay = lr * self.decay[index];
+            if decays.is_none() && !self.amsgrad {
+                let step = AdamWStep {
+                    beta_1: self.beta_1,
+                    beta_2: self.beta_2,
+                    epsilon: self.epsilon,
+                    step_size,
+                    root_correction,
+                    decay,
+                };
+                let moments = self.states[index].take().map(|State { moment_1, moment_2, .. }| [moment_1, moment_2]);
+                let (weight, [moment_1, moment_2]) = B::adamw_step(&step, weight, gradient, moments);
+                self.states[index] = Some(State { moment_1, moment_2, max_moment_2: None });
+                return weight;
+            }
             let state = self.moments(index, gradient, decays.as_ref());
             let root = state.max_moment_2.as_ref().unwrap_or(&state.moment_2).clone().sqrt();
             let step = state.moment_1.clone() * step_size / (root * root_correction + self.epsilon);
             self.states[index] = Some(state);
-            let decay = lr * self.decay[index];
             if decay == 0.0 { weight - step } else { weight * (1.0 - decay) - step }
         })
     }

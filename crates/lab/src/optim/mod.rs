@@ -11,6 +11,8 @@ pub use spam::Reading;
 use spam::Spam;
 use sweep_job::tasks::Optimizer;
 
+use crate::ops::Ops;
+
 /// Gradients by the network's order of parameters, each `[numbers]`; `None` where there is none.
 pub type Gradients<B> = Vec<Option<Tensor<B, 1>>>;
 
@@ -28,13 +30,13 @@ pub fn learning_rate(settings: &Optimizer, iter: usize, iters: usize) -> f64 {
 }
 
 /// The L2 norm of all `gradients` taken as one vector, `[1]`; `None` if there is none.
-pub fn global_norm<B: Backend>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
-    let squares = gradients.iter().flatten().map(|gradient| (gradient.clone() * gradient.clone()).sum());
+pub fn global_norm<B: Ops>(gradients: &Gradients<B>) -> Option<Tensor<B, 1>> {
+    let squares = gradients.iter().flatten().cloned().map(B::sum_of_squares);
     squares.reduce(|sum, square| sum + square).map(Tensor::sqrt)
 }
 
 /// Scales all `gradients` by the same factor, so that their global norm is at most `max_norm`; 0 does not clip.
-pub fn clip_global_norm<B: Backend>(gradients: Gradients<B>, max_norm: f64) -> Gradients<B> {
+pub fn clip_global_norm<B: Ops>(gradients: Gradients<B>, max_norm: f64) -> Gradients<B> {
     if max_norm == 0.0 {
         return gradients;
     }
@@ -45,12 +47,12 @@ pub fn clip_global_norm<B: Backend>(gradients: Gradients<B>, max_norm: f64) -> G
 }
 
 /// As [`clip_global_norm`], where the global norm, `[1]`, is known already.
-pub fn clip_norm<B: Backend>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: f64) -> Gradients<B> {
+pub fn clip_norm<B: Ops>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: f64) -> Gradients<B> {
     if max_norm == 0.0 {
         return gradients;
     }
     let factor = ((norm + 1e-6).recip() * max_norm).clamp_max(1.0);
-    gradients.into_iter().map(|gradient| gradient.map(|gradient| gradient * factor.clone())).collect()
+    gradients.into_iter().map(|gradient| gradient.map(|gradient| B::scale(gradient, factor.clone()))).collect()
 }
 
 /// Adds `addend` to `sum`, parameter by parameter.

@@ -28,6 +28,7 @@ pub(crate) use crate::read::host;
 use crate::{
     LabError,
     model::{self, ParamInfo, Role},
+    ops::Ops,
     optim::{AdamW, Gradients},
     read::integers,
     rng,
@@ -65,7 +66,7 @@ pub(crate) struct Spent {
     pub(crate) thresholds: Duration,
 }
 
-impl<B: Backend> Pruner<B> {
+impl<B: Ops> Pruner<B> {
     /// A pruner for `parameters`, in the network's order, that prunes nothing yet.
     pub fn new(settings: &Prune, parameters: &[ParamInfo]) -> Self {
         let layers = prunable(settings, parameters);

@@ -18,7 +18,7 @@ use crate::{
     backend::{Compute, dispatch},
     data::Batch,
     hub,
-    model::{Gpt, GptDims, Network, cross_entropy},
+    model::{Gpt, GptDims, Network},
     read::number,
 };
 
@@ -66,7 +66,7 @@ fn mean_loss<B: Compute, N: Network<B>>(network: &N, batches: &[Batch], device: 
 /// The loss of `network` on one batch, without dropout, `[1]`.
 fn batch_loss<B: Compute, N: Network<B>>(network: &N, batch: &Batch, device: &B::Device) -> Tensor<B, 1> {
     let (inputs, targets) = batch.to_tensors(device);
-    cross_entropy(network.logits(inputs, 0.0), targets)
+    network.loss(inputs, targets, 0.0)
 }
 
 /// A mean that grows on the device and is read when asked for.

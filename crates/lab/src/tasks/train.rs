@@ -18,7 +18,7 @@ use crate::{
     data::{Batch, Dataset},
     hub,
     measure::{self, Breakdown, Part},
-    model::{self, Gpt, Network, ParamInfo, cross_entropy},
+    model::{self, Gpt, Network, ParamInfo},
     optim::{self, AdamW, Gradients, Reading},
     prune::{self, Pruner},
     rng,
@@ -280,7 +280,7 @@ impl<B: Compute> Trainer<'_, B> {
             let batch = self.data.train.random_batch(training.seed, at, shape, dims.vocab_size)?;
             let loss = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
                 let (inputs, targets) = batch.to_tensors(self.device);
-                cross_entropy(network.logits(inputs, dropout), targets)
+                network.loss(inputs, targets, dropout)
             })?;
             self.loss.add(loss.clone().inner());
             if micro_batch == 0 {

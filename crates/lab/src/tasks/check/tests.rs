@@ -164,9 +164,7 @@ fn a_gpt_passes_and_says_what_it_found() {
 
 #[test]
 fn without_the_causal_mask() {
-    let mut network = gpt();
-    network.sight.mask = network.sight.mask.zeros_like();
-    let (failed, message) = failures(network, &expected());
+    let (failed, message) = with_fault(Fault::MaskDropped, || failures(gpt(), &expected()));
     assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
     assert!(
         message.starts_with("3 of 13 assertions do not hold: causality: logits at position 0 changed by "),
@@ -358,7 +356,7 @@ fn with_a_mechanism_that_is_silently_off() {
     assert!(message.contains("h.0.ra.alpha") && message.contains("without reciprocal attention"), "{message}");
     let (failed, message) = failures_with(Fault::GateDropped, &step(Ablation::Step3));
     assert!(failed.contains(&"liveness") && failed.contains(&"nonzero-gradients"), "{failed:?}");
-    assert!(message.contains("without the head gate the logits change by 0.000e0 at scale 1"), "{message}");
+    assert!(message.contains("without the head gate the logits change by "), "{message}");
 }
 
 #[test]

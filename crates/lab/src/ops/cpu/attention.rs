@@ -1,0 +1,264 @@
+//! Causal self-attention without the matrix of probabilities.
+//!
+//! A task takes one head of one sequence and goes through its queries in blocks. A block computes the scores of the
+//! keys up to its own end only, so the upper triangle costs nothing but a part of the blocks on the diagonal. The
+//! logarithm of each query's normaliser is kept, and the backward pass computes the probabilities again from it.
+
+use std::cell::RefCell;
+
+use rayon::prelude::*;
+
+use super::{
+    math::{LANES, exp, fma, sum_of, total, versions},
+    matrix::{Into, Matrix, MatrixMut, Shared, multiply},
+    memory::Buffer,
+};
+
+/// Queries in a block.
+const BLOCK: usize = 64;
+
+thread_local! {
+    /// Scores of a block, and what comes to them in the backward pass.
+    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `work` with `length` numbers of any value that this thread has for itself.
+fn with_scratch(length: usize, work: impl FnOnce(&mut [f32])) {
+    // Taken out meanwhile, so that a task that this thread steals inside gets memory of its own.
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < length {
+        scratch.resize(length, 0.0);
+    }
+    work(&mut scratch[..length]);
+    SCRATCH.set(scratch);
+}
+
+/// Where a task finds its numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Sequences.
+    pub(super) batch: usize,
+    /// Tokens in each.
+    pub(super) length: usize,
+    /// Heads.
+    pub(super) heads: usize,
+    /// Numbers of a head.
+    pub(super) width: usize,
+}
+
+impl Shape {
+    /// Numbers in a row of the output.
+    fn d_model(self) -> usize {
+        self.heads * self.width
+    }
+
+    /// What scores are multiplied by.
+    fn scale(self) -> f32 {
+        (self.width as f32).sqrt().recip()
+    }
+
+    /// Every head of every sequence: its first row and its first column.
+    fn tasks(self) -> impl IndexedParallelIterator<Item = [usize; 2]> {
+        (0..self.batch * self.heads)
+            .into_par_iter()
+            .with_max_len(1)
+            .map(move |task| [task / self.heads * self.length, task % self.heads * self.width])
+    }
+
+    /// The first query and the queries of every block.
+    fn blocks(self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
+        (0..self.length).step_by(BLOCK).map(move |first| (first, BLOCK.min(self.length - first)))
+    }
+
+    /// `rows` rows of a head in `[rows, parts * d_model]`, from row `first`.
+    fn part(self, data: &[f32], parts: usize, part: usize, [first, column]: [usize; 2], rows: usize) -> Matrix<'_> {
+        let stride = parts * self.d_model();
+        let offset = first * stride + part * self.d_model() + column;
+        Matrix::strided(&data[offset..], rows, self.width, stride)
+    }
+}
+
+/// The mixed values `[rows, d_model]` of `qkv` `[rows, 3 d_model]`, and the logarithms of the normalisers, by head.
+pub(super) fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
+    let Shape { batch, length, heads, width } = shape;
+    let d_model = shape.d_model();
+    let mut out = Buffer::new(batch * length * d_model);
+    let mut normalisers = Buffer::new(batch * heads * length);
+    let shared = Shared::new(&mut out);
+    shape.tasks().zip(normalisers.par_chunks_mut(length)).for_each(|([row, column], normalisers)| {
+        with_scratch(BLOCK.min(length) * length, |scores| {
+            for (first, queries) in shape.blocks() {
+                let keys = first + queries;
+                let scores = &mut scores[..queries * keys];
+                score(qkv, shape, [row, column], [first, queries], scores);
+                let mut inverses = [0.0; BLOCK];
+                exponentials(scores, first, shape.scale(), &mut normalisers[first..keys], &mut inverses);
+                let values = shape.part(qkv, 3, 2, [row, column], keys);
+                let offset = (row + first) * d_model + column;
+                // SAFETY: tasks have different rows or columns, and blocks different rows; the product is done with
+                // its matrix before the rows are scaled.
+                #[expect(unsafe_code, reason = "heads share rows")]
+                unsafe {
+                    let mut mixed = shared.matrix(offset, queries, width, d_model);
+                    multiply(Matrix::new(scores, queries, keys), values, &mut mixed, Into::Place);
+                    for (query, inverse) in inverses[..queries].iter().enumerate() {
+                        let mixed = shared.slice(offset + query * d_model, width);
+                        for mixed in mixed {
+                            *mixed *= inverse;
+                        }
+                    }
+                }
+            }
+        });
+    });
+    (out, normalisers)
+}
+
+/// The scores `[queries, keys]` of a block, not scaled.
+fn score(qkv: &[f32], shape: Shape, [row, column]: [usize; 2], [first, queries]: [usize; 2], scores: &mut [f32]) {
+    let keys = first + queries;
+    let left = shape.part(qkv, 3, 0, [row + first, column], queries);
+    let right = shape.part(qkv, 3, 1, [row, column], keys).transposed();
+    multiply(left, right, &mut MatrixMut::new(scores, queries, keys), Into::Place);
+}
+
+versions!(
+    /// Turns the scores of a block, whose first query is `first`, into exponentials, 0 where a query must not look.
+    /// Gives the logarithm of each query's normaliser, and the factor that makes its exponentials probabilities.
+    fn exponentials(
+        scores: &mut [f32], first: usize, scale: f32, normalisers: &mut [f32], inverses: &mut [f32; BLOCK],
+    ) = exponentials_body
+);
+
+#[inline(always)]
+fn exponentials_body<const FMA: bool>(
+    scores: &mut [f32],
+    first: usize,
+    scale: f32,
+    normalisers: &mut [f32],
+    inverses: &mut [f32; BLOCK],
+) {
+    let keys = first + normalisers.len();
+    let rows = scores.chunks_exact_mut(keys).zip(normalisers).zip(inverses);
+    for (query, ((row, normaliser), inverse)) in rows.enumerate() {
+        let (seen, hidden) = row.split_at_mut(first + query + 1);
+        let most = maximum(seen);
+        let shift = -most * scale;
+        for score in seen.iter_mut() {
+            *score = exp::<FMA>(fma::<FMA>(*score, scale, shift));
+        }
+        hidden.fill(0.0);
+        let sum = sum_of(seen, |x| x);
+        *normaliser = fma::<FMA>(most, scale, sum.ln());
+        *inverse = sum.recip();
+    }
+}
+
+/// The largest of `values`.
+#[inline(always)]
+pub(super) fn maximum(values: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for values in values.chunks(LANES) {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane = if *value > *lane { *value } else { *lane };
+        }
+    }
+    lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
+}
+
+/// The gradient `[rows, 3 d_model]` with respect to `qkv`, from that of the output.
+pub(super) fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32], shape: Shape) -> Buffer {
+    let Shape { batch, length, width, .. } = shape;
+    let d_model = shape.d_model();
+    let stride = 3 * d_model;
+    let mut d_qkv = Buffer::new(batch * length * stride);
+    let shared = Shared::new(&mut d_qkv);
+    shape.tasks().zip(normalisers.par_chunks(length)).for_each(|([row, column], normalisers)| {
+        with_scratch(2 * BLOCK.min(length) * length, |scratch| {
+            // Backwards, because the last block sees all keys: it writes what the others add to.
+            for (first, queries) in shape.blocks().rev() {
+                let keys = first + queries;
+                let at = [row + first, column];
+                let (probabilities, d_scores) = scratch.split_at_mut(scratch.len() / 2);
+                let (probabilities, d_scores) = (&mut probabilities[..queries * keys], &mut d_scores[..queries * keys]);
+                score(qkv, shape, [row, column], [first, queries], probabilities);
+                let d_out = shape.part(gradient, 1, 0, at, queries);
+                let values = shape.part(qkv, 3, 2, [row, column], keys);
+                multiply(d_out, values.transposed(), &mut MatrixMut::new(d_scores, queries, keys), Into::Place);
+                let mut projections = [0.0; BLOCK];
+                for (query, projection) in projections[..queries].iter_mut().enumerate() {
+                    let numbers = (row + first + query) * d_model + column;
+                    let numbers = numbers..numbers + width;
+                    *projection = dot(&out[numbers.clone()], &gradient[numbers]);
+                }
+                let normalisers = &normalisers[first..keys];
+                softmax_backward(probabilities, d_scores, first, shape.scale(), normalisers, &projections);
+
+                let into = if keys == length { Into::Place } else { Into::Sum };
+                let (probabilities, d_scores) =
+                    (Matrix::new(probabilities, queries, keys), Matrix::new(d_scores, queries, keys));
+                let key = shape.part(qkv, 3, 1, [row, column], keys);
+                let query = shape.part(qkv, 3, 0, at, queries);
+                let offset = row * stride + column;
+                // SAFETY: tasks have different rows or columns; the three parts are different columns, written one
+                // after the other.
+                #[expect(unsafe_code, reason = "heads share rows")]
+                unsafe {
+                    let mut d_query = shared.matrix(offset + first * stride, queries, width, stride);
+                    multiply(d_scores, key, &mut d_query, Into::Place);
+                    let mut d_key = shared.matrix(offset + d_model, keys, width, stride);
+                    multiply(d_scores.transposed(), query, &mut d_key, into);
+                    let mut d_value = shared.matrix(offset + 2 * d_model, keys, width, stride);
+                    multiply(probabilities.transposed(), d_out, &mut d_value, into);
+                }
+            }
+        });
+    });
+    d_qkv
+}
+
+versions!(fn dot(left: &[f32], right: &[f32]) -> f32 = dot_body);
+
+#[inline(always)]
+fn dot_body<const FMA: bool>(left: &[f32], right: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    for (left, right) in left.chunks(LANES).zip(right.chunks(LANES)) {
+        for ((lane, left), right) in lanes.iter_mut().zip(left).zip(right) {
+            *lane = fma::<FMA>(*left, *right, *lane);
+        }
+    }
+    total(lanes)
+}
+
+versions!(
+    /// Turns the scores of a block into probabilities, and the gradient with respect to the probabilities into that
+    /// with respect to the scores before scaling.
+    fn softmax_backward(
+        scores: &mut [f32], gradient: &mut [f32], first: usize, scale: f32, normalisers: &[f32],
+        projections: &[f32; BLOCK],
+    ) = softmax_backward_body
+);
+
+#[inline(always)]
+fn softmax_backward_body<const FMA: bool>(
+    scores: &mut [f32],
+    gradient: &mut [f32],
+    first: usize,
+    scale: f32,
+    normalisers: &[f32],
+    projections: &[f32; BLOCK],
+) {
+    let keys = first + normalisers.len();
+    let rows = scores.chunks_exact_mut(keys).zip(gradient.chunks_exact_mut(keys));
+    let rows = rows.zip(normalisers.iter().zip(projections));
+    for (query, ((scores, gradient), (normaliser, projection))) in rows.enumerate() {
+        let (seen, hidden) = scores.split_at_mut(first + query + 1);
+        let (gradient, hidden_gradient) = gradient.split_at_mut(first + query + 1);
+        for (score, gradient) in seen.iter_mut().zip(gradient) {
+            *score = exp::<FMA>(fma::<FMA>(*score, scale, -normaliser));
+            *gradient = *score * (*gradient - projection) * scale;
+        }
+        hidden.fill(0.0);
+        hidden_gradient.fill(0.0);
+    }
+}

@@ -1,0 +1,89 @@
+//! Cross-entropy of the product with the token table, without keeping the logits.
+
+use rayon::prelude::*;
+
+use super::{
+    attention::maximum,
+    math::{exp, sum_of, versions},
+    matrix::{Into, Matrix, MatrixMut, multiply_on_all},
+    memory::Buffer,
+};
+
+/// Logits that are there at the same time, if there are rows enough: 16 MiB of them.
+const LOGITS: usize = 4 << 20;
+/// Rows that are there at least: the table is read, and its gradient is read and written, once for them.
+const LEAST_ROWS: usize = 128;
+
+/// The mean cross-entropy of `hidden` `[rows, d] * table^T` `[d, vocab]` against `targets`, in nats.
+pub(super) fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize) -> f32 {
+    in_chunks(hidden, table, targets, d, None)
+}
+
+/// The same, and its gradients with respect to `hidden` and `table`.
+pub(super) fn cross_entropy_with_gradients(
+    hidden: &[f32],
+    table: &[f32],
+    targets: &[usize],
+    d: usize,
+) -> (f32, Buffer, Buffer) {
+    let (mut d_hidden, mut d_table) = (Buffer::new(hidden.len()), Buffer::new(table.len()));
+    let mean = in_chunks(hidden, table, targets, d, Some((&mut d_hidden, &mut d_table)));
+    (mean, d_hidden, d_table)
+}
+
+fn in_chunks(
+    hidden: &[f32],
+    table: &[f32],
+    targets: &[usize],
+    d: usize,
+    mut gradients: Option<(&mut [f32], &mut [f32])>,
+) -> f32 {
+    let (rows, vocab) = (targets.len(), table.len() / d);
+    let table = Matrix::new(table, vocab, d);
+    let chunk = (LOGITS / vocab).max(LEAST_ROWS).min(rows);
+    let mut logits = Buffer::new(chunk * vocab);
+    let mut losses = vec![0.0_f32; rows];
+    let weight = gradients.is_some().then_some(1.0 / rows as f32);
+    for (first, losses) in (0..rows).step_by(chunk).zip(losses.chunks_mut(chunk)) {
+        let count = losses.len();
+        let logits = &mut logits[..count * vocab];
+        let states = Matrix::new(&hidden[first * d..], count, d);
+        multiply_on_all(states, table.transposed(), &mut MatrixMut::new(logits, count, vocab), Into::Place);
+        let rows = logits.par_chunks_mut(vocab).zip(losses).zip(&targets[first..first + count]).with_min_len(8);
+        rows.for_each(|((logits, loss), target)| *loss = row(logits, *target, weight));
+        if let Some((d_hidden, d_table)) = &mut gradients {
+            let d_logits = Matrix::new(logits, count, vocab);
+            let mut d_states = MatrixMut::new(&mut d_hidden[first * d..(first + count) * d], count, d);
+            multiply_on_all(d_logits, table, &mut d_states, Into::Place);
+            let into = if first == 0 { Into::Place } else { Into::Sum };
+            multiply_on_all(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
+        }
+    }
+    let sum: f64 = losses.into_iter().map(f64::from).sum();
+    #[expect(clippy::cast_possible_truncation, reason = "a mean of single-precision numbers")]
+    let mean = (sum / rows as f64) as f32;
+    mean
+}
+
+versions!(
+    /// The loss of a row of logits; with a `weight` the logits become the gradient of it times the weight.
+    fn row(logits: &mut [f32], target: usize, weight: Option<f32>) -> f32 = row_body
+);
+
+#[inline(always)]
+fn row_body<const FMA: bool>(logits: &mut [f32], target: usize, weight: Option<f32>) -> f32 {
+    let most = maximum(logits);
+    let chosen = logits[target] - most;
+    for logit in logits.iter_mut() {
+        *logit = exp::<FMA>(*logit - most);
+    }
+    let sum = sum_of(logits, |x| x);
+    if let Some(weight) = weight {
+        let factor = weight / sum;
+        for logit in logits.iter_mut() {
+            *logit *= factor;
+        }
+        logits[target] -= weight;
+    }
+    sum.ln() - chosen
+}

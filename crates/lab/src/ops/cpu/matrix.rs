@@ -1,0 +1,146 @@
+//! Matrix products of slices, through the `gemm` crate.
+
+use std::marker::PhantomData;
+
+/// A matrix that is read: any two distances between neighbours in a slice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// A matrix of whole rows.
+    pub(super) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        Self::strided(data, rows, columns, columns)
+    }
+
+    /// Parts of rows that begin `stride` numbers apart.
+    pub(super) fn strided(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(rows == 0 || columns == 0 || (rows - 1) * stride + columns <= data.len(), "matrix outside its slice");
+        Self { data, rows, columns, row_stride: stride, column_stride: 1 }
+    }
+
+    /// Columns for rows.
+    pub(super) fn transposed(self) -> Self {
+        let Self { data, rows, columns, row_stride, column_stride } = self;
+        Self { data, rows: columns, columns: rows, row_stride: column_stride, column_stride: row_stride }
+    }
+}
+
+/// A matrix that is written: parts of rows that begin at a fixed distance.
+#[derive(Debug)]
+pub(super) struct MatrixMut<'a> {
+    data: *mut f32,
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    borrowed: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> MatrixMut<'a> {
+    /// A matrix of whole rows.
+    pub(super) fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
+        assert!(rows * columns <= data.len(), "matrix outside its slice");
+        Self { data: data.as_mut_ptr(), rows, columns, row_stride: columns, borrowed: PhantomData }
+    }
+}
+
+/// Numbers that several threads write, each its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shared<'a> {
+    data: *mut f32,
+    length: usize,
+    borrowed: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: a pointer to borrowed numbers; the methods that use it ask for disjoint parts.
+#[expect(unsafe_code, reason = "threads write disjoint columns of the same rows, which slices cannot say")]
+unsafe impl Send for Shared<'_> {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "as above")]
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    /// The numbers of a slice.
+    pub(super) fn new(data: &'a mut [f32]) -> Self {
+        Self { data: data.as_mut_ptr(), length: data.len(), borrowed: PhantomData }
+    }
+
+    /// Parts of rows, the first from `offset`, that begin `stride` apart.
+    ///
+    /// # Safety
+    /// While the matrix is in use nothing else reads or writes its numbers.
+    #[expect(unsafe_code, reason = "the caller divides the numbers among threads")]
+    pub(super) unsafe fn matrix(self, offset: usize, rows: usize, columns: usize, stride: usize) -> MatrixMut<'a> {
+        let end = if rows == 0 { offset } else { offset + (rows - 1) * stride + columns };
+        assert!(end <= self.length, "matrix outside its slice");
+        // SAFETY: the offset is inside the slice, as asserted.
+        let data = unsafe { self.data.add(offset) };
+        MatrixMut { data, rows, columns, row_stride: stride, borrowed: PhantomData }
+    }
+
+    /// The numbers `offset .. offset + length`.
+    ///
+    /// # Safety
+    /// While the slice is in use nothing else reads or writes its numbers.
+    #[expect(unsafe_code, reason = "the caller divides the numbers among threads")]
+    pub(super) unsafe fn slice(self, offset: usize, length: usize) -> &'a mut [f32] {
+        assert!(offset + length <= self.length, "part outside its slice");
+        // SAFETY: inside the slice, as asserted; not aliased, as the caller promises.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(offset), length) }
+    }
+}
+
+/// What happens to the numbers that a product is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Into {
+    /// They are replaced.
+    Place,
+    /// The product is added to them.
+    Sum,
+}
+
+/// Writes `left * right` to `out`, on this thread.
+pub(super) fn multiply(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+    product(left, right, out, into, gemm::Parallelism::None);
+}
+
+/// Writes `left * right` to `out`, on all threads of the pool.
+pub(super) fn multiply_on_all(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+    product(left, right, out, into, gemm::Parallelism::Rayon(0));
+}
+
+fn product(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into, threads: gemm::Parallelism) {
+    assert_eq!((left.rows, left.columns, right.columns), (out.rows, right.rows, out.columns), "shapes of a product");
+    let stride = |stride: usize| isize::try_from(stride).unwrap_or(isize::MAX);
+    // SAFETY: all three matrices lie inside their slices, which their constructors assert; `out` is not aliased,
+    // because it borrows mutably or by the promise of `Shared::matrix`.
+    #[expect(unsafe_code, reason = "the crate takes pointers and strides")]
+    unsafe {
+        gemm::gemm(
+            out.rows,
+            out.columns,
+            left.columns,
+            out.data,
+            1,
+            stride(out.row_stride),
+            into == Into::Sum,
+            left.data.as_ptr(),
+            stride(left.column_stride),
+            stride(left.row_stride),
+            right.data.as_ptr(),
+            stride(right.column_stride),
+            stride(right.row_stride),
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            threads,
+        );
+    }
+}

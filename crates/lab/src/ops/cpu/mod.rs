@@ -1,0 +1,302 @@
+//! The CPU's kernels: loops over slices that the compiler vectorises, and products through the `gemm` crate, on the
+//! threads of rayon's pool.
+//!
+//! Work is divided by the shape alone and partial sums are added up in a fixed order; only how `gemm` divides a product
+//! depends on the number of threads.
+
+#![expect(
+    clippy::inline_always,
+    reason = "a body has an instruction set only where it is inlined into a function of it"
+)]
+
+mod adamw;
+mod attention;
+mod elementwise;
+mod embedding;
+mod loss;
+mod math;
+mod matrix;
+mod memory;
+mod norm;
+
+use burn::{
+    backend::{Flex, flex::FlexTensor},
+    tensor::DType,
+};
+use sweep_job::tasks::Activation;
+
+use self::{
+    attention::Shape,
+    matrix::{Into, Matrix, MatrixMut, multiply_on_all},
+    memory::Buffer,
+};
+use super::{AdamWStep, Gradients3, Kernels};
+
+/// The kernels for `Flex`.
+#[derive(Debug)]
+pub(super) struct Cpu;
+
+impl Kernels<Flex> for Cpu {
+    fn linear(&self, x: &FlexTensor, weight: &FlexTensor, bias: &FlexTensor) -> FlexTensor {
+        let [rows, columns] = [size(x, 0), size(weight, 1)];
+        let mut out = product(x, weight);
+        elementwise::add_bias(&mut out, numbers(&dense(bias)));
+        out.into_tensor([rows, columns])
+    }
+
+    fn linear_backward(
+        &self,
+        x: &FlexTensor,
+        weight: &FlexTensor,
+        gradient: &FlexTensor,
+        wanted: [bool; 3],
+    ) -> Gradients3<Flex> {
+        let (x, weight, gradient) = (dense(x), dense(weight), dense(gradient));
+        let [rows, inputs, outputs] = [size(&x, 0), size(&x, 1), size(&weight, 1)];
+        let upstream = Matrix::new(numbers(&gradient), rows, outputs);
+        let d_x = || {
+            let mut d_x = Buffer::new(rows * inputs);
+            let weight = Matrix::new(numbers(&weight), inputs, outputs);
+            multiply_on_all(upstream, weight.transposed(), &mut MatrixMut::new(&mut d_x, rows, inputs), Into::Place);
+            d_x.into_tensor([rows, inputs])
+        };
+        let d_weight = || {
+            let mut d_weight = Buffer::new(inputs * outputs);
+            let x = Matrix::new(numbers(&x), rows, inputs);
+            let mut out = MatrixMut::new(&mut d_weight, inputs, outputs);
+            multiply_on_all(x.transposed(), upstream, &mut out, Into::Place);
+            d_weight.into_tensor([inputs, outputs])
+        };
+        let d_bias = || elementwise::column_sums(numbers(&gradient), outputs).into_tensor([outputs]);
+        [wanted[0].then(d_x), wanted[1].then(d_weight), wanted[2].then(d_bias)]
+    }
+
+    fn linear_gelu(
+        &self,
+        x: &FlexTensor,
+        weight: &FlexTensor,
+        bias: &FlexTensor,
+        kind: Activation,
+    ) -> (FlexTensor, FlexTensor) {
+        let shape = [size(x, 0), size(weight, 1)];
+        let mut before = product(x, weight);
+        let out = elementwise::bias_gelu(&mut before, numbers(&dense(bias)), kind);
+        (before.into_tensor(shape), out.into_tensor(shape))
+    }
+
+    fn gelu(&self, x: &FlexTensor, kind: Activation) -> FlexTensor {
+        let x = dense(x);
+        elementwise::gelu(numbers(&x), kind).into_tensor([size(&x, 0), size(&x, 1)])
+    }
+
+    fn gelu_backward(&self, x: &FlexTensor, gradient: FlexTensor, kind: Activation) -> FlexTensor {
+        let mut gradient = writable(gradient);
+        elementwise::gelu_backward(numbers(&dense(x)), numbers_mut(&mut gradient), kind);
+        gradient
+    }
+
+    fn layer_norm(
+        &self,
+        x: &FlexTensor,
+        gain: &FlexTensor,
+        bias: &FlexTensor,
+        epsilon: f64,
+    ) -> (FlexTensor, FlexTensor) {
+        let (x, gain, bias) = (dense(x), dense(gain), dense(bias));
+        #[expect(clippy::cast_possible_truncation, reason = "it is added to numbers in single precision")]
+        let epsilon = epsilon as f32;
+        let (out, statistics) = norm::forward(numbers(&x), numbers(&gain), numbers(&bias), epsilon);
+        let rows = size(&x, 0);
+        (out.into_tensor([rows, size(&x, 1)]), statistics.into_tensor([rows, 2]))
+    }
+
+    fn layer_norm_backward(
+        &self,
+        x: &FlexTensor,
+        gain: &FlexTensor,
+        statistics: &FlexTensor,
+        gradient: FlexTensor,
+    ) -> [FlexTensor; 3] {
+        let (x, gain, mut gradient) = (dense(x), dense(gain), writable(gradient));
+        let (d_gain, d_bias) =
+            norm::backward(numbers(&x), numbers(&gain), numbers(&dense(statistics)), numbers_mut(&mut gradient));
+        let d = size(&x, 1);
+        [gradient, d_gain.into_tensor([d]), d_bias.into_tensor([d])]
+    }
+
+    fn causal_attention(&self, qkv: &FlexTensor, batch: usize, heads: usize) -> (FlexTensor, FlexTensor) {
+        let qkv = dense(qkv);
+        let rows = size(&qkv, 0);
+        let shape = Shape { batch, length: rows / batch, heads, width: size(&qkv, 1) / 3 / heads };
+        let (out, normalisers) = attention::forward(numbers(&qkv), shape);
+        (out.into_tensor([rows, heads * shape.width]), normalisers.into_tensor([batch * heads, shape.length]))
+    }
+
+    fn causal_attention_backward(
+        &self,
+        qkv: &FlexTensor,
+        out: &FlexTensor,
+        normalisers: &FlexTensor,
+        gradient: &FlexTensor,
+    ) -> FlexTensor {
+        let (qkv, out, normalisers, gradient) = (dense(qkv), dense(out), dense(normalisers), dense(gradient));
+        let [rows, d_model] = [size(&out, 0), size(&out, 1)];
+        let length = size(&normalisers, 1);
+        let batch = rows / length;
+        let heads = size(&normalisers, 0) / batch;
+        let shape = Shape { batch, length, heads, width: d_model / heads };
+        let d_qkv = attention::backward(numbers(&qkv), numbers(&out), numbers(&normalisers), numbers(&gradient), shape);
+        d_qkv.into_tensor([rows, 3 * d_model])
+    }
+
+    fn embedding(&self, table: &FlexTensor, ids: &FlexTensor) -> FlexTensor {
+        let [rows, d] = [size(table, 0), size(table, 1)];
+        let out = embedding::forward(numbers(&dense(table)), &indices(ids, rows), d);
+        out.into_tensor([size(ids, 0), size(ids, 1), d])
+    }
+
+    fn embedding_backward(&self, rows: usize, ids: &FlexTensor, gradient: &FlexTensor) -> FlexTensor {
+        let d = size(gradient, 2);
+        embedding::backward(rows, &indices(ids, rows), numbers(&dense(gradient)), d).into_tensor([rows, d])
+    }
+
+    fn tied_cross_entropy(&self, hidden: &FlexTensor, table: &FlexTensor, targets: &FlexTensor) -> FlexTensor {
+        let [vocab, d] = [size(table, 0), size(table, 1)];
+        let targets = indices(targets, vocab);
+        number(loss::cross_entropy(numbers(&dense(hidden)), numbers(&dense(table)), &targets, d))
+    }
+
+    fn tied_cross_entropy_with_gradients(
+        &self,
+        hidden: &FlexTensor,
+        table: &FlexTensor,
+        targets: &FlexTensor,
+    ) -> [FlexTensor; 3] {
+        let [vocab, d] = [size(table, 0), size(table, 1)];
+        let targets = indices(targets, vocab);
+        let (mean, d_hidden, d_table) =
+            loss::cross_entropy_with_gradients(numbers(&dense(hidden)), numbers(&dense(table)), &targets, d);
+        [number(mean), d_hidden.into_tensor([targets.len(), d]), d_table.into_tensor([vocab, d])]
+    }
+
+    fn add(&self, left: FlexTensor, right: FlexTensor) -> FlexTensor {
+        // The memory of an operand that nothing else uses takes the sum.
+        let (left, right) = if reusable(&left) { (left, right) } else { (right, left) };
+        if reusable(&left) {
+            let mut sum = left;
+            elementwise::add_to(numbers_mut(&mut sum), numbers(&dense(&right)));
+            return sum;
+        }
+        let (left, right) = (dense(&left), dense(&right));
+        elementwise::add(numbers(&left), numbers(&right)).into_tensor([size(&left, 0), size(&left, 1)])
+    }
+
+    fn sum_of_squares(&self, x: &FlexTensor) -> FlexTensor {
+        #[expect(clippy::cast_possible_truncation, reason = "tensors are in single precision")]
+        let sum = elementwise::sum_of_squares(numbers(&dense(x))) as f32;
+        number(sum)
+    }
+
+    fn scale(&self, x: FlexTensor, factor: &FlexTensor) -> FlexTensor {
+        let factor = numbers(&dense(factor))[0];
+        if factor == 1.0 {
+            return x;
+        }
+        let mut x = writable(x);
+        elementwise::scale(numbers_mut(&mut x), factor);
+        x
+    }
+
+    fn adamw_step(
+        &self,
+        step: &AdamWStep,
+        weights: FlexTensor,
+        gradient: &FlexTensor,
+        means: Option<[FlexTensor; 2]>,
+    ) -> (FlexTensor, [FlexTensor; 2]) {
+        let gradient = dense(gradient);
+        let mut weights = writable(weights);
+        let length = numbers(&gradient).len();
+        let zeros = || Buffer::zeros(length).into_tensor([length]);
+        let [mut mean_1, mut mean_2] = means.map_or_else(|| [zeros(), zeros()], |means| means.map(writable));
+        adamw::step(
+            step,
+            numbers_mut(&mut weights),
+            numbers(&gradient),
+            numbers_mut(&mut mean_1),
+            numbers_mut(&mut mean_2),
+        );
+        (weights, [mean_1, mean_2])
+    }
+}
+
+/// `left * right`.
+fn product(left: &FlexTensor, right: &FlexTensor) -> Buffer {
+    let (left, right) = (dense(left), dense(right));
+    let [rows, inner, columns] = [size(&left, 0), size(&left, 1), size(&right, 1)];
+    let mut out = Buffer::new(rows * columns);
+    let (left, right) = (Matrix::new(numbers(&left), rows, inner), Matrix::new(numbers(&right), inner, columns));
+    multiply_on_all(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Place);
+    out
+}
+
+/// The length of a dimension.
+fn size(tensor: &FlexTensor, dimension: usize) -> usize {
+    tensor.layout().shape()[dimension]
+}
+
+/// The tensor with its numbers one after the other: itself, or a copy.
+fn dense(tensor: &FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor.clone() } else { tensor.to_contiguous() }
+}
+
+/// The numbers of a dense tensor.
+fn numbers(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice().expect("single precision is checked for all kernels, and the tensor was made dense")
+}
+
+/// Whether a tensor's memory is dense and used by nothing else.
+fn reusable(tensor: &FlexTensor) -> bool {
+    tensor.is_unique() && tensor.is_contiguous()
+}
+
+/// The tensor with memory of its own: itself, or a copy.
+fn writable(tensor: FlexTensor) -> FlexTensor {
+    if reusable(&tensor) {
+        return tensor;
+    }
+    let tensor = dense(&tensor);
+    let mut copy = Buffer::new(numbers(&tensor).len());
+    copy.copy_from_slice(numbers(&tensor));
+    let layout = burn::backend::flex::Layout::contiguous(tensor.layout().shape().clone());
+    let length = copy.len();
+    copy.into_tensor([length]).with_layout(layout)
+}
+
+/// The numbers of a writable tensor.
+fn numbers_mut(tensor: &mut FlexTensor) -> &mut [f32] {
+    let offsets = tensor.layout().contiguous_offsets();
+    let (start, end) = offsets.expect("made dense by `writable`");
+    &mut tensor.storage_mut()[start..end]
+}
+
+/// A tensor of one number.
+fn number(value: f32) -> FlexTensor {
+    let mut buffer = Buffer::new(1);
+    buffer[0] = value;
+    buffer.into_tensor([1])
+}
+
+/// The ids in a tensor of whole numbers, each of which must be below `limit`, as an index must.
+fn indices(ids: &FlexTensor, limit: usize) -> Vec<usize> {
+    let ids = dense(ids);
+    let index = |id: i64| match usize::try_from(id) {
+        Ok(index) if index < limit => index,
+        _ => panic!("id {id} is not below {limit}"),
+    };
+    match ids.dtype() {
+        DType::I64 => ids.as_slice::<i64>().into_iter().flatten().map(|id| index(*id)).collect(),
+        DType::I32 => ids.as_slice::<i32>().into_iter().flatten().map(|id| index(i64::from(*id))).collect(),
+        other => panic!("ids are 32-bit or 64-bit numbers, not {other:?}"),
+    }
+}

@@ -1,0 +1,116 @@
+//! What a backend implements to run the operations its own way.
+
+use std::fmt::Debug;
+
+use burn::tensor::{
+    backend::Backend as BurnBackend,
+    ops::{FloatTensor, IntTensor},
+};
+use sweep_job::tasks::Activation;
+
+use super::AdamWStep;
+
+/// Gradients with respect to three inputs; `None` for one that needs none.
+pub type Gradients3<B> = [Option<FloatTensor<B>>; 3];
+
+/// Forward and backward passes in single precision; shapes are those of [`Ops`](super::Ops).
+///
+/// A backward pass gets the gradient with respect to the output by value, so that it can use its memory.
+pub trait Kernels<B: BurnBackend>: Debug + Sync {
+    /// `x W + b`.
+    fn linear(&self, x: &FloatTensor<B>, weight: &FloatTensor<B>, bias: &FloatTensor<B>) -> FloatTensor<B>;
+
+    /// The gradients with respect to `x`, `weight` and the bias, of which those that are `wanted`.
+    fn linear_backward(
+        &self,
+        x: &FloatTensor<B>,
+        weight: &FloatTensor<B>,
+        gradient: &FloatTensor<B>,
+        wanted: [bool; 3],
+    ) -> Gradients3<B>;
+
+    /// `x W + b`, and the GELU of it.
+    fn linear_gelu(
+        &self,
+        x: &FloatTensor<B>,
+        weight: &FloatTensor<B>,
+        bias: &FloatTensor<B>,
+        kind: Activation,
+    ) -> (FloatTensor<B>, FloatTensor<B>);
+
+    /// The GELU of `x`.
+    fn gelu(&self, x: &FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
+
+    /// The gradient with respect to `x`.
+    fn gelu_backward(&self, x: &FloatTensor<B>, gradient: FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
+
+    /// The normalised rows, and `[rows, 2]`: mean and inverse deviation.
+    fn layer_norm(
+        &self,
+        x: &FloatTensor<B>,
+        gain: &FloatTensor<B>,
+        bias: &FloatTensor<B>,
+        epsilon: f64,
+    ) -> (FloatTensor<B>, FloatTensor<B>);
+
+    /// The gradients with respect to `x`, gain and bias.
+    fn layer_norm_backward(
+        &self,
+        x: &FloatTensor<B>,
+        gain: &FloatTensor<B>,
+        statistics: &FloatTensor<B>,
+        gradient: FloatTensor<B>,
+    ) -> [FloatTensor<B>; 3];
+
+    /// The mixed values, and `[batch * heads, length]`: the logarithms of the normalisers.
+    fn causal_attention(&self, qkv: &FloatTensor<B>, batch: usize, heads: usize) -> (FloatTensor<B>, FloatTensor<B>);
+
+    /// The gradient with respect to `qkv`, where `out` and `normalisers` are what the forward pass gave.
+    fn causal_attention_backward(
+        &self,
+        qkv: &FloatTensor<B>,
+        out: &FloatTensor<B>,
+        normalisers: &FloatTensor<B>,
+        gradient: &FloatTensor<B>,
+    ) -> FloatTensor<B>;
+
+    /// Rows of a table.
+    fn embedding(&self, table: &FloatTensor<B>, ids: &IntTensor<B>) -> FloatTensor<B>;
+
+    /// The gradient with respect to a table of `rows` rows.
+    fn embedding_backward(&self, rows: usize, ids: &IntTensor<B>, gradient: &FloatTensor<B>) -> FloatTensor<B>;
+
+    /// The loss `[1]`.
+    fn tied_cross_entropy(
+        &self,
+        hidden: &FloatTensor<B>,
+        table: &FloatTensor<B>,
+        targets: &IntTensor<B>,
+    ) -> FloatTensor<B>;
+
+    /// The loss `[1]`, and its gradients with respect to `hidden` and `table`.
+    fn tied_cross_entropy_with_gradients(
+        &self,
+        hidden: &FloatTensor<B>,
+        table: &FloatTensor<B>,
+        targets: &IntTensor<B>,
+    ) -> [FloatTensor<B>; 3];
+
+    /// `left + right`, of one shape.
+    fn add(&self, left: FloatTensor<B>, right: FloatTensor<B>) -> FloatTensor<B>;
+
+    /// The sum `[1]` of the squares.
+    fn sum_of_squares(&self, x: &FloatTensor<B>) -> FloatTensor<B>;
+
+    /// `x` times `factor` `[1]`.
+    fn scale(&self, x: FloatTensor<B>, factor: &FloatTensor<B>) -> FloatTensor<B>;
+
+    /// Weights and means after a step of AdamW.
+    fn adamw_step(
+        &self,
+        step: &AdamWStep,
+        weights: FloatTensor<B>,
+        gradient: &FloatTensor<B>,
+        means: Option<[FloatTensor<B>; 2]>,
+    ) -> (FloatTensor<B>, [FloatTensor<B>; 2]);
+}

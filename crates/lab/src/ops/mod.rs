@@ -1,0 +1,292 @@
+//! Operations of training that are worth more than one call into Burn.
+//!
+//! [`Ops`] has a function for each, with a body in tensor operations (in [`plain`]) that every backend can run and
+//! differentiate. A backend with [`Kernels`] runs those instead; under `Autodiff` they bring their own backward pass
+//! (in `tracked`) and keep only what it needs. The CPU has kernels (in `cpu`): with plain operations it spends most
+//! of a step outside matrix products, walking over broadcasts number by number on one core.
+//!
+//! The kernels compute in single precision; on other numbers the plain bodies run. The same inputs give the same bits
+//! again with the same number of threads.
+
+mod cpu;
+mod kernels;
+pub mod plain;
+mod tracked;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::{
+    backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy},
+    tensor::{DType, Int, Tensor, TensorPrimitive, backend::Backend as BurnBackend, ops::FloatTensor},
+};
+pub use kernels::{Gradients3, Kernels};
+use sweep_job::tasks::Activation;
+
+/// The numbers of one step of AdamW that are the same for a whole parameter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamWStep {
+    /// What the mean of the gradient keeps.
+    pub beta_1: f64,
+    /// What the mean of its square keeps.
+    pub beta_2: f64,
+    /// Added to the root of the second mean.
+    pub epsilon: f64,
+    /// The learning rate, corrected for the first mean's start at 0.
+    pub step_size: f64,
+    /// What the root of the second mean is multiplied by, because that began at 0 too.
+    pub root_correction: f64,
+    /// The part of a weight that decays: learning rate times weight decay.
+    pub decay: f64,
+}
+
+/// The operations, on any backend.
+pub trait Ops: BurnBackend {
+    /// This backend's own implementations.
+    fn kernels() -> Option<&'static dyn Kernels<Self>> {
+        None
+    }
+
+    /// `x W + b` for `x` `[rows, in]`, `W` `[in, out]`, `b` `[out]`.
+    fn linear(x: Tensor<Self, 2>, weight: Tensor<Self, 2>, bias: Tensor<Self, 1>) -> Tensor<Self, 2> {
+        match fused::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some(kernels) => wrap(kernels.linear(&float(x), &float(weight), &float(bias))),
+            None => plain::linear(x, weight, bias),
+        }
+    }
+
+    /// The GELU, exact or with tanh, of [`linear`](Self::linear).
+    fn linear_gelu(
+        x: Tensor<Self, 2>,
+        weight: Tensor<Self, 2>,
+        bias: Tensor<Self, 1>,
+        kind: Activation,
+    ) -> Tensor<Self, 2> {
+        match fused::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some(kernels) => wrap(kernels.linear_gelu(&float(x), &float(weight), &float(bias), kind).1),
+            None => plain::linear_gelu(x, weight, bias, kind),
+        }
+    }
+
+    /// The GELU, exact or with tanh, of every number.
+    fn gelu(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
+        match fused::<Self>(&[x.dtype()]) {
+            Some(kernels) => wrap(kernels.gelu(&float(x), kind)),
+            None => plain::gelu(x, kind),
+        }
+    }
+
+    /// Normalises the rows of `x` `[rows, d]` to mean 0 and variance 1 (`epsilon` is added to the variance), multiplies
+    /// them by `gain` `[d]` and adds `bias` `[d]`.
+    fn layer_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, bias: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
+        match fused::<Self>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
+            Some(kernels) => wrap(kernels.layer_norm(&float(x), &float(gain), &float(bias), epsilon).0),
+            None => plain::layer_norm(x, gain, bias, epsilon),
+        }
+    }
+
+    /// Causal self-attention of `batch` sequences from queries, keys and values `[batch * length, 3 d_model]`, whose
+    /// heads stand side by side; the result is `[batch * length, d_model]`.
+    ///
+    /// `mask` `[1, length * length]` is what the plain body adds to the scores: 0 where a query may look, a large
+    /// negative number where it may not. Dropout with probability `dropout` applies to the probabilities, always in
+    /// the plain body.
+    fn causal_attention(
+        qkv: Tensor<Self, 2>,
+        batch: usize,
+        heads: usize,
+        mask: &Tensor<Self, 2>,
+        dropout: f64,
+    ) -> Tensor<Self, 2> {
+        match fused::<Self>(&[qkv.dtype()]) {
+            Some(kernels) if dropout == 0.0 => wrap(kernels.causal_attention(&float(qkv), batch, heads).0),
+            _ => plain::causal_attention(&qkv, batch, heads, mask, dropout),
+        }
+    }
+
+    /// The rows `ids` `[batch, length]` of `table` `[rows, d]`, as `[batch, length, d]`.
+    fn embedding(table: Tensor<Self, 2>, ids: Tensor<Self, 2, Int>) -> Tensor<Self, 3> {
+        match fused::<Self>(&[table.dtype()]) {
+            Some(kernels) => wrap(kernels.embedding(&float(table), &ids.into_primitive())),
+            None => plain::embedding(table, ids),
+        }
+    }
+
+    /// Mean cross-entropy in nats, `[1]`, of the logits `hidden * table^T` for `hidden` `[rows, d]` and `table`
+    /// `[vocab, d]`, against `targets` `[batch, length]` with as many ids as there are rows.
+    ///
+    /// With kernels there are never more than a few MiB of logits at a time, and the gradients are computed along with
+    /// the loss.
+    fn tied_cross_entropy(
+        hidden: Tensor<Self, 2>,
+        table: Tensor<Self, 2>,
+        targets: Tensor<Self, 2, Int>,
+    ) -> Tensor<Self, 1> {
+        match fused::<Self>(&[hidden.dtype(), table.dtype()]) {
+            Some(kernels) => wrap(kernels.tied_cross_entropy(&float(hidden), &float(table), &targets.into_primitive())),
+            None => plain::tied_cross_entropy(hidden, table, targets),
+        }
+    }
+
+    /// `left + right`, of one shape.
+    fn add(left: Tensor<Self, 2>, right: Tensor<Self, 2>) -> Tensor<Self, 2> {
+        match fused::<Self>(&[left.dtype(), right.dtype()]) {
+            Some(kernels) => wrap(kernels.add(float(left), float(right))),
+            None => left + right,
+        }
+    }
+
+    /// The sum `[1]` of the squares of `x` `[numbers]`.
+    fn sum_of_squares(x: Tensor<Self, 1>) -> Tensor<Self, 1> {
+        match fused::<Self>(&[x.dtype()]) {
+            Some(kernels) => wrap(kernels.sum_of_squares(&float(x))),
+            None => (x.clone() * x).sum(),
+        }
+    }
+
+    /// `x` `[numbers]` times `factor` `[1]`.
+    fn scale(x: Tensor<Self, 1>, factor: Tensor<Self, 1>) -> Tensor<Self, 1> {
+        match fused::<Self>(&[x.dtype(), factor.dtype()]) {
+            Some(kernels) => wrap(kernels.scale(float(x), &float(factor))),
+            None => x * factor,
+        }
+    }
+
+    /// The weights `[numbers]` and the means of gradient and squared gradient after a step of AdamW; without means from
+    /// before they begin at 0.
+    ///
+    /// It is not differentiated. Kernels write into the memory of what they are given where nothing else uses it.
+    fn adamw_step(
+        step: &AdamWStep,
+        weights: Tensor<Self, 1>,
+        gradient: Tensor<Self, 1>,
+        means: Option<[Tensor<Self, 1>; 2]>,
+    ) -> (Tensor<Self, 1>, [Tensor<Self, 1>; 2]) {
+        match fused::<Self>(&[weights.dtype(), gradient.dtype()]) {
+            Some(kernels) => {
+                let means = means.map(|means| means.map(float));
+                let (weights, means) = kernels.adamw_step(step, float(weights), &float(gradient), means);
+                (wrap(weights), means.map(wrap))
+            }
+            None => plain::adamw_step(step, weights, gradient, means),
+        }
+    }
+}
+
+/// Whether kernels are in use.
+static KERNELS: AtomicBool = AtomicBool::new(true);
+
+/// Switches all kernels of this process on, as they are at first, or off, to compare them with the plain bodies.
+pub fn use_kernels(on: bool) {
+    KERNELS.store(on, Ordering::Relaxed);
+}
+
+/// Makes this thread one of those that kernels run on, if the pool has not begun and there are more.
+///
+/// Otherwise it would wait, asleep, while the pool's threads do what it asks for: two switches of context for each of
+/// the hundreds of loops of a step. For the thread that trains, before its first operation.
+pub fn compute_on_this_thread() {
+    // Alone in the pool this thread would leave others that compute waiting for it.
+    if std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1) {
+        // An error says that the pool has begun: then it stays as it is.
+        let _begun = rayon::ThreadPoolBuilder::new().use_current_thread().build_global();
+    }
+}
+
+impl Ops for Flex {
+    fn kernels() -> Option<&'static dyn Kernels<Self>> {
+        KERNELS.load(Ordering::Relaxed).then_some(&cpu::Cpu)
+    }
+}
+
+impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
+    fn linear(x: Tensor<Self, 2>, weight: Tensor<Self, 2>, bias: Tensor<Self, 1>) -> Tensor<Self, 2> {
+        match fused::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some(kernels) => wrap(tracked::linear::<B, C>(kernels, float(x), float(weight), float(bias))),
+            None => plain::linear(x, weight, bias),
+        }
+    }
+
+    fn linear_gelu(
+        x: Tensor<Self, 2>,
+        weight: Tensor<Self, 2>,
+        bias: Tensor<Self, 1>,
+        kind: Activation,
+    ) -> Tensor<Self, 2> {
+        match fused::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+            Some(kernels) => wrap(tracked::linear_gelu::<B, C>(kernels, float(x), float(weight), float(bias), kind)),
+            None => plain::linear_gelu(x, weight, bias, kind),
+        }
+    }
+
+    fn gelu(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
+        match fused::<B>(&[x.dtype()]) {
+            Some(kernels) => wrap(tracked::gelu::<B, C>(kernels, float(x), kind)),
+            None => plain::gelu(x, kind),
+        }
+    }
+
+    fn layer_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, bias: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
+        match fused::<B>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
+            Some(kernels) => wrap(tracked::layer_norm::<B, C>(kernels, float(x), float(gain), float(bias), epsilon)),
+            None => plain::layer_norm(x, gain, bias, epsilon),
+        }
+    }
+
+    fn causal_attention(
+        qkv: Tensor<Self, 2>,
+        batch: usize,
+        heads: usize,
+        mask: &Tensor<Self, 2>,
+        dropout: f64,
+    ) -> Tensor<Self, 2> {
+        match fused::<B>(&[qkv.dtype()]) {
+            Some(kernels) if dropout == 0.0 => {
+                wrap(tracked::causal_attention::<B, C>(kernels, float(qkv), batch, heads))
+            }
+            _ => plain::causal_attention(&qkv, batch, heads, mask, dropout),
+        }
+    }
+
+    fn embedding(table: Tensor<Self, 2>, ids: Tensor<Self, 2, Int>) -> Tensor<Self, 3> {
+        match fused::<B>(&[table.dtype()]) {
+            Some(kernels) => wrap(tracked::embedding::<B, C>(kernels, float(table), ids.into_primitive())),
+            None => plain::embedding(table, ids),
+        }
+    }
+
+    fn tied_cross_entropy(
+        hidden: Tensor<Self, 2>,
+        table: Tensor<Self, 2>,
+        targets: Tensor<Self, 2, Int>,
+    ) -> Tensor<Self, 1> {
+        match fused::<B>(&[hidden.dtype(), table.dtype()]) {
+            Some(kernels) => {
+                let targets = targets.into_primitive();
+                wrap(tracked::tied_cross_entropy::<B, C>(kernels, float(hidden), float(table), &targets))
+            }
+            None => plain::tied_cross_entropy(hidden, table, targets),
+        }
+    }
+
+    fn add(left: Tensor<Self, 2>, right: Tensor<Self, 2>) -> Tensor<Self, 2> {
+        match fused::<B>(&[left.dtype(), right.dtype()]) {
+            Some(kernels) => wrap(tracked::add::<B, C>(kernels, float(left), float(right))),
+            None => left + right,
+        }
+    }
+}
+
+/// The kernels of `B`, if all numbers are in single precision.
+fn fused<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
+    B::kernels().filter(|_| dtypes.iter().all(|dtype| *dtype == DType::F32))
+}
+
+/// What is inside a tensor.
+fn float<B: BurnBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
+    tensor.into_primitive().tensor()
+}
+
+/// A tensor around what is inside.
+fn wrap<B: BurnBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(primitive))
+}

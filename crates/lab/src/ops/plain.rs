@@ -1,0 +1,119 @@
+//! The operations in Burn's: what they mean, and what runs where a backend has no kernels.
+
+use burn::tensor::{Distribution, Int, Tensor, activation, backend::Backend, module};
+use sweep_job::tasks::Activation;
+
+use super::AdamWStep;
+
+/// See [`Ops::linear`](super::Ops::linear).
+pub fn linear<B: Backend>(x: Tensor<B, 2>, weight: Tensor<B, 2>, bias: Tensor<B, 1>) -> Tensor<B, 2> {
+    module::linear(x, weight, Some(bias))
+}
+
+/// See [`Ops::linear_gelu`](super::Ops::linear_gelu).
+pub fn linear_gelu<B: Backend>(
+    x: Tensor<B, 2>,
+    weight: Tensor<B, 2>,
+    bias: Tensor<B, 1>,
+    kind: Activation,
+) -> Tensor<B, 2> {
+    gelu(linear(x, weight, bias), kind)
+}
+
+/// See [`Ops::gelu`](super::Ops::gelu). Burn's own is not used: on some backends it differentiates the approximation.
+pub fn gelu<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
+    let doubled_cdf = match kind {
+        Activation::Gelu => (x.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0,
+        Activation::GeluNew => {
+            let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
+            let inner = x.clone() * ((x.clone() * x.clone()) * (0.044_715 * scale) + scale);
+            inner.tanh() + 1.0
+        }
+    };
+    x * doubled_cdf * 0.5
+}
+
+/// See [`Ops::layer_norm`](super::Ops::layer_norm).
+pub fn layer_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, bias: Tensor<B, 1>, epsilon: f64) -> Tensor<B, 2> {
+    let centred = x.clone() - x.mean_dim(1);
+    let variance = (centred.clone() * centred.clone()).mean_dim(1);
+    let deviation = (variance + epsilon).sqrt();
+    (centred / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
+}
+
+/// See [`Ops::causal_attention`](super::Ops::causal_attention).
+pub fn causal_attention<B: Backend>(
+    qkv: &Tensor<B, 2>,
+    batch: usize,
+    heads: usize,
+    mask: &Tensor<B, 2>,
+    dropout_p: f64,
+) -> Tensor<B, 2> {
+    let [rows, columns] = qkv.dims();
+    let (d_model, length) = (columns / 3, rows / batch);
+    let width = d_model / heads;
+    // Columns of part 0, 1, 2 are queries, keys, values; the result is [batch, heads, length, width].
+    let part = |index: usize| qkv.clone().slice([0..rows, index * d_model..(index + 1) * d_model]);
+    let split = |part: Tensor<B, 2>| part.reshape([batch, length, heads, width]).swap_dims(1, 2);
+    // Scaling the queries touches fewer numbers than scaling the scores.
+    let queries = split(part(0) * (width as f64).sqrt().recip());
+    let (keys, values) = (split(part(1)), split(part(2)));
+
+    let scores = queries.matmul(keys.swap_dims(2, 3));
+    // As one row per head, so that adding the mask repeats a row.
+    let scores = scores.reshape([batch * heads, length * length]) + mask.clone();
+    let probabilities = activation::softmax(scores.reshape([batch * heads * length, length]), 1);
+    let probabilities = dropout(probabilities, dropout_p).reshape([batch, heads, length, length]);
+    probabilities.matmul(values).swap_dims(1, 2).reshape([rows, d_model])
+}
+
+/// Sets each number to 0 with probability `p` and scales the others, so that the mean stays.
+///
+/// The draws come from the backend's generator, which the caller seeds.
+pub fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
+    if p == 0.0 {
+        return x;
+    }
+    let kept = 1.0 - p;
+    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), &x.device()) * kept.recip();
+    x * mask
+}
+
+/// See [`Ops::embedding`](super::Ops::embedding).
+pub fn embedding<B: Backend>(table: Tensor<B, 2>, ids: Tensor<B, 2, Int>) -> Tensor<B, 3> {
+    module::embedding(table, ids)
+}
+
+/// See [`Ops::tied_cross_entropy`](super::Ops::tied_cross_entropy).
+pub fn tied_cross_entropy<B: Backend>(
+    hidden: Tensor<B, 2>,
+    table: Tensor<B, 2>,
+    targets: Tensor<B, 2, Int>,
+) -> Tensor<B, 1> {
+    let [rows, _] = hidden.dims();
+    let logits = hidden.matmul(table.transpose());
+    // ln Σ exp(z) - z_target, both shifted by the row's maximum so that no exponential overflows.
+    let shifted = logits.clone() - logits.detach().max_dim(1);
+    let chosen = shifted.clone().gather(1, targets.reshape([rows, 1]));
+    let log_normaliser = shifted.exp().sum_dim(1).log();
+    (log_normaliser - chosen).mean()
+}
+
+/// See [`Ops::adamw_step`](super::Ops::adamw_step).
+pub fn adamw_step<B: Backend>(
+    step: &AdamWStep,
+    weights: Tensor<B, 1>,
+    gradient: Tensor<B, 1>,
+    means: Option<[Tensor<B, 1>; 2]>,
+) -> (Tensor<B, 1>, [Tensor<B, 1>; 2]) {
+    let new_2 = gradient.clone() * gradient.clone() * (1.0 - step.beta_2);
+    let new_1 = gradient * (1.0 - step.beta_1);
+    let [mean_1, mean_2] = match means {
+        None => [new_1, new_2],
+        Some([mean_1, mean_2]) => [mean_1 * step.beta_1 + new_1, mean_2 * step.beta_2 + new_2],
+    };
+    let denominator = mean_2.clone().sqrt() * step.root_correction + step.epsilon;
+    let change = mean_1.clone() * step.step_size / denominator;
+    let kept = if step.decay == 0.0 { weights } else { weights * (1.0 - step.decay) };
+    (kept - change, [mean_1, mean_2])
+}

@@ -1,0 +1,210 @@
+//! The operations under `Autodiff`: a forward kernel, what it keeps, and a backward kernel.
+//!
+//! Everything kept is kept as the tensors themselves, which share their memory with the network's activations, and every
+//! operation counts as one that is not computed again. So they behave the same under every checkpointing strategy.
+
+use burn::{
+    backend::{
+        Autodiff,
+        autodiff::{
+            checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+            grads::Gradients,
+            ops::{Backward, Ops as Step, OpsKind},
+        },
+    },
+    tensor::{
+        TensorMetadata,
+        backend::Backend,
+        ops::{FloatTensor, IntTensor},
+    },
+};
+use sweep_job::tasks::Activation;
+
+use super::Kernels;
+
+/// A tensor of `B` with its place in the graph.
+type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
+
+/// Defines an operation's backward pass: the type of what it keeps, and the gradients with respect to its inputs, of
+/// which those that are not wanted may be `None`.
+macro_rules! backward {
+    ($name:ident, $inputs:literal, $state:ty, |$kernels:ident, $kept:pat_param, $gradient:ident, $wanted:pat_param| $body:expr) => {
+        #[derive(Debug)]
+        struct $name<B: Backend>(&'static dyn Kernels<B>);
+
+        impl<B: Backend> Backward<B, $inputs> for $name<B> {
+            type State = $state;
+
+            fn backward(self, step: Step<$state, $inputs>, gradients: &mut Gradients, _: &mut Checkpointer) {
+                let $kernels = self.0;
+                let $gradient = gradients.consume::<B>(&step.node);
+                let $kept = step.state;
+                let $wanted = step.parents.each_ref().map(Option::is_some);
+                let found: [Option<FloatTensor<B>>; $inputs] = $body;
+                for (parent, gradient) in step.parents.into_iter().zip(found) {
+                    if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                        gradients.register::<B>(parent.id, gradient);
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// Puts an operation into the graph: its inputs, its output, and what its backward pass needs if there will be one.
+macro_rules! record {
+    ($backward:expr, [$($input:ident),*], $out:expr, $kept:expr) => {
+        match $backward.prepare::<C>([$($input.node.clone()),*]).compute_bound().stateful() {
+            OpsKind::Tracked(step) => step.finish($kept, $out),
+            OpsKind::UnTracked(step) => step.finish($out),
+        }
+    };
+}
+
+backward!(LinearBackward, 3, (FloatTensor<B>, FloatTensor<B>), |kernels, (x, weight), gradient, wanted| {
+    kernels.linear_backward(&x, &weight, &gradient, wanted)
+});
+
+/// See [`Ops::linear`](super::Ops::linear).
+pub(super) fn linear<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    x: Tracked<B, C>,
+    weight: Tracked<B, C>,
+    bias: Tracked<B, C>,
+) -> Tracked<B, C> {
+    let out = kernels.linear(&x.primitive, &weight.primitive, &bias.primitive);
+    record!(LinearBackward(kernels), [x, weight, bias], out, (x.primitive, weight.primitive))
+}
+
+backward!(
+    LinearGeluBackward,
+    3,
+    (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, Activation),
+    |kernels, (x, weight, before, kind), gradient, wanted| {
+        let gradient = kernels.gelu_backward(&before, gradient, kind);
+        drop(before);
+        kernels.linear_backward(&x, &weight, &gradient, wanted)
+    }
+);
+
+/// See [`Ops::linear_gelu`](super::Ops::linear_gelu).
+pub(super) fn linear_gelu<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    x: Tracked<B, C>,
+    weight: Tracked<B, C>,
+    bias: Tracked<B, C>,
+    kind: Activation,
+) -> Tracked<B, C> {
+    let (before, out) = kernels.linear_gelu(&x.primitive, &weight.primitive, &bias.primitive, kind);
+    record!(LinearGeluBackward(kernels), [x, weight, bias], out, (x.primitive, weight.primitive, before, kind))
+}
+
+backward!(GeluBackward, 1, (FloatTensor<B>, Activation), |kernels, (x, kind), gradient, _| {
+    [Some(kernels.gelu_backward(&x, gradient, kind))]
+});
+
+/// See [`Ops::gelu`](super::Ops::gelu).
+pub(super) fn gelu<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    x: Tracked<B, C>,
+    kind: Activation,
+) -> Tracked<B, C> {
+    let out = kernels.gelu(&x.primitive, kind);
+    record!(GeluBackward(kernels), [x], out, (x.primitive, kind))
+}
+
+backward!(
+    LayerNormBackward,
+    3,
+    (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
+    |kernels, (x, gain, statistics), gradient, _| {
+        kernels.layer_norm_backward(&x, &gain, &statistics, gradient).map(Some)
+    }
+);
+
+/// See [`Ops::layer_norm`](super::Ops::layer_norm).
+pub(super) fn layer_norm<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    x: Tracked<B, C>,
+    gain: Tracked<B, C>,
+    bias: Tracked<B, C>,
+    epsilon: f64,
+) -> Tracked<B, C> {
+    let (out, statistics) = kernels.layer_norm(&x.primitive, &gain.primitive, &bias.primitive, epsilon);
+    record!(LayerNormBackward(kernels), [x, gain, bias], out, (x.primitive, gain.primitive, statistics))
+}
+
+backward!(
+    AttentionBackward,
+    1,
+    (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
+    |kernels, (qkv, out, normalisers), gradient, _| {
+        [Some(kernels.causal_attention_backward(&qkv, &out, &normalisers, &gradient))]
+    }
+);
+
+/// See [`Ops::causal_attention`](super::Ops::causal_attention), without dropout.
+pub(super) fn causal_attention<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    qkv: Tracked<B, C>,
+    batch: usize,
+    heads: usize,
+) -> Tracked<B, C> {
+    let (out, normalisers) = kernels.causal_attention(&qkv.primitive, batch, heads);
+    let kept = (qkv.primitive, out.clone(), normalisers);
+    record!(AttentionBackward(kernels), [qkv], out, kept)
+}
+
+backward!(EmbeddingBackward, 1, (usize, IntTensor<B>), |kernels, (rows, ids), gradient, _| {
+    [Some(kernels.embedding_backward(rows, &ids, &gradient))]
+});
+
+/// See [`Ops::embedding`](super::Ops::embedding).
+pub(super) fn embedding<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    table: Tracked<B, C>,
+    ids: IntTensor<B>,
+) -> Tracked<B, C> {
+    let out = kernels.embedding(&table.primitive, &ids);
+    let rows = table.primitive.shape()[0];
+    record!(EmbeddingBackward(kernels), [table], out, (rows, ids))
+}
+
+backward!(LossBackward, 2, (FloatTensor<B>, FloatTensor<B>), |kernels, (d_hidden, d_table), gradient, _| {
+    [Some(kernels.scale(d_hidden, &gradient)), Some(kernels.scale(d_table, &gradient))]
+});
+
+/// See [`Ops::tied_cross_entropy`](super::Ops::tied_cross_entropy).
+pub(super) fn tied_cross_entropy<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    hidden: Tracked<B, C>,
+    table: Tracked<B, C>,
+    targets: &IntTensor<B>,
+) -> Tracked<B, C> {
+    match LossBackward(kernels).prepare::<C>([hidden.node.clone(), table.node.clone()]).compute_bound().stateful() {
+        OpsKind::Tracked(step) => {
+            let [loss, d_hidden, d_table] =
+                kernels.tied_cross_entropy_with_gradients(&hidden.primitive, &table.primitive, targets);
+            step.finish((d_hidden, d_table), loss)
+        }
+        OpsKind::UnTracked(step) => {
+            step.finish(kernels.tied_cross_entropy(&hidden.primitive, &table.primitive, targets))
+        }
+    }
+}
+
+backward!(AddBackward, 2, (), |_kernels, (), gradient, _| [Some(gradient.clone()), Some(gradient)]);
+
+/// See [`Ops::add`](super::Ops::add).
+pub(super) fn add<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    left: Tracked<B, C>,
+    right: Tracked<B, C>,
+) -> Tracked<B, C> {
+    let nodes = [left.node.clone(), right.node.clone()];
+    let out = kernels.add(left.primitive, right.primitive);
+    match AddBackward(kernels).prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(step) => step.finish((), out),
+        OpsKind::UnTracked(step) => step.finish(out),
+    }
+}

@@ -1,0 +1,585 @@
+//! The operations against loops in double precision, their gradients against differences of those loops, and the
+//! kernels against the plain bodies where loops would take too long.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use burn::{
+    backend::{
+        Autodiff, Flex,
+        autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing},
+        flex::FlexDevice,
+    },
+    tensor::{Int, Tensor, TensorData},
+};
+use common::relative_error;
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+use sweep_job::tasks::Activation;
+use sweep_lab::ops::{AdamWStep, Ops, plain};
+
+/// An operation with its shapes; inputs and output are flat.
+trait Case {
+    /// Numbers of every input.
+    fn inputs(&self) -> Vec<usize>;
+    /// The operation under test.
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
+    /// The same in Burn's operations.
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
+    /// The same in loops.
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64>;
+}
+
+fn normal(length: usize, seed: u64) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..length).map(|_| rng.sample(StandardNormal)).collect()
+}
+
+fn flat<B: Ops<Device = FlexDevice>, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, 1> {
+    let length = tensor.shape().num_elements();
+    tensor.reshape([length])
+}
+
+fn host<B: Ops<Device = FlexDevice>>(tensor: Tensor<B, 1>) -> Vec<f32> {
+    tensor.into_data().into_vec().unwrap()
+}
+
+fn ids<B: Ops<Device = FlexDevice>>(ids: &[i32], rows: usize) -> Tensor<B, 2, Int> {
+    Tensor::from_data(TensorData::new(ids.to_vec(), [rows, ids.len() / rows]), &FlexDevice)
+}
+
+/// Output, and the gradients of its product with `weights`, with respect to every input.
+fn differentiated<C: CheckpointStrategy, K: Case>(
+    case: &K,
+    inputs: &[Vec<f32>],
+    weights: &[f32],
+    fused: bool,
+) -> (Vec<f32>, Vec<Vec<f32>>) {
+    let leaf =
+        |values: &Vec<f32>| Tensor::<Autodiff<Flex, C>, 1>::from_floats(values.as_slice(), &FlexDevice).require_grad();
+    let leaves: Vec<_> = inputs.iter().map(leaf).collect();
+    let out = if fused { case.fused(&leaves) } else { case.plain(&leaves) };
+    let weights = Tensor::from_floats(weights, &FlexDevice);
+    let gradients = (out.clone() * weights).sum().backward();
+    let gradients = leaves.iter().map(|leaf| host(leaf.grad(&gradients).unwrap())).collect();
+    (host(out.inner()), gradients)
+}
+
+/// Central differences of the loops.
+fn differences<K: Case>(case: &K, inputs: &[Vec<f64>], weights: &[f64]) -> Vec<Vec<f32>> {
+    let value = |inputs: &[Vec<f64>]| -> f64 {
+        case.reference(inputs).iter().zip(weights).map(|(out, weight)| out * weight).sum()
+    };
+    let mut moved = inputs.to_vec();
+    let mut gradients = Vec::new();
+    for (index, input) in inputs.iter().enumerate() {
+        let mut gradient = Vec::new();
+        for (place, number) in input.iter().enumerate() {
+            moved[index][place] = number + 1e-5;
+            let above = value(&moved);
+            moved[index][place] = number - 1e-5;
+            let below = value(&moved);
+            moved[index][place] = *number;
+            gradient.push(narrow((above - below) / 2e-5));
+        }
+        gradients.push(gradient);
+    }
+    gradients
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "compared in single precision")]
+fn narrow(number: f64) -> f32 {
+    number as f32
+}
+
+fn wide(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().map(|number| f64::from(*number)).collect()
+}
+
+/// Compares everything with the loops: the value on the bare backend, and value and gradients when tracked.
+fn check<K: Case>(case: &K, seed: u64) {
+    let inputs: Vec<Vec<f32>> = (seed..).zip(case.inputs()).map(|(seed, length)| normal(length, seed)).collect();
+    let exact: Vec<Vec<f64>> = inputs.iter().map(|input| wide(input)).collect();
+    let expected = case.reference(&exact);
+    let weights = normal(expected.len(), seed + 100);
+    let expected: Vec<f32> = expected.into_iter().map(narrow).collect();
+    let slopes = differences(case, &exact, &wide(&weights));
+
+    let bare: Vec<_> =
+        inputs.iter().map(|input| Tensor::<Flex, 1>::from_floats(input.as_slice(), &FlexDevice)).collect();
+    let bare = host(case.fused(&bare));
+    assert!(relative_error(&bare, &expected) < 1e-5, "value: {:.2e}", relative_error(&bare, &expected));
+    let runs = [
+        ("kept", differentiated::<NoCheckpointing, K>(case, &inputs, &weights, true)),
+        ("balanced", differentiated::<BalancedCheckpointing, K>(case, &inputs, &weights, true)),
+        ("plain", differentiated::<NoCheckpointing, K>(case, &inputs, &weights, false)),
+    ];
+    for (name, (value, gradients)) in &runs {
+        assert!(relative_error(value, &expected) < 1e-5, "{name}: {:.2e}", relative_error(value, &expected));
+        for (index, (gradient, slope)) in gradients.iter().zip(&slopes).enumerate() {
+            // A gradient that is 0 but for rounding is compared with the numbers it was made from.
+            let scale = slope.iter().fold(1e-2_f32, |scale, slope| scale.max(slope.abs()));
+            let pairs = gradient.iter().zip(slope);
+            let error = pairs.map(|(found, slope)| (found - slope).abs() / scale).fold(0.0, f32::max);
+            assert!(error < 2e-5, "{name}: gradient {index} differs by {error:.2e}");
+        }
+    }
+    assert_eq!(bare, runs[0].1.0, "tracked or not, the value has the same bits");
+    assert_eq!(runs[0].1, runs[1].1, "checkpointing does not change a bit");
+}
+
+/// Compares kernels with plain bodies.
+fn check_against_plain<K: Case>(case: &K, seed: u64) {
+    let inputs: Vec<Vec<f32>> = (seed..).zip(case.inputs()).map(|(seed, length)| normal(length, seed)).collect();
+    let outputs = case.plain::<Flex>(
+        &inputs.iter().map(|input| Tensor::from_floats(input.as_slice(), &FlexDevice)).collect::<Vec<_>>(),
+    );
+    let weights = normal(outputs.dims()[0], seed + 100);
+    let fused = differentiated::<NoCheckpointing, K>(case, &inputs, &weights, true);
+    let again = differentiated::<BalancedCheckpointing, K>(case, &inputs, &weights, true);
+    let plain = differentiated::<NoCheckpointing, K>(case, &inputs, &weights, false);
+    assert!(relative_error(&fused.0, &plain.0) < 1e-5, "value: {:.2e}", relative_error(&fused.0, &plain.0));
+    for (index, (fused, plain)) in fused.1.iter().zip(&plain.1).enumerate() {
+        let error = relative_error(fused, plain);
+        assert!(error < 2e-5, "gradient {index} differs by {error:.2e}");
+    }
+    assert_eq!(fused, again, "the same bits again");
+}
+
+/// `x W + b`, and the GELU of it if there is a kind; `turned` inputs are stored by columns.
+struct Linear {
+    rows: usize,
+    inner: usize,
+    columns: usize,
+    turned: bool,
+    kind: Option<Activation>,
+}
+
+impl Linear {
+    fn parts<B: Ops<Device = FlexDevice>>(
+        &self,
+        inputs: &[Tensor<B, 1>],
+    ) -> (Tensor<B, 2>, Tensor<B, 2>, Tensor<B, 1>) {
+        let matrix = |index: usize, rows: usize, columns: usize| {
+            let flat = inputs[index].clone();
+            if self.turned { flat.reshape([columns, rows]).transpose() } else { flat.reshape([rows, columns]) }
+        };
+        (matrix(0, self.rows, self.inner), matrix(1, self.inner, self.columns), inputs[2].clone())
+    }
+}
+
+impl Case for Linear {
+    fn inputs(&self) -> Vec<usize> {
+        vec![self.rows * self.inner, self.inner * self.columns, self.columns]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        let (x, weight, bias) = self.parts(inputs);
+        flat(match self.kind {
+            None => Ops::linear(x, weight, bias),
+            Some(kind) => B::linear_gelu(x, weight, bias, kind),
+        })
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        let (x, weight, bias) = self.parts(inputs);
+        flat(match self.kind {
+            None => plain::linear(x, weight, bias),
+            Some(kind) => plain::linear_gelu(x, weight, bias, kind),
+        })
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let at = |index: usize, row: usize, column: usize, rows: usize, columns: usize| {
+            inputs[index][if self.turned { column * rows + row } else { row * columns + column }]
+        };
+        let mut out = Vec::new();
+        for row in 0..self.rows {
+            for (column, bias) in inputs[2].iter().enumerate() {
+                let products = (0..self.inner).map(|inner| {
+                    at(0, row, inner, self.rows, self.inner) * at(1, inner, column, self.inner, self.columns)
+                });
+                let sum = products.sum::<f64>() + bias;
+                out.push(self.kind.map_or(sum, |kind| gelu(sum, kind)));
+            }
+        }
+        out
+    }
+}
+
+/// The GELU in double precision.
+fn gelu(x: f64, kind: Activation) -> f64 {
+    match kind {
+        Activation::Gelu => x * 0.5 * (1.0 + erf(x / 2.0_f64.sqrt())),
+        Activation::GeluNew => {
+            x * 0.5 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh())
+        }
+    }
+}
+
+/// The error function by its series, which is exact enough up to 6.
+fn erf(x: f64) -> f64 {
+    let t = x.abs();
+    if t > 6.0 {
+        return x.signum();
+    }
+    // All terms have one sign in this form of the series.
+    let (mut term, mut sum) = (t, t);
+    for n in 1..200 {
+        term *= 2.0 * t * t / f64::from(2 * n + 1);
+        sum += term;
+    }
+    (sum * (-t * t).exp() * std::f64::consts::FRAC_2_SQRT_PI).copysign(x)
+}
+
+/// The GELU alone.
+struct Gelu(Activation);
+
+impl Case for Gelu {
+    fn inputs(&self) -> Vec<usize> {
+        vec![69]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(Ops::gelu(inputs[0].clone().reshape([3, 23]), self.0))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(plain::gelu(inputs[0].clone().reshape([3, 23]), self.0))
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        inputs[0].iter().map(|x| gelu(*x, self.0)).collect()
+    }
+}
+
+/// Every row's numbers are spread out first: the gradient of a row of nearly equal numbers is a difference of large ones,
+/// of which single precision leaves little.
+struct LayerNorm {
+    rows: usize,
+    d: usize,
+}
+
+impl LayerNorm {
+    fn spread(&self) -> Vec<f32> {
+        [0.0, 4.0, 8.0].into_iter().cycle().take(self.d).collect()
+    }
+
+    fn x<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 2> {
+        let spread = Tensor::<B, 1>::from_floats(self.spread().as_slice(), &FlexDevice);
+        inputs[0].clone().reshape([self.rows, self.d]) + spread.unsqueeze::<2>()
+    }
+}
+
+impl Case for LayerNorm {
+    fn inputs(&self) -> Vec<usize> {
+        vec![self.rows * self.d, self.d, self.d]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(Ops::layer_norm(self.x(inputs), inputs[1].clone(), inputs[2].clone(), 1e-5))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(plain::layer_norm(self.x(inputs), inputs[1].clone(), inputs[2].clone(), 1e-5))
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let d = self.d as f64;
+        let row = |x: &[f64]| -> Vec<f64> {
+            let x: Vec<f64> = x.iter().zip(self.spread()).map(|(x, spread)| x + f64::from(spread)).collect();
+            let mean = x.iter().sum::<f64>() / d;
+            let deviation = (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / d + 1e-5).sqrt();
+            let scaled = x.iter().zip(&inputs[1]).zip(&inputs[2]);
+            scaled.map(|((x, gain), bias)| (x - mean) / deviation * gain + bias).collect()
+        };
+        inputs[0].chunks(self.d).flat_map(row).collect()
+    }
+}
+
+/// With `apart`, queries, keys and values are a part of wider rows.
+struct Attention {
+    batch: usize,
+    length: usize,
+    heads: usize,
+    width: usize,
+    apart: bool,
+}
+
+impl Attention {
+    fn qkv<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 2> {
+        let (rows, columns) = (self.batch * self.length, 3 * self.heads * self.width);
+        if self.apart {
+            inputs[0].clone().reshape([rows, columns + 2]).slice([0..rows, 1..columns + 1])
+        } else {
+            inputs[0].clone().reshape([rows, columns])
+        }
+    }
+
+    fn mask<B: Ops<Device = FlexDevice>>(&self) -> Tensor<B, 2> {
+        let length = self.length;
+        let hidden = |index: usize| if index % length > index / length { -1e30 } else { 0.0 };
+        let values: Vec<f32> = (0..length * length).map(hidden).collect();
+        Tensor::from_data(TensorData::new(values, [1, length * length]), &FlexDevice)
+    }
+}
+
+impl Case for Attention {
+    fn inputs(&self) -> Vec<usize> {
+        let more = if self.apart { 2 } else { 0 };
+        vec![self.batch * self.length * (3 * self.heads * self.width + more)]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(B::causal_attention(self.qkv(inputs), self.batch, self.heads, &self.mask(), 0.0))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(plain::causal_attention(&self.qkv(inputs), self.batch, self.heads, &self.mask(), 0.0))
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let d_model = self.heads * self.width;
+        let (stride, first) = if self.apart { (3 * d_model + 2, 1) } else { (3 * d_model, 0) };
+        let at = |row: usize, part: usize, head: usize, index: usize| {
+            inputs[0][row * stride + first + part * d_model + head * self.width + index]
+        };
+        let mut out = vec![0.0; self.batch * self.length * d_model];
+        for row in 0..self.batch * self.length {
+            let begin = row / self.length * self.length;
+            for head in 0..self.heads {
+                let score = |key: usize| {
+                    let products = (0..self.width).map(|index| at(row, 0, head, index) * at(key, 1, head, index));
+                    (products.sum::<f64>() / (self.width as f64).sqrt()).exp()
+                };
+                let scores: Vec<f64> = (begin..=row).map(score).collect();
+                let sum: f64 = scores.iter().sum();
+                for index in 0..self.width {
+                    let mixed = scores.iter().zip(begin..).map(|(score, key)| score / sum * at(key, 2, head, index));
+                    out[row * d_model + head * self.width + index] = mixed.sum();
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Rows of a table; every id but 2 is used at least once, some more often.
+struct Embedding;
+
+const USED: [i32; 8] = [4, 0, 1, 1, 3, 4, 1, 0];
+
+impl Case for Embedding {
+    fn inputs(&self) -> Vec<usize> {
+        vec![5 * 7]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(Ops::embedding(inputs[0].clone().reshape([5, 7]), ids(&USED, 2)))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        flat(plain::embedding(inputs[0].clone().reshape([5, 7]), ids(&USED, 2)))
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let rows: Vec<&[f64]> = inputs[0].chunks(7).collect();
+        USED.iter().flat_map(|id| rows[usize::try_from(*id).unwrap()]).copied().collect()
+    }
+}
+
+struct CrossEntropy {
+    rows: usize,
+    vocab: usize,
+    d: usize,
+}
+
+impl CrossEntropy {
+    fn targets(&self) -> Vec<i32> {
+        (0..self.rows).map(|row| i32::try_from(row * 7 % self.vocab).unwrap()).collect()
+    }
+}
+
+impl Case for CrossEntropy {
+    fn inputs(&self) -> Vec<usize> {
+        vec![self.rows * self.d, self.vocab * self.d]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        let hidden = inputs[0].clone().reshape([self.rows, self.d]);
+        B::tied_cross_entropy(hidden, inputs[1].clone().reshape([self.vocab, self.d]), ids(&self.targets(), 1))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        let hidden = inputs[0].clone().reshape([self.rows, self.d]);
+        plain::tied_cross_entropy(hidden, inputs[1].clone().reshape([self.vocab, self.d]), ids(&self.targets(), 1))
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let losses = inputs[0].chunks(self.d).zip(self.targets()).map(|(state, target)| {
+            let logit = |row: &[f64]| row.iter().zip(state).map(|(table, state)| table * state).sum::<f64>();
+            let logits: Vec<f64> = inputs[1].chunks(self.d).map(logit).collect();
+            logits.iter().map(|logit| logit.exp()).sum::<f64>().ln() - logits[usize::try_from(target).unwrap()]
+        });
+        vec![losses.sum::<f64>() / self.rows as f64]
+    }
+}
+
+/// A sum whose operands are used twice.
+struct Add;
+
+impl Case for Add {
+    fn inputs(&self) -> Vec<usize> {
+        vec![12, 12]
+    }
+
+    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        let [left, right] = [0, 1].map(|index: usize| inputs[index].clone().reshape([3, 4]));
+        flat(B::add(B::add(left.clone() * right.clone(), left), right))
+    }
+
+    fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+        let (left, right) = (inputs[0].clone(), inputs[1].clone());
+        left.clone() * right.clone() + left + right
+    }
+
+    fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        inputs[0].iter().zip(&inputs[1]).map(|(left, right)| left * right + left + right).collect()
+    }
+}
+
+fn kind() -> impl Strategy<Value = Option<Activation>> {
+    prop_oneof![Just(None), Just(Some(Activation::Gelu)), Just(Some(Activation::GeluNew))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn linear(rows in 1..9_usize, inner in 1..9_usize, columns in 1..20_usize, turned: bool, kind in kind(), seed: u16) {
+        check(&Linear { rows, inner, columns, turned, kind }, u64::from(seed));
+    }
+
+    #[test]
+    fn layer_norm(rows in 1..9_usize, d in 3..40_usize, seed: u16) {
+        check(&LayerNorm { rows, d }, u64::from(seed));
+    }
+
+    #[test]
+    fn attention(
+        batch in 1..3_usize, length in 1..6_usize, heads in 1..4_usize, width in 1..5_usize, apart: bool, seed: u16,
+    ) {
+        check(&Attention { batch, length, heads, width, apart }, u64::from(seed));
+    }
+
+    #[test]
+    fn cross_entropy(rows in 1..9_usize, vocab in 2..20_usize, d in 1..6_usize, seed: u16) {
+        check(&CrossEntropy { rows, vocab, d }, u64::from(seed));
+    }
+
+    #[test]
+    fn adamw(length in 1..40_usize, decay in 0.0..0.1_f64, seed: u16) {
+        check_adamw(length, decay, u64::from(seed));
+    }
+}
+
+#[test]
+fn gelu_embedding_and_sums() {
+    check(&Gelu(Activation::Gelu), 1);
+    check(&Gelu(Activation::GeluNew), 2);
+    check(&Embedding, 3);
+    check(&Add, 4);
+}
+
+#[test]
+fn sizes_that_take_several_tasks() {
+    for kind in [None, Some(Activation::Gelu), Some(Activation::GeluNew)] {
+        check_against_plain(&Linear { rows: 257, inner: 67, columns: 129, turned: false, kind }, 1);
+        check_against_plain(&Linear { rows: 257, inner: 67, columns: 129, turned: true, kind }, 2);
+    }
+    check_against_plain(&LayerNorm { rows: 301, d: 193 }, 3);
+    for (batch, length, heads, width, apart) in
+        [(1, 64, 1, 16, false), (2, 65, 3, 20, true), (3, 200, 2, 33, false), (1, 1, 2, 8, false)]
+    {
+        check_against_plain(&Attention { batch, length, heads, width, apart }, 4);
+    }
+    // 140 rows of 40,000 logits are more than one chunk.
+    check_against_plain(&CrossEntropy { rows: 140, vocab: 40_000, d: 5 }, 5);
+}
+
+/// Steps of AdamW in double precision, in kernels, and in Burn's operations.
+fn check_adamw(length: usize, decay: f64, seed: u64) {
+    let step = AdamWStep { beta_1: 0.9, beta_2: 0.95, epsilon: 1e-8, step_size: 0.01, root_correction: 1.5, decay };
+    let start = normal(length, seed);
+    let (mut weights, mut means) = (wide(&start), [vec![0.0; length], vec![0.0; length]]);
+    let tensor = |values: &[f32]| Tensor::<Flex, 1>::from_floats(values, &FlexDevice);
+    let original = tensor(&start);
+    let (mut fused, mut fused_means) = (original.clone(), None);
+    let (mut plain, mut plain_means) = (original.clone(), None);
+    for round in 0..3 {
+        let gradient = normal(length, seed + 1 + round);
+        for (index, gradient) in wide(&gradient).into_iter().enumerate() {
+            means[0][index] = means[0][index] * 0.9 + gradient * 0.1;
+            means[1][index] = means[1][index] * 0.95 + gradient * gradient * 0.05;
+            let change = 0.01 * means[0][index] / (means[1][index].sqrt() * 1.5 + 1e-8);
+            weights[index] = weights[index] * (1.0 - decay) - change;
+        }
+        let (next, next_means) = Flex::adamw_step(&step, fused, tensor(&gradient), fused_means);
+        (fused, fused_means) = (next, Some(next_means));
+        let (next, next_means) = plain::adamw_step(&step, plain, tensor(&gradient), plain_means);
+        (plain, plain_means) = (next, Some(next_means));
+    }
+    let expected = |values: &[f64]| -> Vec<f32> { values.iter().copied().map(narrow).collect() };
+    for (found, found_means) in [(fused, fused_means.unwrap()), (plain, plain_means.unwrap())] {
+        assert!(relative_error(&host(found), &expected(&weights)) < 1e-5);
+        for (found, mean) in found_means.into_iter().zip(&means) {
+            assert!(relative_error(&host(found), &expected(mean)) < 1e-5);
+        }
+    }
+    assert_eq!(host(original), start, "weights that something else uses are not written to");
+}
+
+#[test]
+fn norms_and_factors() {
+    let x = normal(40_000, 9);
+    let tensor = Tensor::<Flex, 1>::from_floats(x.as_slice(), &FlexDevice);
+    let expected: f64 = wide(&x).iter().map(|x| x * x).sum();
+    let found = f64::from(host(Flex::sum_of_squares(tensor.clone()))[0]);
+    assert!((found - expected).abs() < 1e-6 * expected, "{found} instead of {expected}");
+    let factor = |factor: f32| Tensor::from_floats([factor], &FlexDevice);
+    assert_eq!(host(Flex::scale(tensor.clone(), factor(1.0))), x);
+    let halves: Vec<f32> = x.iter().map(|x| x * 0.5).collect();
+    assert_eq!(host(Flex::scale(tensor.clone(), factor(0.5))), halves);
+    assert_eq!(host(tensor), x, "numbers that something else uses are not written to");
+}
+
+#[test]
+fn what_needs_no_gradient_gets_none() {
+    type Tape = Autodiff<Flex>;
+    let tensor = |length, seed| Tensor::<Tape, 1>::from_floats(normal(length, seed).as_slice(), &FlexDevice);
+    let x = tensor(6, 1).reshape([2, 3]);
+    let weight = tensor(12, 2).reshape([3, 4]).require_grad();
+    let bias = tensor(4, 3);
+    let gradients = Ops::linear(x.clone(), weight.clone(), bias.clone()).sum().backward();
+    assert!(x.grad(&gradients).is_none() && bias.grad(&gradients).is_none());
+    assert_eq!(weight.grad(&gradients).unwrap().dims(), [3, 4]);
+    let untracked = Ops::linear(x, weight.detach(), bias);
+    assert!(!untracked.is_require_grad());
+}
+
+#[test]
+fn a_number_that_is_none_stays_none() {
+    let tensor =
+        |values: Vec<f32>, shape: [usize; 2]| Tensor::<Flex, 2>::from_data(TensorData::new(values, shape), &FlexDevice);
+    let mut values = normal(5 * 12, 1);
+    values[3] = f32::NAN;
+    let mask = tensor(vec![0.0; 25], [1, 25]);
+    let found = host(flat(Flex::causal_attention(tensor(values.clone(), [5, 12]), 1, 1, &mask, 0.0)));
+    assert!(found[..4].iter().all(|number| number.is_nan()), "the query that had it");
+    assert!(found[4..].iter().all(|number| number.is_finite()), "the others");
+    let loss = Flex::tied_cross_entropy(tensor(values, [5, 12]), tensor(normal(36, 2), [3, 12]), ids(&[0; 5], 1));
+    assert!(host(loss)[0].is_nan());
+}
