@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
 };
 
 use sweep_job::{Task, TaskInfo, Value};
@@ -116,8 +116,9 @@ impl<'a> Explainer<'a> {
         let params = names.filter(|name| now.params.get(*name) != then.params.get(*name)).count();
         let inputs = now.inputs.keys().chain(then.inputs.keys().filter(|name| !now.inputs.contains_key(*name)));
         let inputs = inputs.filter(|name| now.inputs.get(*name) != then.inputs.get(*name)).count();
-        let needs = now.needs.iter().filter(|key| !then.needs.contains(key)).count();
-        let gone = then.needs.iter().filter(|key| !now.needs.contains(key)).count();
+        // Both are sorted.
+        let needs = now.needs.iter().filter(|key| then.needs.binary_search(key).is_err()).count();
+        let gone = then.needs.iter().filter(|key| now.needs.binary_search(key).is_err()).count();
         let rest = usize::from(now.revision != then.revision)
             + usize::from(now.backend != then.backend)
             + usize::from(now.format != then.format);
@@ -177,27 +178,38 @@ impl<'a> Explainer<'a> {
     }
 
     fn need_causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
-        let mut before: Vec<Key> = entry.identity.needs.clone();
-        let mut new = Vec::new();
-        for need in self.plan.needs(id) {
-            let key = self.plan.job(need).key;
-            match before.iter().position(|earlier| *earlier == key) {
-                Some(index) => drop(before.remove(index)),
-                None => new.push(need),
-            }
-        }
-        // What was needed then and is not needed now is what the new ones are compared with.
-        let mut before: Vec<&Entry> = before.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
+        let mut before: HashSet<Key> = entry.identity.needs.iter().copied().collect();
+        let mut new: Vec<JobId> =
+            self.plan.needs(id).filter(|need| !before.remove(&self.plan.job(*need).key)).collect();
         new.sort_unstable();
+        // What was needed then and is not needed now is what the new ones are compared with: first with what had the same
+        // name, then with what is nearest.
+        let mut before: Vec<&Entry> = before.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
+        before.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
+        let mut named: HashMap<&str, Vec<&Entry>> = HashMap::new();
+        for entry in &before {
+            named.entry(unprefixed(&entry.label)).or_default().push(entry);
+        }
+        let mut taken: HashSet<Key> = HashSet::new();
         let mut causes = Vec::new();
         for job in new {
-            let task = &self.plan.job(job).identity.task;
-            let same_task = before.iter().enumerate().filter(|(_, earlier)| earlier.identity.task == *task);
-            let nearest = same_task.min_by_key(|(_, earlier)| self.distance(job, earlier)).map(|(index, _)| index);
-            let inner = nearest.map(|index| self.causes(job, before.remove(index))).unwrap_or_default();
-            causes.push(Cause::Need { job, causes: inner });
+            let planned = self.plan.job(job);
+            let label = planned.label.to_string();
+            let fits =
+                |earlier: &&&Entry| earlier.identity.task == planned.identity.task && !taken.contains(&earlier.key);
+            let same = named.get(unprefixed(&label)).and_then(|entries| entries.iter().find(fits).copied());
+            let nearest = same.or_else(|| {
+                let open = before.iter().filter(fits).take(MOST_COMPARED);
+                open.min_by_key(|earlier| self.distance(job, earlier)).copied()
+            });
+            let inner = nearest.map(|earlier| {
+                taken.insert(earlier.key);
+                self.causes(job, earlier)
+            });
+            causes.push(Cause::Need { job, causes: inner.unwrap_or_default() });
         }
-        causes.extend(before.into_iter().map(|gone| Cause::Gone { label: gone.label.clone() }));
+        let gone = before.into_iter().filter(|earlier| !taken.contains(&earlier.key));
+        causes.extend(gone.map(|gone| Cause::Gone { label: gone.label.clone() }));
         causes
     }
 

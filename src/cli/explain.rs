@@ -91,21 +91,22 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
 fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
     let reached = plan.dependents(id);
     let mut names = Vec::new();
-    let mut steps = vec![plan.job(id).label.step.clone()];
-    for (step, jobs) in plan.steps() {
-        let again = jobs.iter().filter(|(_, job)| reached.contains(job) && !store.contains(plan.job(*job).key)).count();
-        if again > 0 {
-            names.push(format!("{} of {}", count(again, "job"), step.name.value));
-            steps.push(step.name.value.clone());
+    for study in &plan.studies {
+        let recipe = &study.recipe;
+        let again = |job: &JobId| *job == id || (reached.contains(job) && !store.contains(plan.job(*job).key));
+        let numbers: Vec<usize> =
+            study.steps.iter().map(|jobs| jobs.iter().filter(|(_, job)| again(job)).count()).collect();
+        for (step, (jobs, number)) in recipe.steps.iter().zip(study.steps.iter().zip(&numbers)) {
+            let number = number - usize::from(jobs.iter().any(|(_, job)| *job == id));
+            if number > 0 {
+                names.push(format!("{} of {}", count(number, "job"), step.name.value));
+            }
         }
-    }
-    for recipe in plan.studies.iter().map(|study| &study.recipe) {
-        let named = |step: usize| steps.contains(&recipe.steps[step].name.value);
-        let tables = recipe.tables.iter().filter(|table| named(table.from.value));
+        let tables = recipe.tables.iter().filter(|table| numbers[table.from.value] > 0);
         names.extend(tables.map(|table| format!("table {}", table.name.value)));
-        let figures = recipe.figures.iter().filter(|figure| named(figure.from.value));
+        let figures = recipe.figures.iter().filter(|figure| numbers[figure.from.value] > 0);
         names.extend(figures.map(|figure| format!("figure {}", figure.name.value)));
-        let claims = recipe.claims.iter().filter(|claim| claim.selections().iter().any(|(step, _)| named(*step)));
+        let claims = recipe.claims.iter().filter(|claim| claim.selections().iter().any(|(step, _)| numbers[*step] > 0));
         names.extend(claims.map(|claim| format!("claim {}", claim.name.value)));
     }
     names

@@ -53,8 +53,9 @@ pub(super) struct RunArgs {
 /// from a later version is nobody's to run again.
 fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, StoreError> {
     let mut cached = found.to_vec();
-    // Only the tables read records.
-    let read: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
+    // Reports read records, and so do jobs that take what the jobs that they need have left.
+    let mut read: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
+    read.extend(plan.jobs().filter(|(id, _)| !found[id.index()]).flat_map(|(id, _)| plan.needs(id)));
     for id in read.into_iter().filter(|id| found[id.index()]) {
         match store.get(plan.job(id).key) {
             Ok(record) => cached[id.index()] = record.is_some(),
@@ -140,10 +141,12 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         let records = records(&plan, &store)?;
         for study in &plan.studies {
             let report = Report::new(&plan, study, &records, &store);
-            let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             if !report.is_empty() {
                 print(&format!("\n{}", report.render(Format::Term)))?;
+            }
+            let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
+            if !report.is_empty() {
                 say(format_args!("report: {}", folder.join("index.html").display()));
             }
         }

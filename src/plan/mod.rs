@@ -415,12 +415,8 @@ impl Builder<'_> {
             let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
             let needed = &self.steps[need.step];
             let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
-            let mut jobs: Vec<JobId> = Vec::new();
-            for (_, id) in matching {
-                if !jobs.contains(id) {
-                    jobs.push(*id);
-                }
-            }
+            let mut seen = HashSet::new();
+            let jobs: Vec<JobId> = matching.map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
             if jobs.is_empty() && join.sound {
                 let needed = &self.recipe.steps[need.step].name.value;
                 let message = format!("`{}` needs `{needed}`, which has no point that agrees", self.label(step, point));

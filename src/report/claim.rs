@@ -4,7 +4,7 @@
 //! of it is, undecided in between. Points that agree on every axis but those that the claim names are compared in pairs,
 //! which is what equal seeds are for; a ratio is that of geometric means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 use sweep_job::{Backend, Unit, Value};
@@ -106,12 +106,7 @@ impl<'a> Judge<'a> {
         let metric = comparison.metric.value.as_str();
         let of = self.side(&comparison.of, metric, verdict)?;
         let sample = of.sample()?;
-        // What is counted is the same in every run.
-        let exact = of.found.iter().all(|measured| measured.record.outcome.metrics[metric].unit == Unit::Count);
-        let mut estimate = sample.estimate();
-        if exact && sample.n == 1 {
-            (estimate.low, estimate.high) = (Some(sample.mean), Some(sample.mean));
-        }
+        let estimate = certain(sample.estimate(), of.is_counted(metric));
         decide(estimate, expect, &(count(sample.n, "job") + &lacking(&[&of])), verdict)
     }
 
@@ -127,6 +122,10 @@ impl<'a> Judge<'a> {
         let apart = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
         let of = self.side(&comparison.of, metric, verdict)?;
         let to = self.side(to, metric, verdict)?;
+        let shared = of.found.iter().filter(|measured| to.has(measured.record)).count();
+        if shared > 0 {
+            return Err(format!("{} on both sides, so they cannot be compared", count(shared, "job")));
+        }
         if ratio && of.found.iter().chain(&to.found).any(|measured| measured.value <= 0.0) {
             return Err(format!("`{metric}` is not always above zero, so it has no ratio; claim a `difference`"));
         }
@@ -146,6 +145,7 @@ impl<'a> Judge<'a> {
                 (first.less(&second), format!("{} against {}, not paired", first.n, second.n))
             }
         };
+        let estimate = certain(estimate, of.is_counted(metric) && to.is_counted(metric));
         decide(if ratio { estimate.exp() } else { estimate }, expect, &(basis + &lacking(&[&of, &to])), verdict)
     }
 
@@ -166,16 +166,17 @@ impl<'a> Judge<'a> {
         let mut own = order.only.clone();
         own.0.push((order.axis.clone(), order.ascending.clone()));
         let apart = self.apart(order.step, &own);
-        let steps: Vec<Estimate> = sides
-            .windows(2)
-            .map(|two| match paired(&two[1], &two[0], &apart) {
+        let step = |two: &[Measurements<'_>]| -> Result<Estimate, String> {
+            let estimate = match paired(&two[1], &two[0], &apart) {
                 Some(pairs) => {
                     let differences: Vec<f64> = pairs.iter().map(|(later, earlier)| later - earlier).collect();
-                    Ok(Sample::new(&differences).ok_or("there is nothing to compare")?.estimate())
+                    Sample::new(&differences).ok_or("there is nothing to compare")?.estimate()
                 }
-                None => Ok(two[1].sample()?.less(&two[0].sample()?)),
-            })
-            .collect::<Result<_, String>>()?;
+                None => two[1].sample()?.less(&two[0].sample()?),
+            };
+            Ok(certain(estimate, two.iter().all(|side| side.is_counted(metric))))
+        };
+        let steps: Vec<Estimate> = sides.windows(2).map(step).collect::<Result<_, String>>()?;
         let chance: Option<Vec<f64>> = steps.iter().map(|step| step.p).collect();
         let Some(chance) = chance else { return Err(ONE_EACH.to_owned()) };
         let chance = holm(&chance);
@@ -196,7 +197,8 @@ impl<'a> Judge<'a> {
         }
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
         let found: Vec<String> = ranked.iter().map(|(_, value)| value.to_string()).collect();
-        let found = format!("by their means: {}", found.join(" < "));
+        let sides: Vec<&Measurements<'_>> = sides.iter().collect();
+        let found = format!("by their means: {}{}", found.join(" < "), lacking(&sides));
         (verdict.state, verdict.because) = if !wrong.is_empty() {
             (State::Refuted, format!("it is the other way round for {}; {found}", wrong.join(", ")))
         } else if open.is_empty() {
@@ -225,13 +227,12 @@ impl<'a> Judge<'a> {
         verdict: &mut Verdict,
     ) -> Result<Measurements<'a>, String> {
         let mut found: Vec<Measured<'a>> = Vec::new();
-        let (mut missing, mut jobs) = (0, Vec::new());
+        let (mut missing, mut jobs) = (0, HashSet::new());
         for (point, job) in self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted)) {
             // Points that are the same job are one measurement.
-            if jobs.contains(job) {
+            if !jobs.insert(*job) {
                 continue;
             }
-            jobs.push(*job);
             let record = self.records.get(job);
             match record.and_then(|record| Some((record, record.outcome.metrics.get(metric)?.value))) {
                 Some((record, value)) => found.push(Measured { point, record, value }),
@@ -271,7 +272,25 @@ fn lacking(sides: &[&Measurements<'_>]) -> String {
 /// Why there is no interval.
 const ONE_EACH: &str = "one measurement says nothing about chance; give the step more seeds";
 
+/// What is counted is the same in every run: one number says it all.
+fn certain(estimate: Estimate, counted: bool) -> Estimate {
+    if !counted || estimate.low.is_some() {
+        return estimate;
+    }
+    let p = if estimate.value == 0.0 { 1.0 } else { 0.0 };
+    Estimate { low: Some(estimate.value), high: Some(estimate.value), p: Some(p), ..estimate }
+}
+
 impl Measurements<'_> {
+    /// Whether the metric counts something.
+    fn is_counted(&self, metric: &str) -> bool {
+        self.found.iter().all(|measured| measured.record.outcome.metrics[metric].unit == Unit::Count)
+    }
+
+    fn has(&self, record: &Record) -> bool {
+        self.found.iter().any(|measured| measured.record.key == record.key)
+    }
+
     fn sample(&self) -> Result<Sample, String> {
         let values: Vec<f64> = self.found.iter().map(|measured| measured.value).collect();
         Sample::new(&values).ok_or_else(|| "there is nothing to compare".to_owned())

@@ -1,5 +1,7 @@
 //! A table of differences: what a change of one axis makes of a metric, in pairs over everything else.
 
+use std::collections::HashSet;
+
 use sweep_job::Unit;
 
 use super::{
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     plan::{Point, Study},
     recipe::{self, Compare, Names},
-    text::clean,
+    text::{clean, count},
     ui::Scale,
 };
 
@@ -32,13 +34,12 @@ pub(super) fn table(table: &recipe::Table, compare: &Compare, study: &Study, fra
     let mut unpaired = false;
     for metric in &table.cells {
         let side = |wanted: &sweep_job::Value| -> (Vec<(Point, f64)>, usize) {
-            let mut jobs = Vec::new();
+            let mut jobs = HashSet::new();
             let (mut found, mut missing) = (Vec::new(), 0);
             for row in frame.rows.iter().filter(|row| row.point.get(axis) == Some(wanted)) {
-                if jobs.contains(&row.job) {
+                if !jobs.insert(row.job) {
                     continue;
                 }
-                jobs.push(row.job);
                 match row.metrics.as_ref().and_then(|metrics| metrics.get(&metric.value)) {
                     Some(metric) => found.push((row.point.clone(), metric.value)),
                     None => missing += 1,
@@ -92,8 +93,11 @@ fn notes(rows: &[TableRow], columns: &[Column], unpaired: bool) -> Vec<String> {
         let names: Vec<&str> = columns.iter().map(|column| column.metric.as_str()).collect();
         notes.push(format!("difference in {}, ± 95 % CI, over pairs (n = {n})", names.join(", ")));
     }
-    if cells().any(|cell| cell.p.is_some()) {
-        notes.push(format!("p is corrected for {} comparisons (Holm)", rows.len()));
+    let compared = columns.iter().enumerate().map(|(column, _)| {
+        rows.iter().filter(|row| row.cells.get(column).is_some_and(|cell| cell.p.is_some())).count()
+    });
+    if let Some(compared) = compared.max().filter(|compared| *compared > 0) {
+        notes.push(format!("p is corrected for {} (Holm)", count(compared, "comparison")));
     }
     if cells().any(|cell| cell.missing > 0 && cell.sample.is_some()) {
         notes.push("* some jobs have no result".to_owned());

@@ -3,7 +3,7 @@
 //! The colours are those of Okabe and Ito, which colour-blind people tell apart; lines differ in their dashes and dots
 //! in their shape, too, so that a figure printed in grey can be read. The ground is white whatever surrounds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use plotters::{
     chart::{ChartBuilder, ChartContext},
@@ -76,12 +76,11 @@ impl Figure {
     /// Draws a figure from what is done.
     pub(super) fn new(figure: &recipe::Figure, study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
         let only = resolved(&study.recipe, &figure.only);
-        let mut jobs = Vec::new();
+        let mut jobs = HashSet::new();
         let mut dots = Vec::new();
         for (point, job) in study.steps[figure.from.value].iter().filter(|(point, _)| selected(point, &only)) {
             // Points that are the same job are one measurement.
-            if !jobs.contains(job) {
-                jobs.push(*job);
+            if jobs.insert(*job) {
                 dots.extend(records.get(job).map(|record| Dot { point, record }));
             }
         }
@@ -279,6 +278,10 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     if low > high {
         return None;
     }
+    // Numbers that are too large to be told apart from infinity cannot be drawn.
+    if !(high - low).is_finite() || low.abs().max(high.abs()) > f64::MAX / 4.0 {
+        return None;
+    }
     let room = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.1).max(1e-9) };
     let stays = |end: f64| from_zero && end == 0.0;
     Some((if stays(low) { low } else { low - room }, if stays(high) && low < 0.0 { high } else { high + room }))
@@ -306,7 +309,14 @@ fn mesh(chart: &mut Chart<'_, '_>, x_name: &str, y_name: &str, ticks: Ticks) -> 
 /// Names the colours, to the right of the plot, where no data is.
 fn legend(root: &Area<'_>, kind: FigureKind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
     let left = pixels(SIZE.0) - legend_width(series) + 12;
+    let rows = (SIZE.1 as usize - 52) / 22;
     for (index, Series { name, .. }) in series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
+        if index + 1 == rows && series.len() > rows {
+            let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+            let more = format!("and {} more", series.len() - index);
+            root.draw(&Text::new(more, (left, 52 + 22 * pixels(index)), style))?;
+            break;
+        }
         let color = COLORS[index % COLORS.len()];
         let (x, y) = (left, 52 + 22 * pixels(index));
         match kind {
@@ -377,6 +387,7 @@ mod tests {
         assert_eq!(range([0.0, 2.0].into_iter(), true), Some((0.0, 2.12)));
         assert_eq!(range([0.0, -2.0].into_iter(), true), Some((-2.12, 0.0)));
         assert_eq!(range(std::iter::empty(), false), None);
+        assert_eq!(range([-1.7e308, 1.7e308].into_iter(), false), None, "what cannot be drawn is not");
         let (low, high) = range([3.0].into_iter(), false).unwrap();
         assert!(low < 3.0 && high > 3.0, "one number has room, too");
     }

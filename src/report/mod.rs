@@ -104,6 +104,7 @@ impl Report {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
         replace(&folder.join("index.html"), &self.page)?;
+        self.clear(&folder)?;
         let tables = folder.join("tables");
         if !self.tables.is_empty() {
             fs::create_dir_all(&tables)?;
@@ -127,6 +128,36 @@ impl Report {
             replace(&folder.join("claims.json"), &text)?;
         }
         Ok(folder)
+    }
+}
+
+impl Report {
+    /// Removes what an earlier report has written and this one will not.
+    fn clear(&self, folder: &Path) -> io::Result<()> {
+        let tables = self.tables.iter().flat_map(|table| ["md", "csv"].map(|end| format!("{}.{end}", table.name)));
+        let drawn = self.figures.iter().filter(|figure| figure.svg.is_some());
+        let kept =
+            [("tables", tables.collect()), ("figures", drawn.map(|figure| format!("{}.svg", figure.name)).collect())];
+        let kept: [(&str, Vec<String>); 2] = kept;
+        for (name, kept) in kept {
+            let entries = match fs::read_dir(folder.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let ours = [".md", ".csv", ".svg"].iter().any(|end| name.ends_with(end));
+                if ours && !kept.iter().any(|kept| *kept == *name) {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+        }
+        match fs::remove_file(folder.join("claims.json")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound && self.verdicts.is_empty() => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::{io, sync::mpsc::Sender, thread};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals as Iterator,
+    low_level::emulate_default_handler,
 };
 
 use super::local::Input;
@@ -19,12 +20,12 @@ impl Signals {
         Ok(Self(Iterator::new([SIGINT, SIGTERM, SIGHUP])?))
     }
 
-    /// Sends every signal on, until the process ends.
+    /// Sends every signal on, as long as the run goes on; afterwards they do what they do to any program.
     pub(super) fn forward(mut self, inputs: Sender<Input>) {
         thread::spawn(move || {
             for signal in self.0.forever() {
                 if inputs.send(Input::Signal(signal)).is_err() {
-                    return;
+                    let _ = emulate_default_handler(signal);
                 }
             }
         });

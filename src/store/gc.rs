@@ -1,6 +1,10 @@
 //! Removing what nobody will look for any more.
 
-use std::{collections::HashSet, io, path::Path};
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 
@@ -13,7 +17,7 @@ pub struct Garbage {
     /// Records that nothing reaches, each with what it takes on the disk in bytes.
     pub records: Vec<(Key, u64)>,
     /// What failed attempts left, and what killed engines did.
-    pub leftovers: Vec<Key>,
+    pub leftovers: Vec<PathBuf>,
     /// What the leftovers take on the disk, in bytes.
     pub leftover_bytes: u64,
 }
@@ -53,9 +57,9 @@ impl Store {
                 let key = path.file_name().and_then(|name| name.to_str()?.parse().ok());
                 // The checkpoints of a job that is still wanted are for its next attempt.
                 let wanted = |key| folder == "partial" && reached.contains(&key) && !self.contains(key);
-                if let Some(key) = key.filter(|key| !wanted(*key) && !Lock::is_held(&self.locks(), &key.to_string())) {
+                if key.is_some_and(|key: Key| !wanted(key) && !Lock::is_held(&self.locks(), &key.to_string())) {
                     garbage.leftover_bytes += size(&path)?;
-                    garbage.leftovers.push(key);
+                    garbage.leftovers.push(path);
                 }
             }
         }
@@ -65,9 +69,8 @@ impl Store {
     /// Removes it. Whatever ends this process meanwhile, every record is there whole or not at all.
     pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
         let _alone = InUse::alone(&self.root)?.ok_or(GcError::InUse)?;
-        for key in &garbage.leftovers {
-            remove_if_there(&self.staging(*key))?;
-            remove_if_there(&self.partial(*key))?;
+        for path in &garbage.leftovers {
+            remove_if_there(path)?;
         }
         // Locks that nobody holds: a killed engine could not remove its own.
         for path in entries(&self.locks())? {

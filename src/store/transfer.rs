@@ -159,6 +159,8 @@ fn append(archive: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::
 /// Unpacks an archive into an empty folder and answers whose records are in it.
 fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> {
     let mut keys = BTreeSet::new();
+    // Made last, and never on the way to anything else: so nothing is written through a link.
+    let mut links: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for entry in Archive::new(from).entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
@@ -166,6 +168,9 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
         let Some((key, inner)) = place(&path) else { return Err(foreign("it holds")) };
         keys.insert(key);
         let target = into.join(key.to_string()).join(&inner);
+        if target.ancestors().any(|ancestor| links.contains_key(ancestor)) {
+            return Err(foreign("it holds something below or in the place of a link:"));
+        }
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -184,10 +189,13 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
                 if !stays_inside(&inner, &to) {
                     return Err(foreign("a link leads out of its record:"));
                 }
-                fs::os::unix::fs::symlink(&to, &target)?;
+                links.insert(target, to);
             }
             _ => return Err(foreign("it holds something that is neither file nor folder:")),
         }
+    }
+    for (target, to) in &links {
+        fs::os::unix::fs::symlink(to, target)?;
     }
     Ok(keys)
 }
@@ -203,15 +211,16 @@ fn place(path: &Path) -> Option<(Key, PathBuf)> {
     (normal && known).then_some((key, rest))
 }
 
-/// Whether a link at `path` (which begins with `files`) leads to something in `files`. Links in the way could lead it
-/// elsewhere, but each of them stays inside itself.
+/// Whether a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders go, and
+/// then down. No link is on its way up, and one on its way down stays inside itself.
 fn stays_inside(path: &Path, to: &Path) -> bool {
-    let mut depth = path.components().count().saturating_sub(2);
+    let mut up = path.components().count().saturating_sub(2);
+    let mut down = false;
     for part in to.components() {
         match part {
-            Component::Normal(_) => depth += 1,
+            Component::Normal(_) => down = true,
             Component::CurDir => {}
-            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir if up > 0 && !down => up -= 1,
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => return false,
         }
     }
@@ -254,6 +263,44 @@ mod tests {
         assert_eq!(other.import(archive.as_slice()).unwrap(), Imported { known: 1, ..Imported::default() });
         let verified = other.verify().unwrap();
         assert_eq!((verified.records, verified.files, verified.defects), (1, 2, vec![]));
+    }
+
+    /// A link makes the folders above a path others than they seem, so nothing may be written below one.
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        type Attempt<'a> = &'a dyn Fn(&mut Builder<Vec<u8>>);
+
+        let key = sample().key;
+        let top = format!("{TOP}/{key}/files");
+        let link = |archive: &mut Builder<Vec<u8>>, path: &str, to: &str| {
+            archive.append_link(&mut header(EntryType::Symlink, 0), format!("{top}/{path}"), to).unwrap();
+        };
+        let attempts: [Attempt<'_>; 4] = [
+            &|archive| {
+                link(archive, "p", ".");
+                append(archive, &format!("{top}/p/evil"), b"x").unwrap();
+            },
+            &|archive| {
+                link(archive, "p/q", "..");
+                link(archive, "p/q/r", "../..");
+                append(archive, &format!("{top}/p/q/r/evil"), b"x").unwrap();
+            },
+            &|archive| {
+                link(archive, "p", ".");
+                link(archive, "out", "p/../..");
+            },
+            &|archive| link(archive, "out", "../.."),
+        ];
+        for attempt in attempts {
+            let folder = tempfile::tempdir().unwrap();
+            let mut archive = Builder::new(Vec::new());
+            attempt(&mut archive);
+            let archive = archive.into_inner().unwrap();
+            let refused = Store::new(&folder.path().join("results")).import(archive.as_slice());
+            assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
+            let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert!(names.iter().all(|name| name == "results"), "{names:?}");
+        }
     }
 
     #[test]

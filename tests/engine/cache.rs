@@ -157,3 +157,17 @@ fn a_link_in_the_store_is_not_followed_when_it_is_cleared() {
     assert!(sandbox.records().is_empty() && list(&sandbox.path("results/store/staging")).is_empty());
     assert_eq!(sandbox.read("precious/file"), "mine");
 }
+
+#[test]
+fn the_checkpoint_of_a_wanted_job_is_kept() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { end: hang } } }");
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    until("the job hangs", || sandbox.events().iter().any(|(job, kind)| job == "a" && kind == "started"));
+    engine.signal(rustix::process::Signal::KILL);
+    drop(engine);
+    let partial = fs_err::read_dir(sandbox.path("results/store/partial")).unwrap().next().unwrap().unwrap().path();
+    fs_err::write(partial.join("checkpoint"), "half way").unwrap();
+    let ended = sandbox.sweep(&["cache", "gc", "recipe.yaml", "--yes"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(partial.join("checkpoint").is_file(), "{}{}", ended.stdout, ended.stderr);
+}

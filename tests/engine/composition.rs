@@ -197,6 +197,10 @@ fn mistakes_are_shown_where_they_were_made() {
     sandbox.write("sweep-empty.yaml", "recipes: []\n");
     sandbox.write("sweep-lost.yaml", "recipes: [base.yaml, nowhere.yaml]\n");
     sandbox.write("sweep-expression.yaml", "recipe: base.yaml\nset: { v: '${{ params.w }}' }\n");
+    fs_err::create_dir(sandbox.path("other")).unwrap();
+    sandbox.write("other/base.yaml", "name: another\nsteps: { a: { uses: mock } }\n");
+    sandbox.write("same-folder.yaml", "recipes: [base.yaml, other/base.yaml]\n");
+    sandbox.write("...yaml", "recipe: base.yaml\n");
     sandbox.write("twice.yaml", "recipes: [base.yaml, base.yaml]\n");
     let cases: &[&[&str]] = &[
         &["circle.yaml"],
@@ -213,6 +217,8 @@ fn mistakes_are_shown_where_they_were_made() {
         &["sweep-lost.yaml"],
         &["sweep-expression.yaml"],
         &["twice.yaml"],
+        &["same-folder.yaml"],
+        &["...yaml"],
         &["base.yaml", "--set", "v=fast"],
         &["base.yaml", "--set", "vv=1"],
         &["base.yaml", "--set", "v"],

@@ -137,3 +137,20 @@ fn results_that_cannot_be_are_refused() {
     }
     insta::assert_snapshot!(text);
 }
+
+#[test]
+fn a_damaged_record_of_a_needed_job_runs_again() {
+    let sandbox = Sandbox::with(
+        "params: { extra: 1 }
+steps:
+  a: { uses: mock, with: { value: 7 } }
+  b: { needs: a, uses: mock, with: { value: '${{ needs.a.metrics.value }}', variant: '${{ params.extra }}' } }
+",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let key = sandbox.records()["a"]["key"].as_str().unwrap().to_owned();
+    sandbox.write(&format!("results/store/{}/{key}/record.json", &key[..2]), "{");
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--set", "extra=2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("warning: the record results/store/"), "{}", ended.stderr);
+}

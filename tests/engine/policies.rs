@@ -127,7 +127,7 @@ fn an_allocator_that_gives_up_is_out_of_memory() {
     let ended = shell.output().unwrap();
     let stderr = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(5), "{stderr}");
-    assert!(stderr.contains("out of memory: memory allocation of 16777216 bytes failed"), "{stderr}");
+    assert!(stderr.contains("out of memory: memory allocation of "), "{stderr}");
     assert!(stderr.contains("main memory at its peak: "), "{stderr}");
 }
 

@@ -18,7 +18,7 @@ use sweep_job::Value;
 
 pub(super) use self::overlay::Overlay;
 use super::{
-    Draft, Recipe, RecipeError, Request,
+    Draft, Recipe, RecipeError, Request, is_name,
     lower::{Lower, Sweep},
     node::{Node, NodeKind},
     problem::{Collector, Problem, Problems},
@@ -109,9 +109,14 @@ impl Loader {
                 step.matrix.narrowed = own.map(|(_, axis)| axis.clone()).collect();
             }
             recipe.report = report.unwrap_or_else(|| PathBuf::from(&recipe.name));
+            if recipes.iter().any(|other| other.name != recipe.name && other.report == recipe.report) {
+                let message = format!("two recipes have their report in `{}`", recipe.report.display());
+                let help = "rename one of the files, or run them one after the other";
+                self.problem(name, message, "the second one", help);
+            }
             if recipes.iter().any(|other| other.name == recipe.name) {
                 let message = format!("two recipes are called `{}`", recipe.name);
-                let help = "give one of them another `name:`; it names the report's folder";
+                let help = "give one of them another `name:`, or run them one after the other";
                 self.problem(name, message, "again", help);
             }
             recipes.push(recipe);
@@ -125,6 +130,12 @@ impl Loader {
     /// Adds the recipes that a sweep file names.
     fn swept(&mut self, path: &Path, sweep: &Sweep, wanted: &mut Vec<Wanted>) {
         let name = sweep.name.clone().unwrap_or_else(|| stem(path));
+        if !is_name(&name) {
+            let span = sweep.recipes.first().map_or_else(Span::default, |recipe| recipe.span);
+            let message = format!("the file's name `{name}` cannot name a sweep");
+            self.problem(span, message, "this sweep file has no name of its own", "add `name:` with a name");
+            return;
+        }
         for recipe in &sweep.recipes {
             let path = self.sources.folder(recipe.span.source).join(&recipe.value);
             let Some(node) = self.named(&path, recipe.span, &mut Vec::new()) else { continue };
@@ -167,7 +178,7 @@ impl Loader {
     }
 
     fn file(&mut self, path: &Path) -> io::Result<Option<Node>> {
-        let canonical = fs_err::canonicalize(path)?;
+        let canonical = std::fs::canonicalize(path)?;
         if let Some(node) = self.files.get(&canonical) {
             return Ok(node.clone());
         }
