@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Exit},
     machine,
     plan::{JobId, Plan, Study},
-    report::{Format, Report, State, records},
+    report::{Format, Page, Report, State, beside, records},
     run::{self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, slots::Limits},
     store::{Store, StoreError},
     text::{count, say},
@@ -127,8 +127,18 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let device = device.map(|(_, device)| device);
     let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
     let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
-    let summary = run::run(&plan, &store, &states, &options, &history, Some(signals), &mut observers)
-        .map_err(Error::io("the run cannot go on"))?;
+    let run = |observers: &mut [&mut dyn Observer]| {
+        run::run(&plan, &store, &states, &options, &history, Some(signals), observers)
+    };
+    let summary = if open > 0 {
+        beside(&plan, &store, results, |live| {
+            let others = observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer);
+            run(&mut others.chain([live as &mut dyn Observer]).collect::<Vec<_>>())
+        })
+    } else {
+        run(&mut observers)
+    };
+    let summary = summary.map_err(Error::io("the run cannot go on"))?;
     drop(in_use);
     if let Some(reason) = summary.broken {
         return Err(Error::Broken(reason));
@@ -137,18 +147,16 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
     let mut refuted = false;
-    if summary.interrupted.is_none() {
-        let records = records(&plan, &store)?;
-        for study in &plan.studies {
-            let report = Report::new(&plan, study, &records, &store);
+    let records = records(&plan, &store)?;
+    for study in &plan.studies {
+        let report = Report::new(&plan, study, &records, &store);
+        let page = if open > 0 { Page::Anew } else { Page::IfStale };
+        let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
+        // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
+        if summary.interrupted.is_none() && !report.is_empty() {
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-            if !report.is_empty() {
-                print(&format!("\n{}", report.render(Format::Term)))?;
-            }
-            let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
-            if !report.is_empty() {
-                say(format_args!("report: {}", folder.join("index.html").display()));
-            }
+            print(&format!("\n{}", report.render(Format::Term)))?;
+            say(format_args!("report: {}", folder.join("index.html").display()));
         }
     }
     Ok(match (summary.interrupted, summary.failed) {

@@ -3,6 +3,7 @@
 mod bars;
 mod lines;
 mod quantity;
+mod state;
 
 use sweep_job::{Failure, Outcome, TaskInfo, Value};
 
@@ -11,6 +12,7 @@ pub use self::{
     bars::Bars,
     lines::Lines,
     quantity::{Scale, duration, quantity},
+    state::{counts, describe, span},
 };
 use crate::{
     plan::Job,
