@@ -119,7 +119,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         store.create().map_err(Error::io("cannot write to the store"))?;
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
-        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits));
+        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits, &history));
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
         observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
     }

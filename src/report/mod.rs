@@ -7,7 +7,7 @@ mod figure;
 mod frame;
 mod live;
 mod markdown;
-mod page;
+pub(crate) mod page;
 mod pairs;
 mod stats;
 mod table;

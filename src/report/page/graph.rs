@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::tally::Tally;
 use crate::text::clean;
 
-const BOX: (usize, usize) = (196, 58);
-const GAP: (usize, usize) = (52, 18);
+const BOX: (usize, usize) = (178, 58);
+const GAP: (usize, usize) = (40, 18);
 
 /// A step in the drawing.
 #[derive(Debug)]
@@ -74,6 +74,6 @@ fn boxed(node: &Node, (x, y): (usize, usize)) -> Markup {
 
 /// As much of a name as a box has room for.
 fn short(name: &str) -> String {
-    const MOST: usize = 18;
+    const MOST: usize = 16;
     if name.chars().count() <= MOST { name.to_owned() } else { name.chars().take(MOST - 1).chain(['…']).collect() }
 }

@@ -28,7 +28,7 @@ const pill = (state) => {
   const element = make("span", undefined, `pill ${state.replace(" ", "-")}`);
   const mark = make("span", MARKS[state] ?? "·");
   mark.setAttribute("aria-hidden", "true");
-  element.append(mark, ` ${state}`);
+  element.append(mark, make("span", ` ${state}`, "word"));
   return element;
 };
 
@@ -130,11 +130,18 @@ const jobList = (section, data, load, kept = {}) => {
     cell.append(button);
     return cell;
   };
+  // What is open stays as it is when the list is drawn again.
+  let before = null;
   const details = (row, columns) => {
+    if (before?.key === row.key && before.state === row.state) {
+      before.line.firstChild.colSpan = columns + 3;
+      return before.line;
+    }
     const line = make("tr", undefined, "opened");
     const cell = make("td");
     cell.colSpan = columns + 3;
     line.append(cell);
+    before = { key: row.key, state: row.state, line };
     Promise.resolve(load(row)).then((detail) => {
       if (typeof detail === "string") {
         const link = make("a", "its parameters, metrics, curves and log");
@@ -168,7 +175,9 @@ const jobList = (section, data, load, kept = {}) => {
       const line = make("tr");
       const about = make("th");
       about.scope = "row";
-      const button = make("button", label(row));
+      const button = make("button");
+      // A long name breaks between its axes.
+      label(row).split(/(?<=[,/])/).forEach((part) => button.append(part, make("wbr")));
       button.type = "button";
       button.dataset.key = row.key;
       button.setAttribute("aria-expanded", String(open === row.key));
@@ -214,3 +223,25 @@ const jobList = (section, data, load, kept = {}) => {
 };
 // A step of a drawing leads to its jobs.
 const linkSteps = (list) => document.querySelectorAll("a[data-step]").forEach((link) => link.addEventListener("click", () => list.choose(link.dataset.step)));
+
+// A heading sorts its table; numbers by what they are, not by how they are written.
+const sortable = (table, before, tell) => {
+  const heads = [...table.tHead.rows[0].cells];
+  const sort = (column, descending) => {
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    heads[column].setAttribute("aria-sort", descending ? "descending" : "ascending");
+    const value = (row) => {
+      const cell = row.cells[column];
+      return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
+    };
+    const compare = (a, b) => {
+      const [left, right] = [value(a), value(b)];
+      if (typeof left === "number" && typeof right === "number") return left - right;
+      return String(left).localeCompare(String(right), undefined, { numeric: true });
+    };
+    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => (descending ? compare(b, a) : compare(a, b))));
+    tell?.([column, descending]);
+  };
+  heads.forEach((head, column) => head.querySelector("button")?.addEventListener("click", () => sort(column, head.getAttribute("aria-sort") === "ascending")));
+  if (before && heads[before[0]]) sort(...before);
+};

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::{Metric, Unit};
+use sweep_job::{Metric, TaskInfo, Unit};
 
 use super::{Contents, Records, detail::Detail, tally::Tally};
 use crate::{
@@ -73,7 +73,11 @@ pub(super) struct Doing {
     pub(super) live: bool,
 }
 
-/// A metric that has a column of its own.
+/// The metrics that have a column of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Columns(Vec<Column>);
+
+#[derive(Debug, Clone, PartialEq)]
 struct Column {
     metric: String,
     scale: Scale,
@@ -130,7 +134,11 @@ impl Jobs {
         let jobs = || study.steps.iter().flatten();
         let open: Vec<Key> = jobs().map(|(_, id)| plan.job(*id).key).filter(|key| !done(*key)).collect();
         let doing = Doing::new(results, &open);
-        let columns = columns(contents, records);
+        let found = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
+            let found = points.iter().filter_map(|(_, id)| records.get(id));
+            found.map(|record| (step.task, &record.outcome.metrics))
+        });
+        let columns = Columns::new(found);
         let (mut lines, mut tallies) = (Vec::new(), Vec::new());
         for (step, points) in study.steps.iter().enumerate() {
             let mut tally = Tally::default();
@@ -143,7 +151,7 @@ impl Jobs {
             tallies.push(tally);
         }
         let steps = study.recipe.steps.iter().map(|step| clean(&step.name.value).into_owned()).collect();
-        let columns = columns.into_iter().map(|column| column.heading).collect();
+        let columns = columns.headings();
         Self { steps, columns, lines, tallies, live: doing.live }
     }
 
@@ -170,50 +178,56 @@ fn line(
     key: Key,
     (word, says): (&str, String),
     record: Option<&Record>,
-    columns: &[Column],
+    columns: &Columns,
 ) -> Line {
-    let shown = |column: &Column| {
-        let metric = record?.outcome.metrics.get(&column.metric)?;
-        Some(column.scale.show(metric.value))
-    };
-    let mut cells: Vec<String> = columns.iter().map(|column| shown(column).unwrap_or_default()).collect();
-    let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
-    cells.truncate(used);
+    let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
     let seconds = record.map(|record| (record.provenance.seconds * 10.0).round() / 10.0);
     Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, says)
 }
 
-/// The metrics that the tasks of the steps want in a line, and of tasks that do not know theirs the first three.
-fn columns(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Column> {
-    let study = contents.study;
-    let mut found: Vec<(String, Unit, f64)> = Vec::new();
-    let mut add = |name: &str, metric: &Metric| match found.iter_mut().find(|(known, ..)| known == name) {
-        Some((_, _, most)) => *most = most.max(metric.value.abs()),
-        None => found.push((name.to_owned(), metric.unit, metric.value.abs())),
-    };
-    for (step, points) in study.recipe.steps.iter().zip(&study.steps) {
-        for record in points.iter().filter_map(|(_, id)| records.get(id)) {
-            let metrics = &record.outcome.metrics;
-            for name in step.task.headline {
+impl Columns {
+    /// The metrics that tasks want in a line, and of tasks that do not know theirs the first three.
+    pub(crate) fn new<'m>(results: impl Iterator<Item = (&'static TaskInfo, &'m BTreeMap<String, Metric>)>) -> Self {
+        let mut found: Vec<(String, Unit, f64)> = Vec::new();
+        let mut add = |name: &str, metric: &Metric| match found.iter_mut().find(|(known, ..)| known == name) {
+            Some((_, _, most)) => *most = most.max(metric.value.abs()),
+            None => found.push((name.to_owned(), metric.unit, metric.value.abs())),
+        };
+        for (task, metrics) in results {
+            for name in task.headline {
                 metrics.get(*name).into_iter().for_each(|metric| add(name, metric));
             }
-            let own = metrics.iter().filter(|(name, _)| step.task.open_metrics && step.task.metric(name).is_none());
+            let own = metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
             own.take(3).for_each(|(name, metric)| add(name, metric));
         }
-    }
-    found.truncate(MOST_COLUMNS);
-    let column = |(metric, unit, most): (String, Unit, f64)| {
-        let scale = Scale::of(most, unit);
-        let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
-        let name = clean(metric.rsplit('.').next().unwrap_or(&metric)).into_owned();
-        let heading = match (unit, metric.ends_with("tokens_per_s")) {
-            ("", _) => name,
-            (unit, true) => unit.to_owned(),
-            (unit, false) => format!("{name} ({unit})"),
+        found.truncate(MOST_COLUMNS);
+        let column = |(metric, unit, most): (String, Unit, f64)| {
+            let scale = Scale::of(most, unit);
+            let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
+            let name = clean(metric.rsplit('.').next().unwrap_or(&metric)).into_owned();
+            let heading = match (unit, metric.ends_with("tokens_per_s")) {
+                ("", _) => name,
+                (unit, true) => unit.to_owned(),
+                (unit, false) => format!("{name} ({unit})"),
+            };
+            Column { metric, scale, heading }
         };
-        Column { metric, scale, heading }
-    };
-    found.into_iter().map(column).collect()
+        Self(found.into_iter().map(column).collect())
+    }
+
+    /// What stands above them.
+    pub(crate) fn headings(&self) -> Vec<String> {
+        self.0.iter().map(|column| column.heading.clone()).collect()
+    }
+
+    /// What a job has in them, up to the last that it has.
+    pub(crate) fn cells(&self, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
+        let shown = |column: &Column| Some(column.scale.show(metrics.get(&column.metric)?.value));
+        let mut cells: Vec<String> = self.0.iter().map(|column| shown(column).unwrap_or_default()).collect();
+        let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+        cells.truncate(used);
+        cells
+    }
 }
 
 /// Where the logs of the jobs are that have written one, by the short form of their keys; of several, the latest.

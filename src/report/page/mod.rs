@@ -20,11 +20,17 @@ use std::{
 
 use maud::{Markup, PreEscaped, html};
 
-use self::list::{Head, Jobs};
+use self::list::Jobs;
 pub(crate) use self::{
     graph::{Node, draw},
-    list::STATES,
+    list::{Head, STATES},
     shell::{Shell, list_section},
+};
+#[cfg(feature = "ui")]
+pub(crate) use self::{
+    detail::Detail,
+    list::{Columns, Line, state},
+    tally::Tally,
 };
 use super::{Figure, State, Table, Verdict};
 use crate::{
