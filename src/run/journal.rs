@@ -46,7 +46,7 @@ pub struct Line {
 }
 
 /// How often a job's progress is worth a line: it is for whoever looks at the run from another process.
-const PAUSE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_secs(2);
 
 impl Journal {
     /// Creates the journal of a run.

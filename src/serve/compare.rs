@@ -102,7 +102,7 @@ fn environment(a: &Side, b: &Side) -> Markup {
     };
     html! {
         table {
-            thead { tr { th scope="col" { "" } th scope="col" { (a.name) } th scope="col" { (b.name) } } }
+            thead { tr { td {} th scope="col" { (a.name) } th scope="col" { (b.name) } } }
             tbody {
                 @for ((name, a), (_, b)) in facts(a).into_iter().zip(facts(b)) {
                     tr { th scope="row" { (name) } td { (a) } td { (b) } }

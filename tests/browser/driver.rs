@@ -258,6 +258,11 @@ impl Browser {
         }
     }
 
+    /// Types a text.
+    pub(crate) fn write(&mut self, text: &str) {
+        self.call("Input.insertText", json!({ "text": text }));
+    }
+
     /// Makes the window so wide, and the surroundings dark or light.
     pub(crate) fn look(&mut self, width: u32, dark: bool) {
         let mobile = width < 600;

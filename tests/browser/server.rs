@@ -19,7 +19,7 @@ steps:
     needs: [prepare]
     uses: mock
     matrix: { seed: { range: [0, 5] } }
-    with: { seconds: 3, steps: 30, value: "${{ params.value }}" }
+    with: { seconds: 5, steps: 50, value: "${{ params.value }}" }
     resources: { cpus: 1 }
   evaluate: { uses: command, needs: [train], matrix: { seed: { range: [0, 5] } }, with: { run: 'echo "loss=2.5"; echo "<script>alert(1)</script>" >&2' } }
   broken: { uses: mock, needs: [prepare], with: { end: fail } }
@@ -69,7 +69,7 @@ fn a_run_is_watched_compared_and_read() {
     browser.until(&format!("{done} === 11"));
     browser.click("#jobs-body th button");
     browser.until("document.querySelector('.detail pre')?.textContent.includes('<script>alert(1)</script>') ?? false");
-    browser.click("a[data-step=broken] .node");
+    browser.click("a[data-step=broken]");
     browser.until("document.querySelector('#jobs-body .why')?.textContent.includes('it was told to fail') ?? false");
     browser.inspect("run-over");
 

@@ -1,8 +1,9 @@
 //! The jobs of a recipe: what each is doing, and what is known of it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use serde::Serialize;
@@ -249,13 +250,20 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
     let Contents { plan, study, results, .. } = contents;
     let logs = logs(results);
     let mut known: BTreeMap<Key, String> = BTreeMap::new();
-    let jobs = study.steps.iter().flatten();
-    let texts = jobs.map(|(_, id)| {
+    let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
+        let mut given: BTreeSet<&str> = step.axes().into_iter().collect();
+        given.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
+        let given = Rc::new(given);
+        points.iter().map(move |(_, id)| (Rc::clone(&given), id))
+    });
+    let texts = jobs.map(|(given, id)| {
         let job = plan.job(*id);
         // Points may be the same job.
         let text = known.entry(job.key).or_insert_with(|| {
             let log = logs.get(&job.key.short()).map(PathBuf::as_path);
-            let detail = Detail::default().params(job.identity.params.iter());
+            // What the author gives, and what is not as it is by default.
+            let telling = |name: &str| given.contains(name) || job.identity.params.contains_key(name);
+            let detail = Detail::default().params(job.values.iter().filter(|(name, _)| telling(name)));
             let detail = match records.get(id) {
                 Some(record) => detail.record(record),
                 None => detail.fact("key", &job.key.to_string()),
