@@ -13,7 +13,7 @@ const spark = (losses) => {
   const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "spark", role: "img", "aria-label": `loss from ${short(losses[0])} to ${short(losses[losses.length - 1])}` });
   const [low, most] = [Math.min(...losses), Math.max(...losses)];
   const x = (index) => 2 + (index / (losses.length - 1 || 1)) * (wide - 4);
-  const y = (loss) => 3 + (1 - (loss - low) / (most - low || 1)) * (high - 6);
+  const y = (loss) => (most > low ? 3 + (1 - (loss - low) / (most - low)) * (high - 6) : high / 2);
   image.append(draw("path", { d: losses.map((loss, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(loss).toFixed(1)}`).join("") }));
   return image;
 };

@@ -40,7 +40,7 @@ const chart = ({ name, unit, at, values }) => {
   const [low, most] = [Math.min(...values), Math.max(...values)];
   const [first, last] = [at[0], at[at.length - 1]];
   const x = (value) => left + ((value - first) / (last - first || 1)) * (wide - 2 * left);
-  const y = (value) => top + (1 - (value - low) / (most - low || 1)) * (high - 2 * top);
+  const y = (value) => (most > low ? top + (1 - (value - low) / (most - low)) * (high - 2 * top) : high / 2);
   const words = `${name}: ${plural(values.length, "value")} from ${short(values[0])} at ${first} to ${short(values[values.length - 1])} at ${last}`;
   const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": words });
   image.append(draw("path", { d: `M${left} ${high - top}H${wide - left}`, class: "axis" }));
@@ -54,7 +54,7 @@ const chart = ({ name, unit, at, values }) => {
 
 const facts = (title, pairs) => {
   const part = make("section");
-  part.append(make("h4", title));
+  part.append(make("h3", title));
   const list = make("dl");
   pairs.forEach(([name, value]) => list.append(make("dt", name), make("dd", value)));
   part.append(list);
@@ -73,14 +73,14 @@ const describe = (detail) => {
   if (detail.curves?.length) {
     const curves = make("div", undefined, "curves");
     curves.append(...detail.curves.filter((curve) => curve.values.length).map(chart));
-    box.append(make("h4", "Curves"), curves);
+    box.append(make("h3", "Curves"), curves);
   }
   const block = (title, text, label) => {
     const pre = make("pre", text);
     pre.tabIndex = 0;
     pre.setAttribute("role", "region");
     pre.setAttribute("aria-label", label ?? title);
-    box.append(make("h4", title), pre);
+    box.append(make("h3", title), pre);
   };
   if (detail.command) block("To reproduce it", detail.command);
   if (detail.log) block(detail.log.whole ? "Log" : "End of the log", detail.log.text, "Log");
