@@ -16,7 +16,10 @@ use crate::{
     machine,
     plan::{JobId, Plan, Study},
     report::{Format, Page, Report, State, beside, records},
-    run::{self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, slots::Limits},
+    run::{
+        self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
+        slots::Limits,
+    },
     store::{Store, StoreError},
     text::{count, say},
     ui::{Bars, Lines, quantity},
@@ -100,16 +103,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let mut lines;
     let mut journal = None;
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
-    if io::stderr().is_terminal() {
-        bars = Bars::new(use_color(&io::stderr()));
-        observers.push(&mut bars);
-    } else {
-        lines = Lines::new(io::stderr());
-        observers.push(&mut lines);
-    }
     let mut folder = None;
     let mut history = History::default();
     let mut in_use = None;
+    let mut estimate = None;
     // A rerun of what is done reads records and writes nothing but the tables.
     if open > 0 {
         if let Some((probe, device)) = &device {
@@ -119,9 +116,18 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         store.create().map_err(Error::io("cannot write to the store"))?;
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
-        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits, &history));
+        let manifest = Manifest::new(&plan, &states, limits, &history);
+        estimate = Some(Estimate::new(&manifest));
+        let created = RunFolder::create(results, &manifest);
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
         observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
+    }
+    if shows_bars() {
+        bars = Bars::new(use_color(&io::stderr()), estimate);
+        observers.push(&mut bars);
+    } else {
+        lines = Lines::new(io::stderr(), estimate);
+        observers.push(&mut lines);
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     let device = device.map(|(_, device)| device);
@@ -165,6 +171,13 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
+}
+
+/// Whether somebody watches a terminal on which rows can be drawn over. What CI gives its jobs may look like one, and is
+/// read later.
+fn shows_bars() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
+    io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What the jobs share on this machine, and how the GPUs are named.

@@ -2,6 +2,7 @@
 
 mod bars;
 mod lines;
+mod pace;
 mod quantity;
 mod state;
 
