@@ -79,7 +79,13 @@ fn render(site: &Site, asked: &Asked) -> Option<Response> {
         section id="runs" { h2 { "Where and when" } div .panel { div .scroll tabindex="0" role="region" aria-label="Where and when" { (environment(&a, &b)) } } }
         (difference.show())
     };
-    Some(site_page("Two runs", &header, main, "{}", "document.querySelectorAll(\"table.sortable\").forEach((table) => sortable(table));\n"))
+    Some(site_page(
+        "Two runs",
+        &header,
+        main,
+        "{}",
+        "document.querySelectorAll(\"table.sortable\").forEach((table) => sortable(table));\n",
+    ))
 }
 
 fn title(side: &Side) -> Markup {
@@ -121,7 +127,8 @@ impl<'a> Difference<'a> {
         let keys_of_b: HashMap<&str, Key> = of_b.iter().copied().collect();
         let keys_of_a: HashMap<&str, Key> = of_a.iter().copied().collect();
         let mut difference = Self::default();
-        difference.only[1] = of_b.iter().map(|(label, _)| *label).filter(|label| !keys_of_a.contains_key(label)).collect();
+        difference.only[1] =
+            of_b.iter().map(|(label, _)| *label).filter(|label| !keys_of_a.contains_key(label)).collect();
         for (label, key) in of_a {
             let Some(other) = keys_of_b.get(label).copied() else {
                 difference.only[0].push(label);

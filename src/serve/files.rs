@@ -42,9 +42,12 @@ pub(super) async fn report(State(site): State<Arc<Site>>, UrlPath(path): UrlPath
     let root = site.results.join("reports");
     match read(move || inside(&root, &path).and_then(std::fs::read)).await {
         Ok(Ok(bytes)) => {
-            let mut response = ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], bytes).into_response();
+            let mut response =
+                ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], bytes).into_response();
             if !kind.starts_with("text/html") {
-                response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, header::HeaderValue::from_static(POLICY));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_SECURITY_POLICY, header::HeaderValue::from_static(POLICY));
             }
             response
         }
@@ -80,7 +83,16 @@ mod tests {
         std::os::unix::fs::symlink(folder.path(), root.join("up")).unwrap();
         std::os::unix::fs::symlink(root.join("a/index.html"), root.join("own.html")).unwrap();
         assert!(inside(&root, "a/index.html").is_ok() && inside(&root, "own.html").is_ok());
-        for outside in ["../secret.html", "a/../../secret.html", "link.html", "up/secret.html", "/etc/passwd", "a", "", "a/index.html/x"] {
+        for outside in [
+            "../secret.html",
+            "a/../../secret.html",
+            "link.html",
+            "up/secret.html",
+            "/etc/passwd",
+            "a",
+            "",
+            "a/index.html/x",
+        ] {
             assert!(inside(&root, outside).is_err(), "{outside}");
         }
     }

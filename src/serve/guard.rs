@@ -61,7 +61,8 @@ pub(super) async fn check(State(names): State<Arc<Names>>, request: Request, nex
     let mut response = if !host.is_some_and(|host| names.answers(host)) {
         (StatusCode::MISDIRECTED_REQUEST, "this server does not answer to that name\n").into_response()
     } else if ![Method::GET, Method::HEAD].contains(request.method()) {
-        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "nothing can be changed here\n").into_response()
+        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "nothing can be changed here\n")
+            .into_response()
     } else {
         next.run(request).await
     };
@@ -81,7 +82,16 @@ mod tests {
         for own in ["localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:1", "[::1]:80", "[::1]", "127.9.9.9"] {
             assert!(names(true).answers(own), "{own}");
         }
-        for other in ["evil.example", "evil.example:80", "localhost.evil.example", "192.168.0.7", "", "127.0.0.1.evil.example", "localhost:80@evil", "box"] {
+        for other in [
+            "evil.example",
+            "evil.example:80",
+            "localhost.evil.example",
+            "192.168.0.7",
+            "",
+            "127.0.0.1.evil.example",
+            "localhost:80@evil",
+            "box",
+        ] {
             assert!(!names(true).answers(other), "{other}");
         }
         assert!(names(false).answers("192.168.0.7:80") && names(false).answers("box:80"));

@@ -190,7 +190,14 @@ impl View {
                 says.extend(progress.tokens_per_s.map(|rate| quantity(rate, sweep_job::Unit::TokensPerSecond)));
             }
             let losses = self.losses.get(&index).cloned().unwrap_or_default();
-            Running { key: job.key.short(), label: clean(&job.label).into_owned(), done, total, says: says.join(" · "), losses }
+            Running {
+                key: job.key.short(),
+                label: clean(&job.label).into_owned(),
+                done,
+                total,
+                says: says.join(" · "),
+                losses,
+            }
         });
         serde_json::json!({
             "state": runs::word(snapshot),
@@ -263,7 +270,8 @@ fn render(site: &Site, run: &str) -> Option<Response> {
     let lines = view.lines(&snapshot, &columns);
     let rest = view.rest(&snapshot);
     let headings = columns.headings();
-    let head = Head { live: snapshot.live, at: None, steps: &view.steps, states: STATES, columns: &headings, parts: &[] };
+    let head =
+        Head { live: snapshot.live, at: None, steps: &view.steps, states: STATES, columns: &headings, parts: &[] };
     let mut data = serde_json::to_string(&head).ok()?;
     data.pop();
     let run_name = serde_json::to_string(run).ok()?;
@@ -295,7 +303,9 @@ fn render(site: &Site, run: &str) -> Option<Response> {
 
 pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
     let opened = Arc::clone(&site);
-    match read(move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok())).await {
+    match read(move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok()))
+        .await
+    {
         Ok(Some(view)) => stream::stream(site, view),
         Ok(None) => StatusCode::NOT_FOUND.into_response(),
         Err(response) => response,

@@ -118,11 +118,12 @@ impl Bars {
         // It may have waited for another sweep, with a bar that says so.
         self.forget(job);
         let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
-        let bar = if self.jobs.values().filter(|job| !job.bar.is_hidden()).count() + OTHER_ROWS < rows.max(OTHER_ROWS + 2) {
-            self.multi.insert_before(&self.whole, ProgressBar::new(0))
-        } else {
-            ProgressBar::hidden()
-        };
+        let bar =
+            if self.jobs.values().filter(|job| !job.bar.is_hidden()).count() + OTHER_ROWS < rows.max(OTHER_ROWS + 2) {
+                self.multi.insert_before(&self.whole, ProgressBar::new(0))
+            } else {
+                ProgressBar::hidden()
+            };
         // `wide_msg` is cut at the edge of the terminal.
         let template = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
         bar.set_style(style(template).progress_chars("━╸─"));

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over its DevTools protocol.
+//! A headless Chromium, driven over its `DevTools` protocol.
 //!
 //! The protocol goes through two named pipes, which the browser has as its descriptors 3 and 4: no port is opened, and no
 //! driver of another version is needed.
@@ -110,18 +110,18 @@ impl Browser {
             errors: Vec::new(),
             _folder: folder,
         };
-        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let attached =
-            browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
-        browser.session = attached["sessionId"].as_str().unwrap().to_owned();
+            browser.call("Target.attachToTarget", &json!({ "targetId": target["targetId"], "flatten": true }));
+        attached["sessionId"].as_str().unwrap().clone_into(&mut browser.session);
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
-            browser.call(domain, json!({}));
+            browser.call(domain, &json!({}));
         }
         Some(browser)
     }
 
     /// Calls a method of the protocol.
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    fn call(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -153,7 +153,9 @@ impl Browser {
             Some("Runtime.exceptionThrown") => {
                 self.errors.push(format!("exception: {}", params["exceptionDetails"]));
             }
-            Some("Runtime.consoleAPICalled") if ["error", "warning", "assert"].contains(&params["type"].as_str().unwrap()) => {
+            Some("Runtime.consoleAPICalled")
+                if ["error", "warning", "assert"].contains(&params["type"].as_str().unwrap()) =>
+            {
                 self.errors.push(format!("console: {}", params["args"]));
             }
             Some("Log.entryAdded") if ["error", "warning"].contains(&params["entry"]["level"].as_str().unwrap()) => {
@@ -171,7 +173,7 @@ impl Browser {
     /// Opens an address and waits until it is there.
     pub(crate) fn open(&mut self, url: &str) {
         self.events.clear();
-        let answer = self.call("Page.navigate", json!({ "url": url }));
+        let answer = self.call("Page.navigate", &json!({ "url": url }));
         assert!(answer["errorText"].is_null(), "{url}: {}", answer["errorText"]);
         let begun = Instant::now();
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
@@ -187,21 +189,23 @@ impl Browser {
     /// What an expression is in the page.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let answer = self.call("Runtime.evaluate", params);
+        let answer = self.call("Runtime.evaluate", &params);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].clone()
     }
 
     /// The text of the first element that a selector finds.
     pub(crate) fn text(&mut self, selector: &str) -> String {
-        let value = self.eval(&format!("document.querySelector({})?.textContent ?? null", json!(selector)));
+        let value = self.eval(&format!("document.querySelector({})?.textContent ?? null", &json!(selector)));
         value.as_str().unwrap_or_else(|| panic!("there is no {selector}")).to_owned()
     }
 
     /// The texts of all elements that a selector finds.
     pub(crate) fn texts(&mut self, selector: &str) -> Vec<String> {
-        let value = self
-            .eval(&format!("[...document.querySelectorAll({})].map((element) => element.textContent)", json!(selector)));
+        let value = self.eval(&format!(
+            "[...document.querySelectorAll({})].map((element) => element.textContent)",
+            json!(selector)
+        ));
         value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
     }
 
@@ -210,7 +214,7 @@ impl Browser {
         let begun = Instant::now();
         loop {
             let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-            let answer = self.call("Runtime.evaluate", params);
+            let answer = self.call("Runtime.evaluate", &params);
             if answer["result"]["value"] == true {
                 return;
             }
@@ -234,9 +238,8 @@ impl Browser {
         assert_eq!(place["hit"], true, "{selector} cannot be clicked: something is in front of it");
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
-            let params =
-                json!({ "type": kind, "x": place["x"], "y": place["y"], "button": button, "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", params);
+            let params = json!({ "type": kind, "x": place["x"], "y": place["y"], "button": button, "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &params);
         }
     }
 
@@ -254,32 +257,32 @@ impl Browser {
             if kind == "keyDown" && !text.is_empty() {
                 params["text"] = text.into();
             }
-            self.call("Input.dispatchKeyEvent", params);
+            self.call("Input.dispatchKeyEvent", &params);
         }
     }
 
     /// Types a text.
     pub(crate) fn write(&mut self, text: &str) {
-        self.call("Input.insertText", json!({ "text": text }));
+        self.call("Input.insertText", &json!({ "text": text }));
     }
 
     /// Makes the window so wide, and the surroundings dark or light.
     pub(crate) fn look(&mut self, width: u32, dark: bool) {
         let mobile = width < 600;
         let params = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": mobile });
-        self.call("Emulation.setDeviceMetricsOverride", params);
+        self.call("Emulation.setDeviceMetricsOverride", &params);
         let scheme = if dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }, { "name": "prefers-reduced-motion", "value": "reduce" }]);
-        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     /// Keeps a picture of the whole page in the target folder.
     pub(crate) fn picture(&mut self, name: &str) {
-        let size = self.call("Page.getLayoutMetrics", json!({}));
+        let size = self.call("Page.getLayoutMetrics", &json!({}));
         let (width, height) = (&size["cssContentSize"]["width"], size["cssContentSize"]["height"].as_f64().unwrap());
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height.min(4000.0), "scale": 1 });
-        let answer =
-            self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true, "clip": clip }));
+        let answer = self
+            .call("Page.captureScreenshot", &json!({ "format": "png", "captureBeyondViewport": true, "clip": clip }));
         let bytes = BASE64_STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
         fs_err::create_dir_all(&folder).unwrap();
@@ -309,7 +312,8 @@ impl Browser {
              nodes: violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary) })))",
         );
         let found = found.as_array().unwrap();
-        let serious = |violation: &&Value| ["serious", "critical"].contains(&violation["impact"].as_str().unwrap_or(""));
+        let serious =
+            |violation: &&Value| ["serious", "critical"].contains(&violation["impact"].as_str().unwrap_or(""));
         let serious: Vec<&Value> = found.iter().filter(serious).collect();
         assert!(serious.is_empty(), "{name}: {serious:#?}");
         for other in found {

@@ -1,7 +1,5 @@
 //! The report.
 
-use std::fmt::Write as _;
-
 use serde_json::json;
 
 use crate::{alone, driver::Browser, sandbox::Sandbox};
@@ -103,7 +101,15 @@ fn a_report_is_read_sorted_and_followed_from_the_steps_to_a_job() {
     browser.press("Enter");
     browser.until("document.querySelector('.detail .curve svg path.line') !== null");
     let detail = browser.text(".detail");
-    for known in ["loss", "2.55", HOSTILE, "iters", "how it came about", "2026-01-01 00:00:00 UTC", "sweep run recipe.yaml --backend cpu --only"] {
+    for known in [
+        "loss",
+        "2.55",
+        HOSTILE,
+        "iters",
+        "how it came about",
+        "2026-01-01 00:00:00 UTC",
+        "sweep run recipe.yaml --backend cpu --only",
+    ] {
         assert!(detail.to_lowercase().contains(&known.to_lowercase()), "{known}: {detail}");
     }
     assert_eq!(browser.eval("document.activeElement.ariaExpanded"), "true", "the focus stays where it was");
@@ -123,7 +129,7 @@ fn ten_thousand_jobs_are_a_page_that_opens_at_once() {
     let _alone = alone();
     let Some(mut browser) = Browser::start() else { return };
     let mut recipe = "name: many\nsteps:\n".to_owned();
-    write!(recipe, "  a: {{ uses: mock, matrix: {{ value: {{ range: [0, 100] }}, seed: {{ range: [0, 100] }} }} }}\n").unwrap();
+    recipe.push_str("  a: { uses: mock, matrix: { value: { range: [0, 100] }, seed: { range: [0, 100] } } }\n");
     let sandbox = Sandbox::with(&recipe);
     assert_eq!(sandbox.sweep(&["report", "recipe.yaml"]).code, Some(0));
     let page = sandbox.path("results/reports/many/index.html");

@@ -41,7 +41,8 @@ fn a_run_is_watched_compared_and_read() {
     let _alone = alone();
     let Some(mut browser) = Browser::start() else { return };
     let sandbox = Sandbox::with(RECIPE);
-    let first = sandbox.sweep(&["run", "recipe.yaml", "--set", "value=1", "--only", "train/seed=0", "--only", "train/seed=1"]);
+    let first =
+        sandbox.sweep(&["run", "recipe.yaml", "--set", "value=1", "--only", "train/seed=0", "--only", "train/seed=1"]);
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     let (server, address) = serve(&sandbox);
     browser.look(1280, false);
@@ -54,7 +55,9 @@ fn a_run_is_watched_compared_and_read() {
     browser.until("document.querySelector('#runs-body tr .pill.running') !== null");
     browser.inspect("runs");
     browser.click("#runs-body tr:first-child th a");
-    browser.until("document.querySelectorAll('#running progress').length > 0 && document.querySelector('.spark') !== null");
+    browser.until(
+        "document.querySelectorAll('#running progress').length > 0 && document.querySelector('.spark') !== null",
+    );
     browser.inspect("run-live");
     let done = "Number(document.getElementById('words').textContent.split(' ')[0])";
     let before = browser.eval(done).as_u64().unwrap();
@@ -75,7 +78,9 @@ fn a_run_is_watched_compared_and_read() {
 
     // The report is a click away, and so is the way back.
     browser.click("nav a[href^='/reports/']");
-    browser.until("document.querySelector('h1')?.textContent === 'watched' && document.querySelector('figure.table') !== null");
+    browser.until(
+        "document.querySelector('h1')?.textContent === 'watched' && document.querySelector('figure.table') !== null",
+    );
     browser.open(&address);
     browser.until("document.querySelectorAll('#runs-body input').length === 2");
     browser.click("#runs-body tr:nth-child(1) input");
@@ -83,7 +88,10 @@ fn a_run_is_watched_compared_and_read() {
     browser.click("#compare");
     browser.until("document.querySelector('h1')?.textContent === 'Two runs'");
     assert!(browser.text("#params li").contains("value: 1 → 2 in 2 jobs"), "{}", browser.text("#params"));
-    assert_eq!(browser.texts("#metrics tbody tr:first-child > *"), ["train/seed=0", "value", "1.00", "2.00", "+1.00", "+100.0"]);
+    assert_eq!(
+        browser.texts("#metrics tbody tr:first-child > *"),
+        ["train/seed=0", "value", "1.00", "2.00", "+1.00", "+100.0"]
+    );
     browser.inspect("compare");
     browser.is_content();
 

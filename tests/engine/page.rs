@@ -110,7 +110,10 @@ fn the_page_is_written_anew_while_the_run_goes_on_and_left_alone_when_nothing_is
     run.signal(rustix::process::Signal::INT);
     assert_eq!(run.wait().code, Some(130));
     let page = read();
-    assert!(page.contains("1 of 2 jobs done, 1 held up") && page.contains("\"live\":false"), "what was stopped is said");
+    assert!(
+        page.contains("1 of 2 jobs done, 1 held up") && page.contains("\"live\":false"),
+        "what was stopped is said"
+    );
 
     sandbox.write("recipe.yaml", "name: live\nsteps:\n  a: { uses: mock }\n");
     let changed = || fs_err::metadata(&path).unwrap().modified().unwrap();
@@ -127,7 +130,9 @@ fn the_page_is_written_anew_while_the_run_goes_on_and_left_alone_when_nothing_is
 #[test]
 fn ten_thousand_jobs_fit_into_two_megabytes() {
     let recipe = |to: usize| {
-        format!("name: page\nsteps: {{ a: {{ uses: mock, matrix: {{ value: {{ range: [0, {to}] }}, seed: {{ range: [0, 100] }} }} }} }}\n")
+        format!(
+            "name: page\nsteps: {{ a: {{ uses: mock, matrix: {{ value: {{ range: [0, {to}] }}, seed: {{ range: [0, 100] }} }} }} }}\n"
+        )
     };
     let sandbox = Sandbox::with(&recipe(100));
     assert_eq!(sandbox.sweep(&["report", "recipe.yaml"]).code, Some(0));

@@ -47,7 +47,9 @@ fn only_this_machine_is_answered_and_nothing_can_be_changed() {
     let own = format!("127.0.0.1:{port}");
     let answer = ask(port, "GET", "/", &own);
     assert_eq!(code(&answer), 200);
-    for header in ["x-content-type-options: nosniff", "x-frame-options: DENY", "cross-origin-resource-policy: same-origin"] {
+    for header in
+        ["x-content-type-options: nosniff", "x-frame-options: DENY", "cross-origin-resource-policy: same-origin"]
+    {
         assert!(answer.contains(header), "{header}: {answer}");
     }
     assert!(answer.contains("default-src 'none'") && answer.contains("\"recipe\":\"served\""));

@@ -113,8 +113,8 @@ impl Detail {
     }
 
     /// Adds the command that runs it.
-    pub(crate) fn command(mut self, command: String) -> Self {
-        self.command = Some(clean(&command).into_owned());
+    pub(crate) fn command(mut self, command: &str) -> Self {
+        self.command = Some(clean(command).into_owned());
         self
     }
 }

@@ -1,7 +1,7 @@
 //! The jobs of a recipe: what each is doing, and what is known of it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -102,14 +102,14 @@ impl Doing {
         if open.is_empty() {
             return doing;
         }
-        let mut wanted: HashMap<Key, ()> = open.iter().map(|key| (*key, ())).collect();
+        let mut wanted: HashSet<Key> = open.iter().copied().collect();
         let now = fault::now();
         // Older runs than these have nothing to say that matters.
         for folder in RunFolder::all(results).iter().rev().take(20) {
             let Ok(snapshot) = Snapshot::read(folder) else { continue };
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
             for (job, state) in jobs.filter(|(_, state)| !matches!(state, State::NotSelected)) {
-                if wanted.remove(&job.key).is_some() {
+                if wanted.remove(&job.key) {
                     doing.live |= snapshot.live;
                     let (word, says) = describe(&snapshot, state, now);
                     // Its record has been removed since.
@@ -268,7 +268,7 @@ pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<Str
                 Some(record) => detail.record(record),
                 None => detail.fact("key", &job.key.to_string()),
             };
-            serde_json::to_string(&detail.log(log).command(plan.command(*id))).unwrap_or_else(|_| "{}".to_owned())
+            serde_json::to_string(&detail.log(log).command(&plan.command(*id))).unwrap_or_else(|_| "{}".to_owned())
         });
         text.clone()
     });

@@ -21,16 +21,16 @@ use std::{
 use maud::{Markup, PreEscaped, html};
 
 use self::list::Jobs;
-pub(crate) use self::{
-    graph::{Node, draw},
-    list::{Head, STATES},
-    shell::{Shell, list_section},
-};
 #[cfg(feature = "ui")]
 pub(crate) use self::{
     detail::Detail,
     list::{Columns, Line, state},
     tally::Tally,
+};
+pub(crate) use self::{
+    graph::{Node, draw},
+    list::{Head, STATES},
+    shell::{Shell, list_section},
 };
 use super::{Figure, State, Table, Verdict};
 use crate::{
@@ -87,7 +87,10 @@ pub(super) fn render(contents: &Contents<'_>, store: &Store, before: Option<&str
     let done: HashSet<Key> = keys.into_iter().filter(|key| store.contains(*key)).collect();
     let done = |key: Key| done.contains(&key);
     let mark = mark(contents, &done, &[&report.0, &asked.0]);
-    if mark.as_ref().is_some_and(|mark| before.is_some_and(|page| page.get(..600).is_some_and(|head| head.contains(mark)))) {
+    if mark
+        .as_ref()
+        .is_some_and(|mark| before.is_some_and(|page| page.get(..600).is_some_and(|head| head.contains(mark))))
+    {
         return None;
     }
     let records = all_records(contents, store);
@@ -235,8 +238,16 @@ impl Laid<'_> {
             (list_section(&more))
             (self.asked)
         };
-        Shell { title: &name, mark: &self.mark, header, main, data: &data, script: include_str!("page.js"), connect: false }
-            .render()
+        Shell {
+            title: &name,
+            mark: &self.mark,
+            header,
+            main,
+            data: &data,
+            script: include_str!("page.js"),
+            connect: false,
+        }
+        .render()
     }
 
     fn part(&self, range: Range<usize>) -> String {
@@ -249,7 +260,8 @@ impl Laid<'_> {
         };
         let main = list_section(&PreEscaped(String::new()));
         let title = format!("{name}: jobs {from} to {to}");
-        Shell { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }.render()
+        Shell { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }
+            .render()
     }
 
     /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.

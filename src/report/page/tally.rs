@@ -1,5 +1,7 @@
 //! How many jobs are doing what, as words and as a bar.
 
+use std::fmt::Write as _;
+
 use maud::{Markup, html};
 
 use crate::text::count;
@@ -59,7 +61,7 @@ impl Tally {
         let mut text = format!("{} of {} done", self.done, count(self.all, "job"));
         for (number, word) in [(self.running, "running"), (self.failed, "failed"), (self.held, "held up")] {
             if number > 0 {
-                text.push_str(&format!(", {number} {word}"));
+                let _ = write!(text, ", {number} {word}");
             }
         }
         text
