@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use sweep_job::{Metric, Task};
 
-use super::{Site, not_found, page as site_page, read, runs};
+use super::{Site, crumbs, not_found, page as site_page, read, runs};
 use crate::{
     plan::{Key, without_keys},
     run::watch::Snapshot,
@@ -74,14 +74,14 @@ fn render(site: &Site, asked: &Asked) -> Option<Response> {
     };
     let (a, b) = (side(&asked.a)?, side(&asked.b)?);
     let difference = Difference::new(&a, &b, &Store::new(&site.results));
-    let header = html! { h1 { "Two runs" } p .about { (title(&a)) " and " (title(&b)) } };
+    let header = html! { (crumbs()) h1 { "Two runs" } p .about { (title(&a)) " and " (title(&b)) } };
     let main = html! {
         section id="runs" { h2 { "Where and when" } div .panel { div .scroll tabindex="0" role="region" aria-label="Where and when" { (environment(&a, &b)) } } }
         (difference.show())
     };
     Some(site_page(
         "Two runs",
-        &header,
+        header,
         main,
         "{}",
         "document.querySelectorAll(\"table.sortable\").forEach((table) => sortable(table));\n",
@@ -107,8 +107,8 @@ fn environment(a: &Side, b: &Side) -> Markup {
         ]
     };
     html! {
-        table {
-            thead { tr { td {} th scope="col" { (a.name) } th scope="col" { (b.name) } } }
+        table .sides {
+            thead { tr { td {} th scope="col" { "First" } th scope="col" { "Second" } } }
             tbody {
                 @for ((name, a), (_, b)) in facts(a).into_iter().zip(facts(b)) {
                     tr { th scope="row" { (name) } td { (a) } td { (b) } }

@@ -93,15 +93,19 @@ fn router(site: Arc<Site>, names: Names) -> Router {
 }
 
 /// A page of the site.
-fn page(title: &str, header: &Markup, main: Markup, data: &str, script: &str) -> Response {
-    let header = html! { nav .crumbs aria-label="Where this is" { a href="/" { "Runs" } } (header) };
+fn page(title: &str, header: Markup, main: Markup, data: &str, script: &str) -> Response {
     let shell = Shell { title, mark: "", header, main, data, script, connect: true };
     ([(header::CACHE_CONTROL, "no-store")], Html(shell.render())).into_response()
 }
 
+/// The way back, above a page's heading.
+fn crumbs() -> Markup {
+    html! { nav .crumbs aria-label="Where this is" { a href="/" { "Runs" } } }
+}
+
 fn not_found(text: &str) -> Response {
-    let header = html! { h1 { "Not found" } };
-    (StatusCode::NOT_FOUND, page("Not found", &header, html! { p { (text) } }, "{}", "")).into_response()
+    let header = html! { (crumbs()) h1 { "Not found" } };
+    (StatusCode::NOT_FOUND, page("Not found", header, html! { p { (text) } }, "{}", "")).into_response()
 }
 
 /// Reads files on a thread that may wait for them.

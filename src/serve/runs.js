@@ -22,10 +22,10 @@ const showRuns = ({ runs, more, reports }) => {
     choice.append(box);
     const [kind, mark] = RUN[run.state];
     const state = make("td");
-    const sign = make("span", `${mark} `);
+    const sign = make("span", mark);
     sign.setAttribute("aria-hidden", "true");
     const status = make("span", undefined, `pill ${kind}`);
-    status.append(sign, run.state);
+    status.append(sign, make("span", ` ${run.state}`, "word"));
     state.append(status);
     const name = make("th");
     name.scope = "row";

@@ -95,7 +95,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
         section id="reports" { h2 { "Reports" } ul .links #reports-body {} }
         p .hidden role="status" id="news" {}
     };
-    site_page("Runs", &header, main, &data, include_str!("runs.js"))
+    site_page("Runs", header, main, &data, include_str!("runs.js"))
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>) -> Response {

@@ -16,7 +16,7 @@ use maud::html;
 use serde::Serialize;
 use sweep_job::{Metric, Task, TaskInfo};
 
-use super::{Site, not_found, page as site_page, read, runs, stream};
+use super::{Site, crumbs, not_found, page as site_page, read, runs, stream};
 use crate::{
     fault,
     plan::Key,
@@ -278,6 +278,7 @@ fn render(site: &Site, run: &str) -> Option<Response> {
     let _ = write!(data, ",\"run\":{run_name},\"rest\":{rest},\"jobs\":[{}]}}", lines.join(","));
     let Manifest { recipe, at, host, reports, .. } = &snapshot.manifest;
     let header = html! {
+        (crumbs())
         div .top { h1 { (clean(recipe)) } span #state .pill {} }
         p .note { (run) " · begun " (at.strftime("%Y-%m-%d %H:%M UTC")) " on " (clean(host)) " · " span #how {} }
         div .status { p .summary #words {} span .note #left {} }
@@ -298,7 +299,7 @@ fn render(site: &Site, run: &str) -> Option<Response> {
         (list_section(&html! {}))
         p .hidden role="status" id="news" {}
     };
-    Some(site_page(&clean(recipe), &header, main, &data, include_str!("view.js")))
+    Some(site_page(&clean(recipe), header, main, &data, include_str!("view.js")))
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {

@@ -105,7 +105,7 @@ impl Doing {
         let mut wanted: HashSet<Key> = open.iter().copied().collect();
         let now = fault::now();
         // Older runs than these have nothing to say that matters.
-        for folder in RunFolder::all(results).iter().rev().take(20) {
+        for folder in RunFolder::all(results).iter().rev().take(5) {
             let Ok(snapshot) = Snapshot::read(folder) else { continue };
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
             for (job, state) in jobs.filter(|(_, state)| !matches!(state, State::NotSelected)) {
