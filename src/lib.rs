@@ -14,6 +14,8 @@ pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod schema;
+#[cfg(feature = "ui")]
+pub mod serve;
 pub mod store;
 pub mod text;
 pub mod ui;

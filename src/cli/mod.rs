@@ -12,6 +12,8 @@ mod saved;
 mod show;
 mod status;
 mod tasks;
+#[cfg(feature = "ui")]
+mod ui;
 
 use std::{
     io::{self, IsTerminal, Write as _},
@@ -56,6 +58,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
+    /// Serve pages that show runs as they go, compare them, and open reports.
+    #[cfg(feature = "ui")]
+    Ui(ui::UiArgs),
     /// Print what a job's process wrote.
     Logs(logs::LogsArgs),
     /// Print a job's record: its parameters, metrics, files, and how it came about.
@@ -156,6 +161,8 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
         Command::Status(args) => status::status(&results, &args),
+        #[cfg(feature = "ui")]
+        Command::Ui(args) => ui::ui(&results, &args),
         Command::Logs(args) => logs::logs(&results, &args),
         Command::Show(args) => show::show(&results, &args),
         Command::Cache(args) => cache::cache(&results, &args),

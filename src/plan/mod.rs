@@ -44,6 +44,8 @@ pub struct Plan {
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
+    /// See [`Plan::command`].
+    typed: Vec<String>,
     graph: DiGraph<Job, ()>,
     origins: Vec<Origin>,
 }
@@ -132,7 +134,7 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
-        let Draft { recipes, only, sources, mut problems } = draft;
+        let Draft { recipes, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
@@ -150,7 +152,7 @@ impl Plan {
         }
         jobs.digests.keep();
         problems.finish(())?;
-        Ok(Self { studies, only, sources, graph: jobs.graph, origins: jobs.origins })
+        Ok(Self { studies, only, sources, typed, graph: jobs.graph, origins: jobs.origins })
     }
 
     /// How many jobs there are; points that are the same job count once.
@@ -181,6 +183,16 @@ impl Plan {
     /// The texts that the recipes came from.
     pub fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// The command that runs a job, with what it needs.
+    pub fn command(&self, id: JobId) -> String {
+        let job = self.job(id);
+        let backend = job.identity.backend.map(|backend| ["--backend".to_owned(), backend.name().to_owned()]);
+        let only = ["--only".to_owned(), job.label.to_string()];
+        let arguments = self.typed.iter().cloned().chain(backend.into_iter().flatten()).chain(only);
+        let quoted: Vec<String> = arguments.map(|argument| quoted(&argument)).collect();
+        format!("sweep run {}", quoted.join(" "))
     }
 
     /// The names of the recipes, as a title.
@@ -217,6 +229,16 @@ impl Plan {
     /// The jobs that a job needs.
     pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.graph.neighbors_directed(id, Direction::Incoming)
+    }
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }
 

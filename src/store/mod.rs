@@ -184,6 +184,11 @@ impl Store {
         InUse::shared(&self.root)
     }
 
+    /// The results folder that it is in.
+    pub fn results(&self) -> &Path {
+        self.root.parent().unwrap_or(Path::new(""))
+    }
+
     fn locks(&self) -> PathBuf {
         self.root.join("locks")
     }

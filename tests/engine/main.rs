@@ -21,6 +21,8 @@ mod policies;
 mod reports;
 mod runs;
 mod sandbox;
+#[cfg(feature = "ui")]
+mod serve;
 mod signals;
 mod tasks;
 mod terminal;
