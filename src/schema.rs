@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
+    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
     EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
     RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
@@ -449,6 +449,20 @@ fn table() -> Value {
         COMPARE_KEYS,
         &["axis", "pairs"],
         vec![
+            (
+                "show",
+                json!({
+                    "enum": ["difference", "ratio"],
+                    "description": "Whether a pair is shown as a difference or as a ratio; `difference` if left out.",
+                }),
+            ),
+            (
+                "noise",
+                described(
+                    "The axis along which the same job is repeated: differences below its noise are shown as such.",
+                    reference("name"),
+                ),
+            ),
             ("axis", described("The axis.", reference("name"))),
             (
                 "pairs",
@@ -461,6 +475,9 @@ fn table() -> Value {
             ),
         ],
     );
+    let words: Vec<&str> = Better::WORDS.iter().map(|(word, _)| *word).collect();
+    let best = json!({ "type": "object", "additionalProperties": { "enum": words } });
+    let paper = json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } });
     let mut schema = object(
         TABLE_KEYS,
         &[],
@@ -474,6 +491,20 @@ fn table() -> Value {
             (
                 "compare",
                 described("Shows differences instead of the metrics themselves, a row for each pair.", compare),
+            ),
+            (
+                "best",
+                described(
+                    "Metric to `min`, `max` or `none`: which value is marked. Losses, times and sizes are best small, rates large.",
+                    best,
+                ),
+            ),
+            (
+                "paper",
+                described(
+                    "What the paper measured: values of axes, and of metrics, which are shown beside ours.",
+                    paper,
+                ),
             ),
         ],
     );

@@ -236,6 +236,9 @@ fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec
         if let Some(compare) = &table.compare {
             check_selection(recipe, table.from.value, &compare.selection(), points, problems);
         }
+        for row in &table.paper {
+            check_selection(recipe, table.from.value, &row.only, points, problems);
+        }
     }
     for figure in &recipe.figures {
         check_selection(recipe, figure.from.value, &figure.only, &points[figure.from.value], problems);

@@ -267,6 +267,28 @@ pub struct Table {
     pub cells: Vec<Spanned<String>>,
     /// Which differences are shown instead of the metrics themselves.
     pub compare: Option<Compare>,
+    /// Whether the smallest or the largest value of a metric is marked, where the author says so; `None` marks nothing.
+    pub best: Vec<(Spanned<String>, Option<Better>)>,
+    /// What the paper measured.
+    pub paper: Vec<PaperRow>,
+}
+
+/// Which values of a metric are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller ones.
+    Less,
+    /// The larger ones.
+    More,
+}
+
+/// What a paper measured at some points.
+#[derive(Debug, Clone)]
+pub struct PaperRow {
+    /// The points.
+    pub only: Selection,
+    /// Metric and value, in base units.
+    pub metrics: Vec<(Spanned<String>, f64)>,
 }
 
 /// Values of an axis that a table compares.
@@ -276,6 +298,10 @@ pub struct Compare {
     pub axis: Spanned<String>,
     /// The value, and that which it is compared with.
     pub pairs: Vec<(Template, Template)>,
+    /// Whether ratios are shown, not differences.
+    pub ratio: bool,
+    /// The axis along which the same job is repeated, which says how much the measuring itself varies.
+    pub noise: Option<Spanned<String>>,
 }
 
 /// A figure of a step's records.
@@ -526,6 +552,12 @@ impl FigureKind {
     /// The words that a recipe writes.
     pub(crate) const WORDS: [(&'static str, Self); 3] =
         [("line", Self::Line), ("bar", Self::Bar), ("scatter", Self::Scatter)];
+}
+
+impl Better {
+    /// The words that a recipe writes.
+    pub(crate) const WORDS: [(&'static str, Option<Self>); 3] =
+        [("min", Some(Self::Less)), ("max", Some(Self::More)), ("none", None)];
 }
 
 impl Design {

@@ -299,9 +299,9 @@ impl Measurements<'_> {
 
 /// The values of both sides that go together; `None` if they do not go together one by one.
 fn paired(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Option<Vec<(f64, f64)>> {
-    let values = |side: &Measurements<'_>| -> Vec<_> {
-        side.found.iter().map(|measured| (measured.point.clone(), measured.value)).collect()
-    };
+    fn values<'a>(side: &Measurements<'a>) -> Vec<(&'a Point, f64)> {
+        side.found.iter().map(|measured| (measured.point, measured.value)).collect()
+    }
     pairs(&values(of), &values(to), apart, of.missing + to.missing > 0)
 }
 

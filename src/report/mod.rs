@@ -1,10 +1,13 @@
 //! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
 
+mod absence;
+mod cell;
 mod claim;
 mod compare;
 mod csv;
 mod figure;
 mod frame;
+mod latex;
 mod markdown;
 mod page;
 mod pairs;
@@ -21,11 +24,13 @@ use std::{
 use fs_err as fs;
 
 pub use self::{
+    absence::Absence,
+    cell::{Cell, Compared, Mark, Show},
     claim::{State, Verdict},
     figure::Figure,
     frame::{Frame, Row},
-    stats::{Estimate, Sample},
-    table::{Cell, Column, Table, TableRow},
+    stats::{Estimate, Quartiles, Sample},
+    table::{Column, Table, TableRow},
 };
 use crate::{
     plan::{JobId, Plan, Study},
@@ -54,18 +59,24 @@ pub enum Format {
     Term,
     /// GitHub's Markdown.
     Md,
+    /// LaTeX, with the package `booktabs`.
+    Latex,
     /// Comma-separated values in base units, one line a cell.
     Csv,
 }
 
+/// The files that a table is written to: their endings, and what is in them.
+const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
+
 impl Report {
     /// Makes the tables and figures of a recipe and judges its claims.
     pub fn new(plan: &Plan, study: &Study, records: &BTreeMap<JobId, Record>, store: &Store) -> Self {
+        let absences = absence::absences(plan, study, records, store);
         let table = |table: &crate::recipe::Table| {
             let frame = Frame::new(study, table, records);
             match &table.compare {
-                Some(pairs) => compare::table(table, pairs, study, &frame),
-                None => Table::new(table, study, &frame),
+                Some(pairs) => compare::table(table, pairs, study, &frame, &absences),
+                None => Table::new(table, study, &frame, &absences),
             }
         };
         let verdict = |claim| claim::judge(claim, study, records);
@@ -91,15 +102,15 @@ impl Report {
             match format {
                 Format::Term => texts.push(terminal::verdicts(&self.verdicts)),
                 Format::Md => texts.push(markdown::verdicts(&self.verdicts)),
+                Format::Latex => texts.push(latex::verdicts(&self.verdicts)),
                 Format::Csv => {}
             }
         }
         texts.join("\n")
     }
 
-    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown and as CSV, and figures and verdicts beside
-    /// them;
-    /// answers the folder.
+    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
+    /// CSV, and figures and verdicts beside them; answers the folder.
     pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
@@ -110,8 +121,9 @@ impl Report {
             fs::create_dir_all(&tables)?;
         }
         for table in &self.tables {
-            replace(&tables.join(format!("{}.md", table.name)), &render(table, Format::Md))?;
-            replace(&tables.join(format!("{}.csv", table.name)), &render(table, Format::Csv))?;
+            for (end, format) in TABLE_FILES {
+                replace(&tables.join(format!("{}.{end}", table.name)), &render(table, format))?;
+            }
         }
         let figures = folder.join("figures");
         if !self.figures.is_empty() {
@@ -134,7 +146,7 @@ impl Report {
 impl Report {
     /// Removes what an earlier report has written and this one will not.
     fn clear(&self, folder: &Path) -> io::Result<()> {
-        let tables = self.tables.iter().flat_map(|table| ["md", "csv"].map(|end| format!("{}.{end}", table.name)));
+        let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
         let drawn = self.figures.iter().filter(|figure| figure.svg.is_some());
         let kept =
             [("tables", tables.collect()), ("figures", drawn.map(|figure| format!("{}.svg", figure.name)).collect())];
@@ -148,7 +160,7 @@ impl Report {
                 let entry = entry?;
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let ours = [".md", ".csv", ".svg"].iter().any(|end| name.ends_with(end));
+                let ours = [".md", ".tex", ".csv", ".svg"].iter().any(|end| name.ends_with(end));
                 if ours && !kept.iter().any(|kept| *kept == *name) {
                     fs::remove_file(entry.path())?;
                 }
@@ -178,6 +190,7 @@ fn render(table: &Table, format: Format) -> String {
     match format {
         Format::Term => terminal::render(table),
         Format::Md => markdown::render(table),
+        Format::Latex => latex::render(table),
         Format::Csv => csv::render(table),
     }
 }

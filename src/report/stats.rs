@@ -13,6 +13,17 @@ pub struct Sample {
     pub sd: Option<f64>,
 }
 
+/// The middle of some numbers, and the half of them around it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quartiles {
+    /// A quarter of the numbers is below.
+    pub low: f64,
+    /// Half of them is below.
+    pub median: f64,
+    /// Three quarters are below.
+    pub high: f64,
+}
+
 /// A number that was estimated, with its 95 % confidence interval (Student's).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -67,6 +78,23 @@ impl Sample {
     }
 }
 
+impl Quartiles {
+    /// Of these numbers, interpolated between neighbours as `NumPy` does; `None` if there are none.
+    pub fn new(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().checked_sub(1)?;
+        let at = |share: f64| {
+            let place = share * last as f64;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the last index")]
+            let below = place.floor() as usize;
+            let above = (below + 1).min(last);
+            sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+        };
+        Some(Self { low: at(0.25), median: at(0.5), high: at(0.75) })
+    }
+}
+
 impl Estimate {
     /// The number that this one is the natural logarithm of.
     pub fn exp(self) -> Self {
@@ -86,18 +114,19 @@ fn estimate(value: f64, error: Option<f64>, freedom: f64) -> Estimate {
             let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
                 return Estimate { value, low: None, high: None, p: None };
             };
-            let half = quantile(&student) * error;
+            let half = quantile(freedom, LEVEL) * error;
             let p = 2.0 * student.sf((value / error).abs());
             Estimate { value, low: Some(value - half), high: Some(value + half), p: Some(p) }
         }
     }
 }
 
-/// The quantile of the interval's upper end. The library's own inverse is good to about eight digits; two steps of
+/// How many standard errors an interval of this level reaches to each side; `freedom` must be above zero. The library's own inverse is good to about eight digits; two steps of
 /// Newton's method give the rest.
-fn quantile(student: &StudentsT) -> f64 {
+pub(super) fn quantile(freedom: f64, level: f64) -> f64 {
     use statrs::distribution::Continuous as _;
-    let target = 0.5 + LEVEL / 2.0;
+    let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return f64::NAN };
+    let target = 0.5 + level / 2.0;
     let mut x = student.inverse_cdf(target);
     for _ in 0..2 {
         x -= (student.cdf(x) - target) / student.pdf(x);

@@ -116,6 +116,11 @@ impl Store {
         }
     }
 
+    /// The folder that it is in, with the runs and the reports beside it.
+    pub fn results(&self) -> &Path {
+        self.root.parent().unwrap_or(Path::new("."))
+    }
+
     /// Makes the store's folder, if it is not there, so that it survives whatever happens to the machine.
     pub fn create(&self) -> io::Result<()> {
         let format = self.root.join("format");

@@ -52,9 +52,10 @@ pub(crate) const STEP_KEYS: &[&str] = &[
 /// The keys of an entry of `needs`.
 pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
 /// The keys of a table.
-pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells", "compare"];
+pub(crate) const TABLE_KEYS: &[&str] =
+    &["title", "from", "where", "rows", "columns", "cells", "compare", "best", "paper"];
 /// The keys of a table's `compare`.
-pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs"];
+pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs", "show", "noise"];
 /// The keys of a figure.
 pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "color", "band"];
 /// The keys of a claim.
