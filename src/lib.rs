@@ -10,6 +10,7 @@ pub mod explain;
 mod fault;
 pub mod machine;
 pub mod plan;
+pub mod query;
 pub mod recipe;
 pub mod report;
 pub mod run;

@@ -5,6 +5,7 @@ mod devices;
 mod explain;
 mod logs;
 mod plan;
+mod query;
 mod report;
 mod run;
 mod runs;
@@ -54,6 +55,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
+    /// Find, sort and export records: all of them, or those of recipes.
+    Query(query::QueryArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
     /// Print what a job's process wrote.
@@ -155,6 +158,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
+        Command::Query(args) => query::query(&results, args),
         Command::Status(args) => status::status(&results, &args),
         Command::Logs(args) => logs::logs(&results, &args),
         Command::Show(args) => show::show(&results, &args),

@@ -26,7 +26,7 @@ pub(crate) use self::lower::{
     TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
-    condition::Condition,
+    condition::{Condition, Filter},
     problem::{Collector, Problem, Problems, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Product, Reference, Scope, Template, check_references},

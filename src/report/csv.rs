@@ -75,12 +75,12 @@ fn number(number: Option<f64>) -> String {
 }
 
 /// A field that is text, which no spreadsheet shall compute.
-pub(super) fn text(field: &str) -> String {
+pub(crate) fn text(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
     if formula { format!("'{field}") } else { field.to_owned() }
 }
 
-pub(super) fn line(fields: impl Iterator<Item = String>) -> String {
+pub(crate) fn line(fields: impl Iterator<Item = String>) -> String {
     let fields: Vec<String> = fields.map(|field| quote(&field)).collect();
     format!("{}\n", fields.join(","))
 }

@@ -4,7 +4,7 @@ mod absence;
 mod cell;
 mod claim;
 mod compare;
-mod csv;
+pub(crate) mod csv;
 mod figure;
 mod frame;
 mod latex;
@@ -23,6 +23,7 @@ use std::{
 
 use fs_err as fs;
 
+pub(crate) use self::terminal::RULED;
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},

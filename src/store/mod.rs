@@ -24,7 +24,7 @@ use self::lock::Lock;
 pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
-    index::Entry,
+    index::{Entry, Measured},
     lock::InUse,
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},

@@ -18,6 +18,7 @@ mod matrices;
 mod mistakes;
 mod page;
 mod policies;
+mod query;
 mod reports;
 mod runs;
 mod sandbox;
