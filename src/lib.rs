@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod device;
+pub mod diff;
 pub mod error;
 pub mod explain;
 mod fault;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod devices;
+mod diff;
 mod explain;
 mod logs;
 mod plan;
@@ -57,6 +58,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Find, sort and export records: all of them, or those of recipes.
     Query(query::QueryArgs),
+    /// Say what differs between two runs, recipes or folders of results.
+    Diff(diff::DiffArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
     /// Print what a job's process wrote.
@@ -159,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
         Command::Query(args) => query::query(&results, args),
+        Command::Diff(args) => diff::diff(&results, &args),
         Command::Status(args) => status::status(&results, &args),
         Command::Logs(args) => logs::logs(&results, &args),
         Command::Show(args) => show::show(&results, &args),

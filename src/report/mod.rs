@@ -23,7 +23,6 @@ use std::{
 
 use fs_err as fs;
 
-pub(crate) use self::terminal::RULED;
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
@@ -32,6 +31,10 @@ pub use self::{
     frame::{Frame, Row},
     stats::{Estimate, Quartiles, Sample},
     table::{Column, Table, TableRow},
+};
+pub(crate) use self::{
+    stats::{LEVEL, holm},
+    terminal::RULED,
 };
 use crate::{
     plan::{JobId, Plan, Study},
@@ -80,11 +83,10 @@ impl Report {
                 None => Table::new(table, study, &frame, &absences),
             }
         };
-        let verdict = |claim| claim::judge(claim, study, records);
         let tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
         let figures: Vec<Figure> =
             study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect();
-        let verdicts: Vec<Verdict> = study.recipe.claims.iter().map(verdict).collect();
+        let verdicts: Vec<Verdict> = judge(study, records);
         let contents =
             page::Contents { plan, study, records, store, tables: &tables, figures: &figures, verdicts: &verdicts };
         let page = page::render(&contents);
@@ -172,6 +174,11 @@ impl Report {
             _ => Ok(()),
         }
     }
+}
+
+/// The verdicts on a recipe's claims.
+pub fn judge(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<Verdict> {
+    study.recipe.claims.iter().map(|claim| claim::judge(claim, study, records)).collect()
 }
 
 /// The records of the jobs that a plan's tables, figures and claims are about, as far as they are done.

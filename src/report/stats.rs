@@ -38,7 +38,7 @@ pub struct Estimate {
 }
 
 /// The level of every interval.
-pub(super) const LEVEL: f64 = 0.95;
+pub(crate) const LEVEL: f64 = 0.95;
 
 impl Sample {
     /// Of these numbers; `None` if there are none.
@@ -135,7 +135,7 @@ pub(super) fn quantile(freedom: f64, level: f64) -> f64 {
 }
 
 /// Holm's correction: the probabilities as they are when so many questions were asked at once.
-pub(super) fn holm(probabilities: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
     let mut corrected = vec![0.0; probabilities.len()];

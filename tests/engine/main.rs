@@ -7,6 +7,7 @@ mod claims;
 mod command;
 mod composition;
 mod concurrency;
+mod diff;
 mod explains;
 mod faults;
 mod figures;
