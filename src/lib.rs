@@ -9,6 +9,7 @@ pub mod diff;
 pub mod error;
 pub mod explain;
 mod fault;
+pub mod further;
 pub mod machine;
 pub mod plan;
 pub mod query;

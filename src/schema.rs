@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
-    EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
-    RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
+    DRAW_FORMS, Design, EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
+    RESOURCE_KEYS, RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -201,12 +201,26 @@ fn step() -> Value {
     let mut needs = need(&["string", "object", "array"]);
     needs["items"] = reference("need");
     needs["uniqueItems"] = json!(true);
-    let seeds = json!({
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": one_expression(Reach::Params),
-        "patternErrorMessage": "Expected a number of seeds, or `${{ params.NAME }}`.",
-    });
+    let adaptive = object(
+        ADAPTIVE_KEYS,
+        &["min", "max", "until"],
+        vec![
+            ("min", described("How many seeds every point has.", reference("number"))),
+            ("max", described("How many seeds a point may get.", reference("number"))),
+            (
+                "until",
+                json!({
+                    "const": "decided",
+                    "description": "Seeds are added while a claim, or a comparison with `decide: true`, is undecided.",
+                }),
+            ),
+        ],
+    );
+    let mut seeds = adaptive;
+    seeds["type"] = json!(["integer", "string", "object"]);
+    seeds["minimum"] = json!(1);
+    seeds["pattern"] = json!(one_expression(Reach::Params));
+    seeds["patternErrorMessage"] = json!("Expected a number of seeds, or `${{ params.NAME }}`.");
     let mut schema = object(
         STEP_KEYS,
         &[],
@@ -462,6 +476,13 @@ fn table() -> Value {
                     "The axis along which the same job is repeated: differences below its noise are shown as such.",
                     reference("name"),
                 ),
+            ),
+            (
+                "decide",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether a step with `seeds: { min, max, until: decided }` gets more of them until chance cannot explain the differences.",
+                }),
             ),
             ("axis", described("The axis.", reference("name"))),
             (

@@ -21,9 +21,9 @@ use sweep_job::{Backend, TaskInfo};
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS,
-    FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES, STEP_KEYS, SWEEP_KEYS,
-    TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS,
+    EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES, STEP_KEYS,
+    SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
     condition::{Condition, Filter},
@@ -66,12 +66,26 @@ pub struct Step {
     pub needs: Vec<Need>,
     /// What varies.
     pub matrix: Matrix,
+    /// Whether the number of seeds is decided while the step runs.
+    pub adaptive: Option<Adaptive>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
     /// What a job takes of the machine.
     pub resources: Resources,
     /// What becomes of a job that does not go as it should.
     pub policy: Policy,
+}
+
+/// A number of seeds that is decided while a step runs: more of them are added where a claim, or a comparison that a table
+/// marks with `decide`, is undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adaptive {
+    /// Every point has so many, 0, 1, ….
+    pub least: usize,
+    /// No point has more.
+    pub most: usize,
+    /// Where the author says so.
+    pub span: Span,
 }
 
 /// A step that must be done before.
@@ -302,6 +316,8 @@ pub struct Compare {
     pub ratio: bool,
     /// The axis along which the same job is repeated, which says how much the measuring itself varies.
     pub noise: Option<Spanned<String>>,
+    /// Whether seeds are added until chance cannot explain the differences.
+    pub decide: bool,
 }
 
 /// A figure of a step's records.

@@ -8,12 +8,13 @@ use super::{
     Absence, Cell, Column, Compared, Estimate, Frame, Show, Table, TableRow,
     absence::Footnotes,
     pairs::{apart, pairs},
-    stats::{LEVEL, Sample, holm, quantile},
+    stats::{LEVEL, Sample, holm, level_of, quantile},
     table::scale,
 };
 use crate::{
-    plan::{JobId, Point, Study},
+    plan::{JobId, Point, Study, resolved, selected},
     recipe::{self, Compare, Names},
+    store::Record,
     text::{clean, count},
     ui::quantity,
 };
@@ -38,6 +39,7 @@ pub(super) fn table(
         .iter()
         .map(|(of, to)| TableRow { labels: vec![clean(&format!("{of} {sign} {to}")).into_owned()], cells: Vec::new() })
         .collect();
+    let looks = 1 + frame.rows.iter().filter_map(|row| study.rounds.get(&row.job)).max().copied().unwrap_or(0);
     let mut footnotes = Footnotes::default();
     let mut columns = Vec::new();
     let mut floors = Vec::new();
@@ -50,6 +52,7 @@ pub(super) fn table(
             apart: apart(step, &[axis]),
             repeats: compare.noise.as_ref().map(|noise| noise.value.as_str()),
             ratio: compare.ratio,
+            looks,
         };
         let floor = sides.floor();
         let unit = step.task.metric(metric).map_or(Unit::One, |metric| metric.unit);
@@ -68,6 +71,9 @@ pub(super) fn table(
     }
     let compared = correct(&mut rows);
     let mut notes = notes(&rows, &columns, compare.ratio, compared);
+    if looks > 1 && compared > 0 {
+        notes.push(format!("intervals and p allow for {looks} looks at the results"));
+    }
     for (metric, floor, unit) in floors {
         let floor = if compare.ratio { format!("{:.2} %", floor * 100.0) } else { quantity(floor, unit) };
         let along = sides_named(compare);
@@ -82,6 +88,38 @@ pub(super) fn table(
         rows,
         notes,
     }
+}
+
+/// The pairs of a table whose differences chance can explain, or of which there is one measurement only: why more are wanted,
+/// and the jobs at whose points.
+pub(super) fn undecided(
+    table: &recipe::Table,
+    compare: &Compare,
+    study: &Study,
+    records: &BTreeMap<JobId, Record>,
+) -> Vec<(String, Vec<JobId>)> {
+    let frame = Frame::new(study, table, records);
+    let compared = self::table(table, compare, study, &frame, &BTreeMap::new());
+    let only = resolved(&study.recipe, &table.only);
+    let axis = compare.axis.value.as_str();
+    let value = |template: &recipe::Template| {
+        template.resolve(&study.recipe.params, &Names::new()).map(|resolved| resolved.value)
+    };
+    let mut undecided = Vec::new();
+    for (row, (of, to)) in compared.rows.iter().zip(&compare.pairs) {
+        let open =
+            |cell: &Cell| cell.compared.is_some_and(|compared| compared.estimate.p.is_none_or(|p| p >= 1.0 - LEVEL));
+        if !row.cells.iter().any(open) {
+            continue;
+        }
+        let sides = [value(of), value(to)];
+        let points = study.steps[table.from.value]
+            .iter()
+            .filter(|(point, _)| selected(point, &only) && sides.iter().any(|side| point.get(axis) == side.as_ref()));
+        let because = format!("{} in table `{}` is within the noise", row.labels.join(", "), table.name.value);
+        undecided.push((because, points.map(|(_, job)| *job).collect()));
+    }
+    undecided
 }
 
 fn sides_named(compare: &Compare) -> String {
@@ -113,6 +151,8 @@ struct Sides<'a> {
     /// The axis along which the same job is repeated.
     repeats: Option<&'a str>,
     ratio: bool,
+    /// How often the results may be looked at until they are decided.
+    looks: usize,
 }
 
 type Absent = Vec<(Absence, Option<JobId>)>;
@@ -154,14 +194,16 @@ impl<'a> Sides<'a> {
             absent.push((Absence::NoRatio, None));
             return (cell, absent);
         }
-        let Some(pairs) = self.pairs(&first, &second, missing > 0) else {
+        let Some(pairs) = self.pairs(&first, &second, missing > 0 || self.looks > 1) else {
             absent.push((Absence::Unpaired, None));
             return (cell, absent);
         };
         let differences: Vec<f64> = pairs.iter().map(|(of, to)| self.scaled(*of) - self.scaled(*to)).collect();
         cell.sample = Sample::new(&differences);
         let Some(sample) = cell.sample else { return (cell, absent) };
-        let difference = sample.estimate();
+        let difference = sample.estimate_at(level_of(self.looks));
+        let p = difference.p.map(|p| (p * self.looks as f64).min(1.0));
+        let difference = Estimate { p, ..difference };
         if difference.p.is_none() {
             absent.push((Absence::OnePair, None));
         }

@@ -32,7 +32,9 @@ impl<'a> Frame<'a> {
     /// What `table` selects with `from` and `where`.
     pub fn new(study: &'a Study, table: &recipe::Table, records: &'a BTreeMap<JobId, Record>) -> Self {
         let only = resolved(&study.recipe, &table.only);
-        let rows = study.steps[table.from.value].iter().filter(|(point, _)| selected(point, &only));
+        // A further seed that was not needed is not missing.
+        let needed = |job: &JobId| records.contains_key(job) || !study.rounds.contains_key(job);
+        let rows = study.steps[table.from.value].iter().filter(|(point, job)| selected(point, &only) && needed(job));
         let rows = rows.map(|(point, job)| Row {
             point,
             job: *job,

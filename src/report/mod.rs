@@ -176,6 +176,21 @@ impl Report {
     }
 }
 
+/// What is undecided in a study and more seeds may decide: why, and the jobs at whose points they would help.
+pub fn undecided(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<(String, Vec<JobId>)> {
+    let mut undecided = Vec::new();
+    for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, records)).filter(|(_, verdict)| verdict.open) {
+        let jobs = claim::selected_jobs(claim, study).map(|(_, job)| job).collect();
+        undecided.push((format!("claim `{}` is undecided: {}", claim.name.value, verdict.because), jobs));
+    }
+    for table in &study.recipe.tables {
+        if let Some(compare) = table.compare.as_ref().filter(|compare| compare.decide) {
+            undecided.extend(compare::undecided(table, compare, study, records));
+        }
+    }
+    undecided
+}
+
 /// The verdicts on a recipe's claims.
 pub fn judge(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<Verdict> {
     study.recipe.claims.iter().map(|claim| claim::judge(claim, study, records)).collect()

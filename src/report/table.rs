@@ -100,7 +100,8 @@ impl Table {
                 }
                 let values: Vec<Vec<(&Point, f64)>> =
                     (0..rows.len()).map(|index| measured(&members[index * groups + group], metric)).collect();
-                mark(&mut cells, &values, show, better(table, metric, unit), &apart);
+                let uneven = !study.rounds.is_empty();
+                mark(&mut cells, &values, show, better(table, metric, unit), &apart, uneven);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let column = Column { point, metric: metric.to_owned(), unit, scale: scale(&cells, show, unit), show };
                 push(&mut columns, &mut rows, column, cells);
@@ -218,8 +219,16 @@ fn better(table: &recipe::Table, metric: &str, unit: Unit) -> Option<Better> {
     }
 }
 
-/// Marks the best of a column, and those that it may well not be better than.
-fn mark(cells: &mut [Cell], values: &[Vec<(&Point, f64)>], show: Show, better: Option<Better>, apart: &[String]) {
+/// Marks the best of a column, and those that it may well not be better than; `uneven` if points may have more seeds than
+/// others.
+fn mark(
+    cells: &mut [Cell],
+    values: &[Vec<(&Point, f64)>],
+    show: Show,
+    better: Option<Better>,
+    apart: &[String],
+    uneven: bool,
+) {
     let Some(better) = better else { return };
     let known: Vec<(usize, f64)> =
         cells.iter().enumerate().filter_map(|(index, cell)| Some((index, cell.value(show)?))).collect();
@@ -238,7 +247,7 @@ fn mark(cells: &mut [Cell], values: &[Vec<(&Point, f64)>], show: Show, better: O
             cells[*index].mark = Some(Mark::Best);
             continue;
         }
-        let partial = cells[*index].missing + cells[best].missing > 0;
+        let partial = uneven || cells[*index].missing + cells[best].missing > 0;
         let estimate = match pairs(&values[*index], &values[best], apart, partial) {
             Some(pairs) => {
                 let differences: Vec<f64> = pairs.iter().map(|(of, to)| of - to).collect();

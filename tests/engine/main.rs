@@ -23,6 +23,7 @@ mod query;
 mod reports;
 mod runs;
 mod sandbox;
+mod seeds;
 mod signals;
 mod tables;
 mod tasks;

@@ -217,6 +217,7 @@ impl Lower<'_> {
                 self.problem(noise.span, "the axis that is compared is no noise", "also `axis`", help);
             }
         }
-        (!found.is_empty()).then_some(Compare { axis, pairs: found, ratio, noise })
+        let decide = find(keys, "decide").is_some_and(|node| self.flag(node, "decide"));
+        (!found.is_empty()).then_some(Compare { axis, pairs: found, ratio, noise, decide })
     }
 }
