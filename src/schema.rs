@@ -107,7 +107,7 @@ pub fn recipe() -> Value {
             "properties": {
                 "steps": whole(1, &["uses"]),
                 "tables": whole(0, &["from", "cells"]),
-                "figures": whole(0, &["from", "kind", "x", "y"]),
+                "figures": whole(0, &["from", "kind", "x"]),
                 "claims": { "additionalProperties": one_statement() },
             },
         }),
@@ -535,6 +535,7 @@ fn table() -> Value {
 
 fn figure() -> Value {
     let words = FigureKind::WORDS.map(|(word, _)| word);
+    let best: Vec<&str> = Better::WORDS.iter().map(|(word, _)| *word).collect();
     let mut schema = object(
         FIGURE_KEYS,
         &[],
@@ -543,8 +544,16 @@ fn figure() -> Value {
             ("from", described("The step.", reference("name"))),
             ("where", described("Only points that have these values.", reference("selection"))),
             ("kind", json!({ "enum": words, "description": "What is drawn." })),
-            ("x", text_of("To the right: `iteration` for `line`, an axis for `bar`, a metric for `scatter`.")),
-            ("y", text_of("Upwards: a curve for `line`, else a metric.")),
+            ("x", text_of("To the right: `iteration` for `line`, an axis for `bar` and `heat`, else a metric.")),
+            ("y", text_of("Upwards: a curve for `line`, an axis for `heat`, else a metric; not for `histogram`.")),
+            ("value", text_of("The metric that a `heat` map shows.")),
+            (
+                "best",
+                described(
+                    "For `pareto`: metric to `min` or `max`. If left out, losses, times and sizes are best small, rates large.",
+                    json!({ "type": "object", "additionalProperties": { "enum": best } }),
+                ),
+            ),
             ("color", described("The axis whose values have a colour each.", reference("name"))),
             (
                 "band",
@@ -556,6 +565,9 @@ fn figure() -> Value {
             ),
         ],
     );
+    // Only an author who writes `kind` himself, and not a base, must write the rest.
+    schema["if"] = json!({ "required": ["kind", "x"], "properties": { "kind": { "enum": ["bar", "line", "pareto", "scatter"] } } });
+    schema["then"] = json!({ "required": ["y"] });
     schema["type"] = json!(["object", "null"]);
     schema
 }

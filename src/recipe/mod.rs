@@ -333,10 +333,14 @@ pub struct Figure {
     pub only: Selection,
     /// What is drawn.
     pub kind: FigureKind,
-    /// To the right: `iteration` for lines, an axis for bars, a metric for dots.
+    /// To the right: `iteration` for lines, an axis for bars and heat maps, else a metric.
     pub x: Spanned<String>,
-    /// Upwards: a curve for lines, else a metric.
+    /// Upwards: a curve for lines, an axis for heat maps, else a metric; for histograms the same as `x`.
     pub y: Spanned<String>,
+    /// The metric that a heat map shows.
+    pub value: Option<Spanned<String>>,
+    /// Whether small or large values of a metric are the better ones, where the author says so.
+    pub best: Vec<(Spanned<String>, Option<Better>)>,
     /// The axis whose values have a colour each.
     pub color: Option<Spanned<String>>,
     /// Whether the 95 % confidence interval is drawn around what is averaged.
@@ -352,6 +356,12 @@ pub enum FigureKind {
     Bar,
     /// A metric against another.
     Scatter,
+    /// The same, and which dots no other one beats in both.
+    Pareto,
+    /// A metric by two axes.
+    Heat,
+    /// How many jobs have how much of a metric.
+    Histogram,
 }
 
 /// A statement about metrics, which a run supports, refutes or cannot decide.
@@ -566,8 +576,14 @@ impl Dimension {
 
 impl FigureKind {
     /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Self); 3] =
-        [("line", Self::Line), ("bar", Self::Bar), ("scatter", Self::Scatter)];
+    pub(crate) const WORDS: [(&'static str, Self); 6] = [
+        ("line", Self::Line),
+        ("bar", Self::Bar),
+        ("scatter", Self::Scatter),
+        ("pareto", Self::Pareto),
+        ("heat", Self::Heat),
+        ("histogram", Self::Histogram),
+    ];
 }
 
 impl Better {

@@ -34,6 +34,7 @@ pub use self::{
 };
 pub(crate) use self::{
     stats::{LEVEL, holm},
+    table::better_of,
     terminal::RULED,
 };
 use crate::{
@@ -136,6 +137,9 @@ impl Report {
             if let Some(svg) = &figure.svg {
                 replace(&figures.join(format!("{}.svg", figure.name)), svg)?;
             }
+            if let Some(png) = &figure.png {
+                replace(&figures.join(format!("{}.png", figure.name)), png)?;
+            }
         }
         if !self.verdicts.is_empty() {
             let mut text = serde_json::to_string_pretty(&self.verdicts).map_err(io::Error::from)?;
@@ -151,8 +155,8 @@ impl Report {
     fn clear(&self, folder: &Path) -> io::Result<()> {
         let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
         let drawn = self.figures.iter().filter(|figure| figure.svg.is_some());
-        let kept =
-            [("tables", tables.collect()), ("figures", drawn.map(|figure| format!("{}.svg", figure.name)).collect())];
+        let drawn = drawn.flat_map(|figure| ["svg", "png"].map(|end| format!("{}.{end}", figure.name)));
+        let kept = [("tables", tables.collect()), ("figures", drawn.collect())];
         let kept: [(&str, Vec<String>); 2] = kept;
         for (name, kept) in kept {
             let entries = match fs::read_dir(folder.join(name)) {
@@ -163,7 +167,7 @@ impl Report {
                 let entry = entry?;
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let ours = [".md", ".tex", ".csv", ".svg"].iter().any(|end| name.ends_with(end));
+                let ours = [".md", ".tex", ".csv", ".svg", ".png"].iter().any(|end| name.ends_with(end));
                 if ours && !kept.iter().any(|kept| *kept == *name) {
                     fs::remove_file(entry.path())?;
                 }
@@ -219,10 +223,10 @@ fn render(table: &Table, format: Format) -> String {
 }
 
 /// Replaces a file, so that a reader sees the old text or the new one.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content.as_ref())?;
     // A temporary file is the owner's only; a report is for whoever may read the folder.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(mode)?;

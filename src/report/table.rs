@@ -101,7 +101,7 @@ impl Table {
                 let values: Vec<Vec<(&Point, f64)>> =
                     (0..rows.len()).map(|index| measured(&members[index * groups + group], metric)).collect();
                 let uneven = !study.rounds.is_empty();
-                mark(&mut cells, &values, show, better(table, metric, unit), &apart, uneven);
+                mark(&mut cells, &values, show, better_of(&table.best, metric, unit), &apart, uneven);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let column = Column { point, metric: metric.to_owned(), unit, scale: scale(&cells, show, unit), show };
                 push(&mut columns, &mut rows, column, cells);
@@ -208,8 +208,13 @@ pub(super) fn is_timing(unit: Unit) -> bool {
     matches!(unit, Unit::Seconds | Unit::TokensPerSecond)
 }
 
-fn better(table: &recipe::Table, metric: &str, unit: Unit) -> Option<Better> {
-    if let Some((_, better)) = table.best.iter().find(|(name, _)| name.value == metric) {
+/// Which values of a metric are better: what the author says, or what its unit does.
+pub(crate) fn better_of(
+    best: &[(recipe::Spanned<String>, Option<Better>)],
+    metric: &str,
+    unit: Unit,
+) -> Option<Better> {
+    if let Some((_, better)) = best.iter().find(|(name, _)| name.value == metric) {
         return *better;
     }
     match unit {

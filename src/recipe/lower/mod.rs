@@ -57,7 +57,7 @@ pub(crate) const TABLE_KEYS: &[&str] =
 /// The keys of a table's `compare`.
 pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs", "show", "noise", "decide"];
 /// The keys of a figure.
-pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "color", "band"];
+pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "value", "color", "band", "best"];
 /// The keys of a claim.
 pub(crate) const CLAIM_KEYS: &[&str] =
     &["says", "value", "ratio", "difference", "order", "expect", "paper", "hardware"];

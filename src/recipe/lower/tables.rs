@@ -73,7 +73,7 @@ impl Lower<'_> {
     }
 
     /// `{ loss: min, accuracy: max, perplexity: none }`.
-    fn best(&mut self, node: &Node, cells: &[Spanned<String>]) -> Vec<(Spanned<String>, Option<Better>)> {
+    pub(super) fn best(&mut self, node: &Node, cells: &[Spanned<String>]) -> Vec<(Spanned<String>, Option<Better>)> {
         let mut best = Vec::new();
         for entry in self.entries(node, "`best`") {
             self.check_cell(&entry.key, cells, "`best`");
@@ -93,9 +93,9 @@ impl Lower<'_> {
     fn check_cell(&mut self, metric: &Spanned<String>, cells: &[Spanned<String>], what: &str) {
         if !cells.iter().any(|cell| cell.value == metric.value) {
             let names = cells.iter().map(|cell| cell.value.as_str());
-            let help = suggest(&metric.value, "`cells`", names).unwrap_or_default();
-            let message = format!("{what} speaks of `{}`, which the table does not show", metric.value);
-            self.problem(metric.span, message, "not one of `cells`", help);
+            let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
+            let message = format!("{what} speaks of `{}`, which is not shown", metric.value);
+            self.problem(metric.span, message, "not shown", help);
         }
     }
 
