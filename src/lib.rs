@@ -5,11 +5,14 @@
 
 pub mod cli;
 pub mod device;
+pub mod diff;
 pub mod error;
 pub mod explain;
 mod fault;
+pub mod further;
 pub mod machine;
 pub mod plan;
+pub mod query;
 pub mod recipe;
 pub mod report;
 pub mod run;

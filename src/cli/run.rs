@@ -13,11 +13,12 @@ use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, us
 use crate::{
     device,
     error::{Error, Exit},
+    further::Further,
     machine,
     plan::{JobId, Plan, Study},
     report::{Format, Page, Report, State, beside, records},
     run::{
-        self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
+        self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
         slots::Limits,
     },
     store::{Store, StoreError},
@@ -94,10 +95,16 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
             (false, _) => Wanted::No,
             (true, true) => Wanted::Cached,
+            (true, false) if plan.is_reserve(id) => Wanted::Reserve,
             (true, false) => Wanted::Yes,
         })
         .collect();
-    let open = states.iter().filter(|state| **state == Wanted::Yes).count();
+    let mut further = Further::new(&plan, &store, &states);
+    let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
+    if open == 0 {
+        // What was undecided when an earlier run ended may be so still.
+        open = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+    }
     let (limits, gpus) = share(args, device.as_ref().map(|(_, device)| device));
     let mut bars;
     let mut lines;
@@ -140,7 +147,8 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
     let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
     let run = |observers: &mut [&mut dyn Observer]| {
-        run::run(&plan, &store, &states, &options, &history, Some(signals), observers)
+        let control = Control { signals: Some(signals), rounds: Some(&mut further) };
+        run::run(&plan, &store, &states, &options, &history, control, observers)
     };
     let summary = if open > 0 {
         beside(&plan, &store, results, |live| {
