@@ -42,6 +42,14 @@ pub enum LabError {
     /// Dimensions that no network can have.
     #[error("{0}")]
     Dimensions(String),
+    /// A format that the device or the network cannot have.
+    #[error("`precision: {precision}` cannot be used: {reason}")]
+    Precision {
+        /// The parameter's value.
+        precision: &'static str,
+        /// Why not.
+        reason: String,
+    },
     /// Training has left the finite numbers.
     #[error("{what} is {value} {when}")]
     Diverged {
@@ -76,7 +84,7 @@ impl LabError {
     /// The kind of failure, as the engine counts it.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Backend { .. } | Self::Device(_) => FailureKind::Backend,
+            Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } => FailureKind::Backend,
             Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
             Self::Diverged { .. } | Self::Check { .. } => FailureKind::Experiment,

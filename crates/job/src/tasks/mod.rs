@@ -3,6 +3,7 @@
 mod architecture;
 mod check;
 mod command;
+mod computing;
 mod data;
 mod eval;
 mod mock;
@@ -18,6 +19,7 @@ pub use architecture::{
 };
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};
+pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use mock::{Mock, MockEnd};
