@@ -68,6 +68,18 @@ pub enum LabError {
         /// Assertions made.
         total: usize,
     },
+    /// A backend computes something else than the reference.
+    #[error("{what} differ from those of plain operations on the CPU by {error:.1e}, {allowed:.1e} is allowed: {first}")]
+    Parity {
+        /// What differs.
+        what: &'static str,
+        /// By how much.
+        error: f64,
+        /// By how much it may.
+        allowed: f64,
+        /// The first module that differs, as a phrase.
+        first: String,
+    },
     /// A task that the engine must run itself.
     #[error("the lab does not run the task `{0}`")]
     NotALabTask(&'static str),
@@ -87,7 +99,7 @@ impl LabError {
             Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } => FailureKind::Backend,
             Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
-            Self::Diverged { .. } | Self::Check { .. } => FailureKind::Experiment,
+            Self::Diverged { .. } | Self::Check { .. } | Self::Parity { .. } => FailureKind::Experiment,
             Self::NotALabTask(_) => FailureKind::Crash,
         }
     }

@@ -1,5 +1,6 @@
 //! How a training computes: fusion, tuning, recomputation, precision.
 
+use super::BlockSpec;
 use crate::{
     Conflict,
     params::{choice, params},
@@ -122,14 +123,25 @@ impl Switch {
 }
 
 impl Computing {
-    /// `n_layer` is the number of blocks, if it is known.
-    pub(crate) fn conflicts(&self, n_layer: Option<usize>) -> Vec<Conflict> {
-        let segment = self.checkpointing.segment().zip(n_layer).filter(|(blocks, layers)| blocks > layers);
-        let conflict = segment.map(|(blocks, layers)| Conflict {
-            params: vec!["checkpointing", "n_layer"],
-            message: format!("a segment of {blocks} blocks is longer than the network, which has {layers}"),
-            advice: "choose shorter segments; one as long as the network keeps everything at once, as `off` does".into(),
-        });
-        conflict.into_iter().collect()
+    /// `network` is the number of blocks and what they are made of, if that is known.
+    pub(crate) fn conflicts(&self, network: Option<(usize, &BlockSpec)>) -> Vec<Conflict> {
+        let Some((layers, block)) = network else { return Vec::new() };
+        let mut conflicts = Vec::new();
+        if let Some(blocks) = self.checkpointing.segment().filter(|blocks| *blocks > layers) {
+            conflicts.push(Conflict {
+                params: vec!["checkpointing", "n_layer"],
+                message: format!("a segment of {blocks} blocks is longer than the network, which has {layers}"),
+                advice: "choose shorter segments; one as long as the network keeps everything at once, as `off` does"
+                    .into(),
+            });
+        }
+        if matches!(self.precision, Precision::Bf16 | Precision::F16) && *block != BlockSpec::GPT2 {
+            conflicts.push(Conflict {
+                params: vec!["precision"],
+                message: format!("the mechanisms of this architecture cannot compute in `{}` alone", self.precision),
+                advice: "choose `mixed`, which keeps single precision for them, or `ablation: 0`".into(),
+            });
+        }
+        conflicts
     }
 }

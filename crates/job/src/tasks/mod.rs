@@ -9,6 +9,7 @@ mod eval;
 mod mock;
 mod model;
 mod optimizer;
+mod parity;
 mod prune;
 mod train;
 
@@ -25,5 +26,6 @@ pub use eval::{Eval, Evaluation};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
 pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use parity::{Comparing, Parity};
 pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
 pub use train::{Train, Training};

@@ -237,8 +237,9 @@ impl Train {
         let Training { eval_batches, batch_size, .. } = train.training;
         conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
         conflicts.extend(train.prune.conflicts(train.training.iters));
-        let layers = train.model.init.is_none().then(|| train.model.dims().n_layer);
-        conflicts.extend(train.computing.conflicts(layers));
+        let dims = train.model.dims();
+        let block = train.architecture.block(dims);
+        conflicts.extend(train.computing.conflicts(train.model.init.is_none().then_some((dims.n_layer, &block))));
         conflicts
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod coupling;
 mod eval;
+mod parity;
 mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
@@ -35,6 +36,7 @@ pub(crate) fn run(
         }
         Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
+        Task::Parity(parity) => parity::run(parity, backend, report),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }
