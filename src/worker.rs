@@ -1,5 +1,6 @@
 //! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab.
 
+mod batch_size;
 mod beat;
 mod command;
 mod mock;
@@ -72,6 +73,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     match &task {
         Task::Mock(mock) => mock::run(mock, job, channel),
         Task::Command(command) => command::run(command, job, channel),
+        Task::BatchSize(bench) => batch_size::run(bench, job, channel),
         Task::Train(_) | Task::Eval(_) | Task::Check(_) | Task::Parity(_) => lab(&task, job, channel),
     }
 }

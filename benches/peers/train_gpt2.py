@@ -1,7 +1,8 @@
 """GPT-2's training step in PyTorch, eager, as `crates/lab/benches/train.rs` times its own.
 
-usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS
+usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS [DEVICE [FORMAT [MODE]]]
 
+DEVICE is cpu or cuda, FORMAT f32 or bf16 (autocast), MODE eager or compiled.
 The last line is: median and least milliseconds of a step, peak of resident memory in MB.
 """
 
@@ -13,7 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-LAYERS, HEADS, WIDTH, LENGTH, VOCAB, BATCH, STEPS = map(int, sys.argv[1:])
+LAYERS, HEADS, WIDTH, LENGTH, VOCAB, BATCH, STEPS = map(int, sys.argv[1:8])
+DEVICE, FORMAT, MODE = (sys.argv[8:] + ["cpu", "f32", "eager"][len(sys.argv) - 8 :])[:3]
 
 
 class Block(nn.Module):
@@ -49,20 +51,30 @@ class Gpt(nn.Module):
 
 
 torch.manual_seed(0)
-network = Gpt()
+network = Gpt().to(DEVICE)
+loss_of = torch.compile(network.loss) if MODE == "compiled" else network.loss
+
+
+def now():
+    if DEVICE != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
 times, phases = [], []
 for step in range(STEPS + 2):
-    tokens, targets = torch.randint(VOCAB, (2, BATCH, LENGTH))
-    begun = time.perf_counter()
-    loss = network.loss(tokens, targets)
-    forward = time.perf_counter()
+    tokens, targets = torch.randint(VOCAB, (2, BATCH, LENGTH)).to(DEVICE)
+    begun = now()
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=FORMAT == "bf16"):
+        loss = loss_of(tokens, targets)
+    forward = now()
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    backward = time.perf_counter()
+    backward = now()
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimizer.step()
-    end = time.perf_counter()
+    end = now()
     if step >= 2:
         times.append((end - begun) * 1e3)
         phases.append([(forward - begun) * 1e3, (backward - forward) * 1e3, (end - backward) * 1e3])

@@ -1,6 +1,7 @@
 //! One file per task: its parameters, what it measures, and which parameters do not go together.
 
 mod architecture;
+mod batch_size;
 mod check;
 mod command;
 mod computing;
@@ -18,6 +19,7 @@ pub use architecture::{
     CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
     RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
 };
+pub use batch_size::{BatchSize, BatchSizes};
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};

@@ -37,6 +37,7 @@ pub(crate) fn run(
         Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
         Task::Parity(parity) => parity::run(parity, backend, report),
+        Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }
