@@ -119,10 +119,10 @@ peer() {
     "$PYTHON" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' || where=cpu
     echo "| PyTorch on $where | tokens/s |"
     echo "| --- | ---: |"
-    for mode in "f32 eager" "f32 compiled" "bf16 eager" "bf16 compiled"; do
+    for mode in "eager $where f32" "compiled $where f32" "eager $where bf16" "compiled $where bf16"; do
         local speed
         # shellcheck disable=SC2086
-        speed=$(limited "$PYTHON" benches/peers/train_gpt2.py "${shape[@]}" $where $mode | tail -n 1) || speed="failed"
+        speed=$(limited "$PYTHON" benches/peers/train_gpt2.py "${shape[@]}" $mode | tail -n 1) || speed="failed"
         # shellcheck disable=SC2086
         set -- $speed
         case $speed in

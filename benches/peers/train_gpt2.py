@@ -1,8 +1,7 @@
-"""GPT-2's training step in PyTorch, eager, as `crates/lab/benches/train.rs` times its own.
+"""GPT-2's training step in PyTorch, eager or compiled, as `crates/lab/benches/train.rs` times its own.
 
-usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS [DEVICE [FORMAT [MODE]]]
+usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS eager|compiled [cpu|cuda [f32|bf16]]
 
-DEVICE is cpu or cuda, FORMAT f32 or bf16 (autocast), MODE eager or compiled.
 The last line is: median and least milliseconds of a step, peak of resident memory in MB.
 """
 
@@ -15,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 LAYERS, HEADS, WIDTH, LENGTH, VOCAB, BATCH, STEPS = map(int, sys.argv[1:8])
-DEVICE, FORMAT, MODE = (sys.argv[8:] + ["cpu", "f32", "eager"][len(sys.argv) - 8 :])[:3]
+DEVICE, FORMAT = (sys.argv[9:] + ["cpu", "f32"][len(sys.argv[9:]) :])[:2]
 
 
 class Block(nn.Module):
@@ -52,17 +51,18 @@ class Gpt(nn.Module):
 
 torch.manual_seed(0)
 network = Gpt().to(DEVICE)
-loss_of = torch.compile(network.loss) if MODE == "compiled" else network.loss
+optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
+loss_of = torch.compile(network.loss) if sys.argv[8] == "compiled" else network.loss
+times, phases = [], []
 
 
 def now():
+    """The time at which the device has done everything."""
     if DEVICE != "cpu":
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
-optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
-times, phases = [], []
 for step in range(STEPS + 2):
     tokens, targets = torch.randint(VOCAB, (2, BATCH, LENGTH)).to(DEVICE)
     begun = now()
@@ -81,7 +81,7 @@ for step in range(STEPS + 2):
 times.sort()
 forward, backward, update = (sorted(phase)[len(phase) // 2] for phase in zip(*phases))
 print(
-    f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads: forward and loss {forward:.1f}, "
+    f"PyTorch {torch.__version__}, {sys.argv[8]}, {torch.get_num_threads()} threads: forward and loss {forward:.1f}, "
     f"backward {backward:.1f}, clip and AdamW {update:.1f} ms"
 )
 print(times[len(times) // 2], times[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)

@@ -374,14 +374,11 @@ impl<B: Compute> Trainer<'_, B> {
         let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
         let gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
         let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;
-        let network = breakdown.time::<B, _>(Part::Optimizer, device, || {
-            let gradients = match norm {
-                Some(norm) => optim::clip_norm(gradients, norm, grad_clip),
-                None => optim::clip_global_norm(gradients, grad_clip),
-            };
-            adam.step::<Autodiff<B>, _>(network, gradients, rate)
-        })?;
-        self.mask(network)
+        breakdown.time::<B, _>(Part::Optimizer, device, || {
+            let norm = norm.or_else(|| (grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten());
+            let factor = norm.and_then(|norm| optim::clip_factor(norm, grad_clip));
+            pruner.step::<Autodiff<B>, _>(network, gradients, adam, rate, factor)
+        })
     }
 
     /// Sets what is pruned to 0.
