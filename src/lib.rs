@@ -18,6 +18,7 @@ pub mod report;
 pub mod run;
 pub mod schema;
 pub mod store;
+pub mod tensorboard;
 pub mod text;
 pub mod ui;
 pub mod worker;
