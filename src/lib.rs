@@ -17,6 +17,8 @@ pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod schema;
+#[cfg(feature = "ui")]
+pub mod serve;
 pub mod store;
 pub mod tensorboard;
 pub mod text;

@@ -15,6 +15,8 @@ mod saved;
 mod show;
 mod status;
 mod tasks;
+#[cfg(feature = "ui")]
+mod ui;
 
 use std::{
     io::{self, IsTerminal, Write as _},
@@ -65,6 +67,9 @@ enum Command {
     Export(export::ExportArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
+    /// Serve pages that show runs as they go, compare them, and open reports.
+    #[cfg(feature = "ui")]
+    Ui(ui::UiArgs),
     /// Print what a job's process wrote.
     Logs(logs::LogsArgs),
     /// Print a job's record: its parameters, metrics, files, and how it came about.
@@ -168,6 +173,8 @@ pub fn main() -> ExitCode {
         Command::Diff(args) => diff::diff(&results, &args),
         Command::Export(args) => export::export(&results, &args),
         Command::Status(args) => status::status(&results, &args),
+        #[cfg(feature = "ui")]
+        Command::Ui(args) => ui::ui(&results, &args),
         Command::Logs(args) => logs::logs(&results, &args),
         Command::Show(args) => show::show(&results, &args),
         Command::Cache(args) => cache::cache(&results, &args),

@@ -44,6 +44,8 @@ pub struct Plan {
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
+    /// See [`Plan::command`].
+    typed: Vec<String>,
     graph: DiGraph<Job, ()>,
     origins: Vec<Origin>,
     rounds: Vec<usize>,
@@ -135,7 +137,7 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
-        let Draft { recipes, only, sources, mut problems } = draft;
+        let Draft { recipes, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
@@ -157,7 +159,7 @@ impl Plan {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
         }
-        Ok(Self { studies, only, sources, graph: jobs.graph, origins: jobs.origins, rounds: jobs.rounds })
+        Ok(Self { studies, only, sources, typed, graph: jobs.graph, origins: jobs.origins, rounds: jobs.rounds })
     }
 
     /// Whether a job only runs if something is undecided without it. Whoever names its seed wants it in any case.
@@ -195,6 +197,16 @@ impl Plan {
         &self.sources
     }
 
+    /// The command that runs a job, with what it needs.
+    pub fn command(&self, id: JobId) -> String {
+        let job = self.job(id);
+        let backend = job.identity.backend.map(|backend| ["--backend".to_owned(), backend.name().to_owned()]);
+        let only = ["--only".to_owned(), job.label.to_string()];
+        let arguments = self.typed.iter().cloned().chain(backend.into_iter().flatten()).chain(only);
+        let quoted: Vec<String> = arguments.map(|argument| quoted(&argument)).collect();
+        format!("sweep run {}", quoted.join(" "))
+    }
+
     /// The names of the recipes, as a title.
     pub fn title(&self) -> String {
         let names: Vec<&str> = self.studies.iter().map(|study| study.recipe.name.as_str()).collect();
@@ -229,6 +241,16 @@ impl Plan {
     /// The jobs that a job needs.
     pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.graph.neighbors_directed(id, Direction::Incoming)
+    }
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }
 

@@ -469,6 +469,16 @@ pub struct Request<'a> {
     pub only: &'a [String],
 }
 
+impl Request<'_> {
+    /// The same as arguments of a command.
+    fn typed(&self) -> Vec<String> {
+        let paths = self.paths.iter().map(|path| path.display().to_string());
+        let set = self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]);
+        let axes = self.axes.iter().flat_map(|axis| ["--axis".to_owned(), axis.clone()]);
+        paths.chain(set).chain(axes).collect()
+    }
+}
+
 /// Recipes as far as they could be understood, with the mistakes found on the way. Whoever turns them into a plan finds
 /// the others, so that the author sees all of them in one go.
 #[derive(Debug)]
@@ -476,6 +486,8 @@ pub struct Draft {
     pub(crate) recipes: Vec<Recipe>,
     pub(crate) only: Vec<Spanned<String>>,
     pub(crate) sources: Sources,
+    /// What the command line says to mean these recipes, without `only`.
+    pub(crate) typed: Vec<String>,
     pub(crate) problems: Collector,
 }
 

@@ -8,8 +8,9 @@ pub(crate) mod csv;
 mod figure;
 mod frame;
 mod latex;
+mod live;
 mod markdown;
-mod page;
+pub(crate) mod page;
 mod pairs;
 mod stats;
 mod table;
@@ -30,6 +31,7 @@ pub use self::{
     claim::{State, Verdict},
     figure::Figure,
     frame::{Frame, Row},
+    live::{Live, beside},
     stats::{Estimate, Quartiles, Sample},
     table::{Column, Table, TableRow},
 };
@@ -45,7 +47,7 @@ use crate::{
 
 /// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
 #[derive(Debug)]
-pub struct Report {
+pub struct Report<'a> {
     /// Its folder, below that of all reports.
     pub folder: PathBuf,
     /// The tables, in the order of the recipe.
@@ -54,8 +56,19 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
-    /// All of it as a page.
-    page: String,
+    plan: &'a Plan,
+    study: &'a Study,
+    records: &'a BTreeMap<JobId, Record>,
+    store: &'a Store,
+}
+
+/// When to write the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// In any case.
+    Anew,
+    /// Unless there is one that says the same, of jobs that are all done. To see that takes no look into their records.
+    IfStale,
 }
 
 /// How to print tables.
@@ -74,9 +87,9 @@ pub enum Format {
 /// The files that a table is written to: their endings, and what is in them.
 const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
 
-impl Report {
+impl<'a> Report<'a> {
     /// Makes the tables and figures of a recipe and judges its claims.
-    pub fn new(plan: &Plan, study: &Study, records: &BTreeMap<JobId, Record>, store: &Store) -> Self {
+    pub fn new(plan: &'a Plan, study: &'a Study, records: &'a BTreeMap<JobId, Record>, store: &'a Store) -> Self {
         let absences = absence::absences(plan, study, records, store);
         let table = |table: &crate::recipe::Table| {
             let frame = Frame::new(study, table, records);
@@ -89,10 +102,7 @@ impl Report {
         let figures: Vec<Figure> =
             study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect();
         let verdicts: Vec<Verdict> = judge(study, records);
-        let contents =
-            page::Contents { plan, study, records, store, tables: &tables, figures: &figures, verdicts: &verdicts };
-        let page = page::render(&contents);
-        Self { folder: study.recipe.report.clone(), tables, figures, verdicts, page }
+        Self { folder: study.recipe.report.clone(), tables, figures, verdicts, plan, study, records, store }
     }
 
     /// Whether there is nothing to show.
@@ -116,10 +126,10 @@ impl Report {
 
     /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
     /// CSV, and figures and verdicts beside them; answers the folder.
-    pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
+    pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
-        replace(&folder.join("index.html"), &self.page)?;
+        self.write_page(&folder, page)?;
         self.clear(&folder)?;
         let tables = folder.join("tables");
         if !self.tables.is_empty() {
@@ -151,7 +161,32 @@ impl Report {
     }
 }
 
-impl Report {
+impl Report<'_> {
+    fn write_page(&self, folder: &Path, page: Page) -> io::Result<()> {
+        let Self { plan, study, records, store, tables, figures, verdicts, .. } = self;
+        let index = folder.join("index.html");
+        let before = if page == Page::IfStale { fs::read_to_string(&index).ok() } else { None };
+        let results = store.results();
+        let contents = page::Contents { plan, study, records, results, tables, figures, verdicts };
+        let Some(pages) = page::render(&contents, store, before.as_deref()) else { return Ok(()) };
+        let parts = folder.join("jobs");
+        if !pages.parts.is_empty() {
+            fs::create_dir_all(&parts)?;
+        }
+        for (number, text) in pages.parts.iter().enumerate() {
+            replace_if_other(&parts.join(format!("{}.html", number + 1)), text)?;
+        }
+        replace(&index, &pages.index)?;
+        // An earlier page may have had more of them.
+        for number in pages.parts.len() + 1.. {
+            match fs::remove_file(parts.join(format!("{number}.html"))) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                removed => removed?,
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what an earlier report has written and this one will not.
     fn clear(&self, folder: &Path) -> io::Result<()> {
         let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
@@ -231,6 +266,11 @@ fn render(table: &Table, format: Format) -> String {
         Format::Latex => latex::render(table),
         Format::Csv => csv::render(table),
     }
+}
+
+/// As [`replace`], but leaves a file alone that has this text.
+fn replace_if_other(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { replace(path, text) }
 }
 
 /// Replaces a file, so that a reader sees the old text or the new one.

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod engine;
+pub mod estimate;
 mod event;
 mod folder;
 mod history;

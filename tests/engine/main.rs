@@ -25,6 +25,8 @@ mod reports;
 mod runs;
 mod sandbox;
 mod seeds;
+#[cfg(feature = "ui")]
+mod serve;
 mod signals;
 mod tables;
 mod tasks;

@@ -18,10 +18,11 @@ mod math;
 mod matrix;
 mod memory;
 mod norm;
+mod softmax;
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
-    tensor::DType,
+    tensor::{DType, Tensor},
 };
 use sweep_job::tasks::Activation;
 
@@ -30,7 +31,7 @@ use self::{
     matrix::{Into, Matrix, MatrixMut, multiply_on_all},
     memory::Buffer,
 };
-use super::{AdamWStep, Gradients3, Kernels};
+use super::{AdamWState, AdamWStep, Gradients3, Kernels, Parameter, float, wrap};
 
 /// The kernels for `Flex`.
 #[derive(Debug)]
@@ -191,6 +192,40 @@ impl Kernels<Flex> for Cpu {
         elementwise::add(numbers(&left), numbers(&right)).into_tensor([size(&left, 0), size(&left, 1)])
     }
 
+    fn softmax_rows(&self, logits: FlexTensor, mask: Option<&FlexTensor>, columns: usize) -> FlexTensor {
+        let mut weights = writable(logits);
+        let mask = mask.map(dense);
+        softmax::forward(numbers_mut(&mut weights), mask.as_ref().map(numbers), columns);
+        let rows = numbers(&weights).len() / columns;
+        weights.reshape([rows, columns].into())
+    }
+
+    fn softmax_rows_backward(&self, weights: &FlexTensor, gradient: FlexTensor) -> FlexTensor {
+        let mut gradient = writable(gradient);
+        softmax::backward(numbers(&dense(weights)), numbers_mut(&mut gradient), size(weights, 1));
+        gradient
+    }
+
+    fn largest(&self, x: &FlexTensor, k: usize) -> FlexTensor {
+        let [rows, columns] = [size(x, 0), size(x, 1)];
+        softmax::largest(numbers(&dense(x)), columns, k).into_tensor([rows, columns])
+    }
+
+    fn scale_rows(&self, x: FlexTensor, factors: &FlexTensor) -> FlexTensor {
+        let columns = size(&x, 1);
+        let mut x = writable(x);
+        elementwise::scale_rows(numbers_mut(&mut x), numbers(&dense(factors)), columns);
+        x
+    }
+
+    fn scale_rows_backward(&self, x: &FlexTensor, factors: &FlexTensor, gradient: FlexTensor) -> [FlexTensor; 2] {
+        let (x, factors, mut gradient) = (dense(x), dense(factors), writable(gradient));
+        let (rows, columns) = (size(&x, 0), size(&x, 1));
+        let d_factors =
+            elementwise::scale_rows_backward(numbers(&x), numbers(&factors), numbers_mut(&mut gradient), columns);
+        [gradient, d_factors.into_tensor([rows, 1])]
+    }
+
     fn sum_of_squares(&self, x: &FlexTensor) -> FlexTensor {
         #[expect(clippy::cast_possible_truncation, reason = "tensors are in single precision")]
         let sum = elementwise::sum_of_squares(numbers(&dense(x))) as f32;
@@ -207,26 +242,43 @@ impl Kernels<Flex> for Cpu {
         x
     }
 
+    fn masked(&self, x: FlexTensor, mask: &FlexTensor) -> FlexTensor {
+        let mut x = writable(x);
+        elementwise::mask(numbers_mut(&mut x), numbers(&dense(mask)));
+        x
+    }
+
     fn adamw_step(
         &self,
-        step: &AdamWStep,
-        weights: FlexTensor,
-        gradient: &FlexTensor,
-        means: Option<[FlexTensor; 2]>,
-    ) -> (FlexTensor, [FlexTensor; 2]) {
-        let gradient = dense(gradient);
-        let mut weights = writable(weights);
+        step: &AdamWStep<Flex>,
+        parameter: Parameter<'_, Flex>,
+    ) -> (Tensor<Flex, 1>, AdamWState<Flex>) {
+        let Parameter { weights, gradient, state, decay, mask } = parameter;
+        let gradient = dense(&float(gradient));
         let length = numbers(&gradient).len();
         let zeros = || Buffer::zeros(length).into_tensor([length]);
-        let [mut mean_1, mut mean_2] = means.map_or_else(|| [zeros(), zeros()], |means| means.map(writable));
+        let taken = |tensor: Tensor<Flex, 1>| writable(float(tensor));
+        let mut weights = taken(weights);
+        let (mut moment_1, mut moment_2, max) = match state {
+            None => (zeros(), zeros(), None),
+            Some(state) => (taken(state.moment_1), taken(state.moment_2), state.max_moment_2.map(taken)),
+        };
+        let mut max = step.amsgrad.then(|| max.unwrap_or_else(zeros));
+        let keep = mask.map(|mask| dense(&float(mask.keep.clone())));
         adamw::step(
-            step,
-            numbers_mut(&mut weights),
-            numbers(&gradient),
-            numbers_mut(&mut mean_1),
-            numbers_mut(&mut mean_2),
+            adamw::Factors::new(step, decay),
+            adamw::Slices {
+                weights: numbers_mut(&mut weights),
+                gradient: numbers(&gradient),
+                moment_1: numbers_mut(&mut moment_1),
+                moment_2: numbers_mut(&mut moment_2),
+                max_moment_2: max.as_mut().map(numbers_mut),
+                keep: keep.as_ref().map(numbers),
+            },
+            mask.is_some_and(|mask| mask.moments),
         );
-        (weights, [mean_1, mean_2])
+        let [moment_1, moment_2] = [moment_1, moment_2].map(wrap);
+        (wrap(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(wrap) })
     }
 }
 

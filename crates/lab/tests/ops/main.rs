@@ -3,7 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod adamw;
+mod weights;
 
 use burn::{
     backend::{
@@ -19,7 +23,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use sweep_job::tasks::Activation;
-use sweep_lab::ops::{AdamWStep, Ops, plain};
+use sweep_lab::ops::{Ops, plain};
 
 /// An operation with its shapes; inputs and output are flat.
 trait Case {
@@ -31,6 +35,11 @@ trait Case {
     fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
     /// The same in loops.
     fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64>;
+
+    /// What gradients are compared with that are 0 but for rounding: the numbers they were made from.
+    fn least_gradient(&self) -> f32 {
+        1e-2
+    }
 }
 
 fn normal(length: usize, seed: u64) -> Vec<f32> {
@@ -120,8 +129,7 @@ fn check<K: Case>(case: &K, seed: u64) {
     for (name, (value, gradients)) in &runs {
         assert!(relative_error(value, &expected) < 1e-5, "{name}: {:.2e}", relative_error(value, &expected));
         for (index, (gradient, slope)) in gradients.iter().zip(&slopes).enumerate() {
-            // A gradient that is 0 but for rounding is compared with the numbers it was made from.
-            let scale = slope.iter().fold(1e-2_f32, |scale, slope| scale.max(slope.abs()));
+            let scale = slope.iter().fold(case.least_gradient(), |scale, slope| scale.max(slope.abs()));
             let pairs = gradient.iter().zip(slope);
             let error = pairs.map(|(found, slope)| (found - slope).abs() / scale).fold(0.0, f32::max);
             assert!(error < 2e-5, "{name}: gradient {index} differs by {error:.2e}");
@@ -479,11 +487,6 @@ proptest! {
     fn cross_entropy(rows in 1..9_usize, vocab in 2..20_usize, d in 1..6_usize, seed: u16) {
         check(&CrossEntropy { rows, vocab, d }, u64::from(seed));
     }
-
-    #[test]
-    fn adamw(length in 1..40_usize, decay in 0.0..0.1_f64, seed: u16) {
-        check_adamw(length, decay, u64::from(seed));
-    }
 }
 
 #[test]
@@ -508,38 +511,6 @@ fn sizes_that_take_several_tasks() {
     }
     // 140 rows of 40,000 logits are more than one chunk.
     check_against_plain(&CrossEntropy { rows: 140, vocab: 40_000, d: 5 }, 5);
-}
-
-/// Steps of AdamW in double precision, in kernels, and in Burn's operations.
-fn check_adamw(length: usize, decay: f64, seed: u64) {
-    let step = AdamWStep { beta_1: 0.9, beta_2: 0.95, epsilon: 1e-8, step_size: 0.01, root_correction: 1.5, decay };
-    let start = normal(length, seed);
-    let (mut weights, mut means) = (wide(&start), [vec![0.0; length], vec![0.0; length]]);
-    let tensor = |values: &[f32]| Tensor::<Flex, 1>::from_floats(values, &FlexDevice);
-    let original = tensor(&start);
-    let (mut fused, mut fused_means) = (original.clone(), None);
-    let (mut plain, mut plain_means) = (original.clone(), None);
-    for round in 0..3 {
-        let gradient = normal(length, seed + 1 + round);
-        for (index, gradient) in wide(&gradient).into_iter().enumerate() {
-            means[0][index] = means[0][index] * 0.9 + gradient * 0.1;
-            means[1][index] = means[1][index] * 0.95 + gradient * gradient * 0.05;
-            let change = 0.01 * means[0][index] / (means[1][index].sqrt() * 1.5 + 1e-8);
-            weights[index] = weights[index] * (1.0 - decay) - change;
-        }
-        let (next, next_means) = Flex::adamw_step(&step, fused, tensor(&gradient), fused_means);
-        (fused, fused_means) = (next, Some(next_means));
-        let (next, next_means) = plain::adamw_step(&step, plain, tensor(&gradient), plain_means);
-        (plain, plain_means) = (next, Some(next_means));
-    }
-    let expected = |values: &[f64]| -> Vec<f32> { values.iter().copied().map(narrow).collect() };
-    for (found, found_means) in [(fused, fused_means.unwrap()), (plain, plain_means.unwrap())] {
-        assert!(relative_error(&host(found), &expected(&weights)) < 1e-5);
-        for (found, mean) in found_means.into_iter().zip(&means) {
-            assert!(relative_error(&host(found), &expected(mean)) < 1e-5);
-        }
-    }
-    assert_eq!(host(original), start, "weights that something else uses are not written to");
 }
 
 #[test]
