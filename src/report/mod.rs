@@ -36,6 +36,7 @@ pub use self::{
     table::{Column, Table, TableRow},
 };
 pub(crate) use self::{
+    cell::digits_of,
     stats::{LEVEL, holm},
     table::better_of,
     terminal::RULED,
