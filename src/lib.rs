@@ -20,6 +20,7 @@ pub mod schema;
 #[cfg(feature = "ui")]
 pub mod serve;
 pub mod store;
+pub mod tensorboard;
 pub mod text;
 pub mod ui;
 pub mod worker;

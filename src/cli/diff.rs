@@ -12,10 +12,10 @@ use crate::{
     diff::{Difference, MetricChange, Side, SideJob},
     error::{Error, Exit},
     plan::{JobId, Plan},
-    report::{State, judge},
+    report::{State, digits_of, judge},
     store::{Record, Store},
     text::{clean, count},
-    ui::quantity,
+    ui::{Scale, number},
 };
 
 #[derive(Debug, Args)]
@@ -175,9 +175,15 @@ fn text(difference: &Difference, all: bool) -> String {
 
 fn metric(change: &MetricChange) -> String {
     let MetricChange { group, metric, unit, means, difference, interval, p, significant, n, .. } = change;
-    let shown = |value: f64| quantity(value, *unit);
+    let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
+    let scale = Scale::of(largest, *unit);
+    let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
+    // To the second digit of what is uncertain, or else of what differs.
+    let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
+    let shown = |value: f64| number(value / scale.factor, digits);
     let sign = if *difference > 0.0 { "+" } else { "" };
-    let half = interval.map_or_else(String::new, |[low, high]| format!(" ± {}", shown((high - low) / 2.0)));
+    let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
+    let suffix = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
     let noise = if *significant == Some(false) { "≈ " } else { "" };
     let chance = match p {
         Some(p) if *p < 0.001 => format!(" (p < 0.001, {})", count(*n, "pair")),
@@ -185,7 +191,7 @@ fn metric(change: &MetricChange) -> String {
         None => " (one pair says nothing about chance)".to_owned(),
     };
     format!(
-        "{group}  {metric}: {} → {}, {noise}{sign}{}{half}{chance}",
+        "{group}  {metric}: {} → {}{suffix}, {noise}{sign}{}{half}{suffix}{chance}",
         shown(means[0]),
         shown(means[1]),
         shown(*difference)

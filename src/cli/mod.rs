@@ -4,6 +4,7 @@ mod cache;
 mod devices;
 mod diff;
 mod explain;
+mod export;
 mod logs;
 mod plan;
 mod query;
@@ -62,6 +63,8 @@ enum Command {
     Query(query::QueryArgs),
     /// Say what differs between two runs, recipes or folders of results.
     Diff(diff::DiffArgs),
+    /// Write records for another program.
+    Export(export::ExportArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
     /// Serve pages that show runs as they go, compare them, and open reports.
@@ -173,6 +176,7 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::report(&results, &args),
         Command::Query(args) => query::query(&results, args),
         Command::Diff(args) => diff::diff(&results, &args),
+        Command::Export(args) => export::export(&results, &args),
         Command::Status(args) => status::status(&results, &args),
         #[cfg(feature = "ui")]
         Command::Ui(args) => ui::ui(&results, &args),

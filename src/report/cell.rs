@@ -191,7 +191,7 @@ fn plain(value: f64) -> String {
 }
 
 /// Decimals that leave two significant digits of an uncertainty.
-fn digits_of(uncertainty: f64) -> usize {
+pub(crate) fn digits_of(uncertainty: f64) -> usize {
     let exponent = uncertainty.log10().floor();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=9")]
     let digits = (1.0 - exponent).clamp(0.0, 9.0) as usize;

@@ -17,9 +17,10 @@ mod table;
 mod terminal;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    thread,
 };
 
 use fs_err as fs;
@@ -35,6 +36,7 @@ pub use self::{
     table::{Column, Table, TableRow},
 };
 pub(crate) use self::{
+    cell::digits_of,
     stats::{LEVEL, holm},
     table::better_of,
     terminal::RULED,
@@ -136,7 +138,7 @@ impl<'a> Report<'a> {
         }
         for table in &self.tables {
             for (end, format) in TABLE_FILES {
-                replace(&tables.join(format!("{}.{end}", table.name)), &render(table, format))?;
+                replace(&tables.join(format!("{}.{end}", table.name)), render(table, format))?;
             }
         }
         let figures = folder.join("figures");
@@ -237,13 +239,23 @@ pub fn judge(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<Verdict> {
 
 /// The records of the jobs that a plan's tables, figures and claims are about, as far as they are done.
 pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
+    let wanted: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
+    let wanted: Vec<JobId> = wanted.into_iter().collect();
+    let read = |ids: &[JobId]| -> Result<Vec<(JobId, Record)>, StoreError> {
+        let records = ids.iter().map(|id| Ok(store.get(plan.job(*id).key)?.map(|record| (*id, record))));
+        records.filter_map(Result::transpose).collect()
+    };
+    // Most of the time goes into understanding the records, which cores can share.
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(wanted.len() / 500 + 1);
+    let parts: Vec<Result<Vec<(JobId, Record)>, StoreError>> = thread::scope(|scope| {
+        let parts = wanted.chunks(wanted.len().div_ceil(threads).max(1));
+        let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
+        let lost = || Err(io::Error::other("reading the records panicked").into());
+        handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| lost())).collect()
+    });
     let mut records = BTreeMap::new();
-    for (_, id) in plan.studies.iter().flat_map(Study::reported) {
-        if !records.contains_key(id)
-            && let Some(record) = store.get(plan.job(*id).key)?
-        {
-            records.insert(*id, record);
-        }
+    for part in parts {
+        records.extend(part?);
     }
     Ok(records)
 }

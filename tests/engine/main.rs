@@ -9,6 +9,7 @@ mod composition;
 mod concurrency;
 mod diff;
 mod explains;
+mod exports;
 mod faults;
 mod figures;
 mod flow;

@@ -214,7 +214,7 @@ fn legend<B: Ground>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Res
                 }
             }
             FigureKind::Bar | FigureKind::Histogram => {
-                root.draw(&Rectangle::new([(x, y - 6), (x + 26, y + 6)], color.mix(0.85).filled()))?
+                root.draw(&Rectangle::new([(x, y - 6), (x + 26, y + 6)], color.mix(0.85).filled()))?;
             }
             FigureKind::Scatter | FigureKind::Pareto => marker(root, index, (x + 13, y))?,
             // It has a scale of its own.

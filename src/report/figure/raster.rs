@@ -15,7 +15,7 @@ use super::{Area, Drawn};
 
 /// How many pixels a unit of the drawing has in each direction.
 const SCALE: f32 = 2.0;
-/// DejaVu Sans; see `font/LICENSE`.
+/// `DejaVu` Sans; see `font/LICENSE`.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
 /// Draws, and answers the PNG; `None` if there was nothing to draw.
@@ -130,9 +130,9 @@ impl DrawingBackend for Raster<'_> {
     fn draw_rect<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S, fill: bool) -> Done {
         let path = polygon([from, (to.0, from.1), to, (from.0, to.1)], true);
         if fill {
-            self.fill(path, style.color())
+            self.fill(path, style.color());
         } else {
-            self.stroke(path, style)
+            self.stroke(path, style);
         }
         Ok(())
     }
@@ -145,9 +145,9 @@ impl DrawingBackend for Raster<'_> {
     fn draw_circle<S: BackendStyle>(&mut self, center: BackendCoord, radius: u32, style: &S, fill: bool) -> Done {
         let path = PathBuilder::from_circle(center.0 as f32, center.1 as f32, radius as f32);
         if fill {
-            self.fill(path, style.color())
+            self.fill(path, style.color());
         } else {
-            self.stroke(path, style)
+            self.stroke(path, style);
         }
         Ok(())
     }
@@ -160,6 +160,7 @@ impl DrawingBackend for Raster<'_> {
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> Done {
         let font = self.font.clone();
         // A size is the height of a line in the SVG's font; capitals are then as high as there.
+        #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
         let size = style.size() as f32 * SCALE;
         let scaled = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
         let mut along = 0.0;
