@@ -39,8 +39,12 @@ pub fn probe() -> Result<Probe, DeviceError> {
             }
             // Without the program itself there is nothing to run a job with either.
             Err(Silence::Broken(error)) => return Err(DeviceError::Probe(error)),
-            Err(Silence::Patience) => format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs()),
-            Err(Silence::Ended(status)) => format!("the {} broke the process that asked it ({status})", driver(backend)),
+            Err(Silence::Patience) => {
+                format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
+            }
+            Err(Silence::Ended(status)) => {
+                format!("the {} broke the process that asked it ({status})", driver(backend))
+            }
         };
         let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
         whole.rejected.push(Rejected { backend, reason, advice });

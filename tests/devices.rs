@@ -65,7 +65,11 @@ fn a_broken_graphics_driver_is_one_sentence() {
     assert_eq!(found(&with(Path::new("/nowhere/driver.so")).to_string()), nothing);
 
     // What follows needs the Vulkan loader; without it no driver is loaded.
-    let crashes = library(folder.path(), "crashes.so", "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }");
+    let crashes = library(
+        folder.path(),
+        "crashes.so",
+        "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }",
+    );
     let crashed = found(&with(&crashes).to_string());
     if crashed == nothing {
         eprintln!("not tested: there is no Vulkan loader; scripts/test-deps.sh installs it");
@@ -91,10 +95,14 @@ fn a_missing_or_broken_cuda_driver_is_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     // An NVIDIA driver that does not start stands before a real one, if this machine has one.
     let source = "int cuInit(unsigned flags) { return CODE; }";
-    for (code, sentence) in [("999", "`cuInit` fails with error 999 (unknown)"), ("100", "`cuInit` fails with error 100 (no GPU)")] {
+    for (code, sentence) in
+        [("999", "`cuInit` fails with error 999 (unknown)"), ("100", "`cuInit` fails with error 100 (no GPU)")]
+    {
         library(folder.path(), "libcuda.so.1", &source.replace("CODE", code));
         let found = line(folder.path(), "cuda", &[("LD_LIBRARY_PATH", folder.path().as_os_str())]);
-        let wanted = format!("cuda  none: the NVIDIA driver is there, but {sentence}; install the driver, or choose `--backend cpu`");
+        let wanted = format!(
+            "cuda  none: the NVIDIA driver is there, but {sentence}; install the driver, or choose `--backend cpu`"
+        );
         assert_eq!(found, wanted);
     }
     library(folder.path(), "libcuda.so.1", "int nothing;");
@@ -133,7 +141,10 @@ fn auto_takes_no_imitation_and_says_why() {
         assert!(chosen.contains("NVIDIA driver") && first.contains("NVIDIA driver"), "{chosen} {first}");
     }
     if devices.contains("llvmpipe") {
-        assert!(chosen.contains("wgpu only in software (llvmpipe") && first.contains("wgpu only in software"), "{chosen} {first}");
+        assert!(
+            chosen.contains("wgpu only in software (llvmpipe") && first.contains("wgpu only in software"),
+            "{chosen} {first}"
+        );
     }
 }
 

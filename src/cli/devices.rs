@@ -12,8 +12,9 @@ use crate::{
 pub(super) fn devices() -> Result<Exit, Error> {
     let probe = device::probe()?;
     let chosen = probe.choose(BackendChoice::Auto).ok();
-    let is_chosen =
-        |found: &Device| chosen.as_ref().is_some_and(|chosen| (chosen.backend, chosen.index) == (found.backend, found.index));
+    let is_chosen = |found: &Device| {
+        chosen.as_ref().is_some_and(|chosen| (chosen.backend, chosen.index) == (found.backend, found.index))
+    };
     let is_backend = |backend| chosen.as_ref().is_some_and(|chosen| chosen.backend == backend);
     let mut lines = Vec::new();
     for found in &probe.devices {

@@ -149,10 +149,12 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let results = cli.results;
     let exit = match cli.command {
-        Command::Worker { engine, probe: Some(backend) } => return match backend.choice() {
-            BackendChoice::Only(backend) => worker::probe(engine, backend),
-            BackendChoice::Auto => ExitCode::FAILURE,
-        },
+        Command::Worker { engine, probe: Some(backend) } => {
+            return match backend.choice() {
+                BackendChoice::Only(backend) => worker::probe(engine, backend),
+                BackendChoice::Auto => ExitCode::FAILURE,
+            };
+        }
         Command::Worker { engine, probe: None } => return worker::main(engine),
         Command::Run(args) => run::run(&results, &args),
         Command::Plan(args) => plan::plan(&results, &args),

@@ -10,8 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use sweep_job::{
-    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value,
-    tasks::BatchSize,
+    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value, tasks::BatchSize,
 };
 
 use crate::{machine::OutOfMemory, run::program};
@@ -192,7 +191,8 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
     if let Some(train) = Task::info("train") {
         params.retain(|name, _| train.param(name).is_some());
         // The held-out loss is not what is asked for.
-        let given = [("batch_size", size), ("iters", iters.clone()), ("log_every", iters), ("eval_batches", Value::Int(1))];
+        let given =
+            [("batch_size", size), ("iters", iters.clone()), ("log_every", iters), ("eval_batches", Value::Int(1))];
         params.extend(given.map(|(name, value)| (name.to_owned(), value)));
         params = train.complete(params);
     }

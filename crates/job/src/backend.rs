@@ -100,15 +100,16 @@ impl Probe {
                 Ok(Device { chosen: Some(better.join("; ")), ..device })
             }
             BackendChoice::Only(backend) => {
-                let device = self.devices.iter().find(|device| device.backend == backend).cloned().ok_or_else(|| {
-                    self.rejected.iter().find(|rejected| rejected.backend == backend).cloned().unwrap_or_else(|| {
-                        Rejected {
-                            backend,
-                            reason: format!("this build has no {backend} backend"),
-                            advice: format!("build with the feature `{backend}`"),
-                        }
-                    })
-                })?;
+                let device =
+                    self.devices.iter().find(|device| device.backend == backend).cloned().ok_or_else(|| {
+                        self.rejected.iter().find(|rejected| rejected.backend == backend).cloned().unwrap_or_else(
+                            || Rejected {
+                                backend,
+                                reason: format!("this build has no {backend} backend"),
+                                advice: format!("build with the feature `{backend}`"),
+                            },
+                        )
+                    })?;
                 Ok(Device { chosen: Some(format!("asked for with `--backend {backend}`")), ..device })
             }
         }
@@ -157,7 +158,8 @@ mod tests {
 
     #[test]
     fn auto_takes_the_best_that_is_no_imitation_and_says_why() {
-        let none = Rejected { backend: Backend::Cuda, reason: "no NVIDIA driver answers".into(), advice: String::new() };
+        let none =
+            Rejected { backend: Backend::Cuda, reason: "no NVIDIA driver answers".into(), advice: String::new() };
         let only_software = Probe {
             devices: vec![device(Backend::Wgpu, true), device(Backend::Cpu, false)],
             rejected: vec![none.clone()],
@@ -175,9 +177,13 @@ mod tests {
         assert_eq!(by_name.chosen.as_deref(), Some("asked for with `--backend wgpu`"));
         assert_eq!(only_software.choose(BackendChoice::Only(Backend::Cuda)).unwrap_err(), none);
 
-        let hardware = Probe { devices: vec![device(Backend::Wgpu, false), device(Backend::Cpu, false)], rejected: vec![none] };
+        let hardware =
+            Probe { devices: vec![device(Backend::Wgpu, false), device(Backend::Cpu, false)], rejected: vec![none] };
         assert_eq!(hardware.choose(BackendChoice::Auto).unwrap().backend, Backend::Wgpu);
         let all = Backend::ALL.map(|backend| device(backend, false)).to_vec();
-        assert_eq!(Probe { devices: all, rejected: vec![] }.choose(BackendChoice::Auto).unwrap().backend, Backend::Cuda);
+        assert_eq!(
+            Probe { devices: all, rejected: vec![] }.choose(BackendChoice::Auto).unwrap().backend,
+            Backend::Cuda
+        );
     }
 }

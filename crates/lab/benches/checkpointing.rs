@@ -102,7 +102,8 @@ fn compare() {
         let output = Command::new(env::current_exe().unwrap()).args(["measure", mode]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        let [memory, step, loss] = text.trim().split(' ').map(|number| number.parse().unwrap()).collect::<Vec<f64>>()[..]
+        let [memory, step, loss] =
+            text.trim().split(' ').map(|number| number.parse().unwrap()).collect::<Vec<f64>>()[..]
         else {
             panic!("three numbers")
         };

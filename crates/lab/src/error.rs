@@ -69,7 +69,9 @@ pub enum LabError {
         total: usize,
     },
     /// A backend computes something else than the reference.
-    #[error("{what} differ from those of plain operations on the CPU by {error:.1e}, {allowed:.1e} is allowed: {first}")]
+    #[error(
+        "{what} differ from those of plain operations on the CPU by {error:.1e}, {allowed:.1e} is allowed: {first}"
+    )]
     Parity {
         /// What differs.
         what: &'static str,

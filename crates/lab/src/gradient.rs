@@ -182,12 +182,10 @@ impl<B: Compute> Segments<B> {
             let products = [product(Some(out), d_out), product(handed.gate, d_gate), product(handed.back, d_back)];
             let Some(product) = products.into_iter().flatten().reduce(|sum, product| sum + product) else { break };
             let mut found = product.backward();
-            let of = |found: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| leaf.and_then(|leaf| leaf.grad_remove(found));
-            after = (
-                x.grad_remove(&mut found),
-                of(&mut found, gate),
-                back.and_then(|back| back.grad_remove(&mut found)),
-            );
+            let of =
+                |found: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| leaf.and_then(|leaf| leaf.grad_remove(found));
+            after =
+                (x.grad_remove(&mut found), of(&mut found, gate), back.and_then(|back| back.grad_remove(&mut found)));
             gradients = add_gradients(gradients, model::gradients(&network, &mut found));
         }
         dropout.seed_segment::<B>(0, &device);

@@ -82,7 +82,8 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     };
     let advice = "install the driver, or choose `--backend cpu`";
     let driver = cuda::Driver::load().ok_or_else(|| rejected("no NVIDIA driver answers", advice))?;
-    let devices = driver.devices().map_err(|problem| rejected(&format!("the NVIDIA driver is there, but {problem}"), advice))?;
+    let devices =
+        driver.devices().map_err(|problem| rejected(&format!("the NVIDIA driver is there, but {problem}"), advice))?;
     if devices.is_empty() {
         return Err(rejected(
             "the NVIDIA driver shows no GPU",
@@ -156,9 +157,10 @@ mod cuda {
             self.call::<unsafe extern "C" fn(*mut usize, c_int) -> c_int>("cuDeviceTotalMem_v2", |get| {
                 unsafe_call!(get(&raw mut bytes, device))
             })?;
-            self.call::<unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>("cuDevicePrimaryCtxRetain", |retain| {
-                unsafe_call!(retain(&raw mut context, device))
-            })?;
+            self.call::<unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(
+                "cuDevicePrimaryCtxRetain",
+                |retain| unsafe_call!(retain(&raw mut context, device)),
+            )?;
             self.call::<unsafe extern "C" fn(c_int) -> c_int>("cuDevicePrimaryCtxRelease_v2", |release| {
                 unsafe_call!(release(device))
             })?;

@@ -85,7 +85,8 @@ fn segments_and_balanced_give_the_gradients_of_the_plain_backward_pass() {
 fn segments_draw_the_same_dropout_twice() {
     let _alone = GENERATOR.lock().unwrap();
     let network = network("0");
-    let [(loss, first), (again_loss, again)] = [(); 2].map(|()| gradients(&network, &with(Checkpointing::Segment2), 0.3));
+    let [(loss, first), (again_loss, again)] =
+        [(); 2].map(|()| gradients(&network, &with(Checkpointing::Segment2), 0.3));
     assert_eq!((&loss, &first), (&again_loss, &again));
     // Along its own gradient the loss falls as fast as the gradient says, which it does not if the two passes differ.
     let gradient = first.iter().flatten().flatten();
@@ -233,8 +234,10 @@ fn a_trace_opens_and_its_phases_add_up_to_the_steps() {
     let (steps, phases) = (spans("step"), spans("host"));
     assert_eq!(steps.len(), 12);
     assert!(phases.len() >= 12 * 5, "{}", phases.len());
-    let within = |step: &(f64, f64), phase: &&(f64, f64)| phase.0 >= step.0 && phase.0 + phase.1 <= step.0 + step.1 + 1.0;
+    let within =
+        |step: &(f64, f64), phase: &&(f64, f64)| phase.0 >= step.0 && phase.0 + phase.1 <= step.0 + step.1 + 1.0;
     let whole: f64 = steps.iter().map(|step| step.1).sum();
-    let parts: f64 = steps.iter().flat_map(|step| phases.iter().filter(move |phase| within(step, phase))).map(|phase| phase.1).sum();
+    let parts: f64 =
+        steps.iter().flat_map(|step| phases.iter().filter(move |phase| within(step, phase))).map(|phase| phase.1).sum();
     assert!(parts <= whole * 1.001 && parts >= whole * 0.95, "phases {parts} µs of {whole} µs");
 }

@@ -50,9 +50,12 @@ fn every_backend_computes_what_plain_operations_compute() {
         for case in cases() {
             let outcome = run_on(backend, "parity", tiny(&case), Path::new("."));
             let outcome = outcome.unwrap_or_else(|failure| panic!("{backend} {case}: {}", failure.message));
-            let errors: Vec<String> = Task::info("parity").unwrap().headline.iter().map(|name| {
-                format!("{name} {:.1e}", outcome.metrics[*name].value)
-            }).collect();
+            let errors: Vec<String> = Task::info("parity")
+                .unwrap()
+                .headline
+                .iter()
+                .map(|name| format!("{name} {:.1e}", outcome.metrics[*name].value))
+                .collect();
             eprintln!("{backend} {case}: {} after {:.0} s", errors.join(", "), begun.elapsed().as_secs_f64());
         }
     }

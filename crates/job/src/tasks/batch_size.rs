@@ -41,14 +41,8 @@ pub struct BatchSize {
 }
 
 impl BatchSize {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[
-        Model::PARAMS,
-        Architecture::PARAMS,
-        Data::PARAMS,
-        BatchSizes::PARAMS,
-        Computing::PARAMS,
-        Optimizer::PARAMS,
-    ];
+    pub(crate) const GROUPS: &'static [&'static [Param]] =
+        &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, BatchSizes::PARAMS, Computing::PARAMS, Optimizer::PARAMS];
 
     pub(crate) const METRICS: &'static [MetricInfo] = &[
         MetricInfo {
@@ -67,8 +61,16 @@ impl BatchSize {
             unit: Unit::One,
             doc: "the throughput at the knee over that of the first batch size",
         },
-        MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the process at the knee" },
-        MetricInfo { name: "memory.device.peak", unit: Unit::Bytes, doc: "most memory in tensors on the device at the knee" },
+        MetricInfo {
+            name: "memory.peak",
+            unit: Unit::Bytes,
+            doc: "largest resident memory of the process at the knee",
+        },
+        MetricInfo {
+            name: "memory.device.peak",
+            unit: Unit::Bytes,
+            doc: "most memory in tensors on the device at the knee",
+        },
     ];
 
     /// By batch size instead of iteration.
@@ -95,7 +97,10 @@ impl BatchSize {
         if bench.sizes.last < bench.sizes.first {
             conflicts.push(Conflict {
                 params: vec!["last", "first"],
-                message: format!("the last batch size, {}, is below the first, {}", bench.sizes.last, bench.sizes.first),
+                message: format!(
+                    "the last batch size, {}, is below the first, {}",
+                    bench.sizes.last, bench.sizes.first
+                ),
                 advice: "raise `last`".into(),
             });
         }

@@ -134,7 +134,11 @@ impl Train {
             doc: "most memory in tensors on the device, after each part of the first steps",
         },
         MetricInfo { name: "memory.device.mean", unit: Unit::Bytes, doc: "mean of the same readings" },
-        MetricInfo { name: "memory.device.reserved", unit: Unit::Bytes, doc: "most that was taken from the driver for it" },
+        MetricInfo {
+            name: "memory.device.reserved",
+            unit: Unit::Bytes,
+            doc: "most that was taken from the driver for it",
+        },
         MetricInfo {
             name: "memory.device.used",
             unit: Unit::Bytes,
@@ -177,7 +181,11 @@ impl Train {
             doc: "the same of one large matrix product on this device; with `ceiling` only, like the next three",
         },
         MetricInfo { name: "compute.mfu", unit: Unit::Fraction, doc: "`compute.flops` over `compute.ceiling`" },
-        MetricInfo { name: "bandwidth.ceiling", unit: Unit::BytesPerSecond, doc: "bytes that a copy reads and writes a second" },
+        MetricInfo {
+            name: "bandwidth.ceiling",
+            unit: Unit::BytesPerSecond,
+            doc: "bytes that a copy reads and writes a second",
+        },
         MetricInfo {
             name: "bandwidth.optimizer",
             unit: Unit::Fraction,

@@ -97,7 +97,13 @@ impl Watch {
 impl Breakdown {
     pub(crate) fn new(on: bool, trace: bool) -> Self {
         let trace = trace.then(Trace::begin);
-        Self { on: on || trace.is_some(), spent: [Duration::ZERO; Part::ALL.len()], trace, watch: None, watching: false }
+        Self {
+            on: on || trace.is_some(),
+            spent: [Duration::ZERO; Part::ALL.len()],
+            trace,
+            watch: None,
+            watching: false,
+        }
     }
 
     /// Whether it measures.

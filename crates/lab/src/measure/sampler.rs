@@ -192,9 +192,9 @@ impl Gpu {
         match backend {
             Backend::Cpu => Err("the CPU backend computes on no GPU".into()),
             Backend::Cuda => nvidia(),
-            Backend::Wgpu => amd(cards).ok_or("only AMD's driver says through sysfs how busy a GPU is").or_else(|reason| {
-                nvidia().map_err(|_| reason.to_owned())
-            }),
+            Backend::Wgpu => amd(cards)
+                .ok_or("only AMD's driver says through sysfs how busy a GPU is")
+                .or_else(|reason| nvidia().map_err(|_| reason.to_owned())),
         }
     }
 
@@ -232,7 +232,8 @@ fn nvidia() -> Result<Gpu, String> {
 /// The GPU that CUDA calls the first, in NVIDIA's own list.
 #[cfg(feature = "cuda")]
 fn nvidia() -> Result<Gpu, String> {
-    let nvml = nvml_wrapper::Nvml::init().map_err(|error| format!("NVIDIA's management library does not answer: {error}"))?;
+    let nvml =
+        nvml_wrapper::Nvml::init().map_err(|error| format!("NVIDIA's management library does not answer: {error}"))?;
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     let first = visible.split(',').next().unwrap_or_default().trim();
     let index = match first.parse() {

@@ -29,24 +29,16 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn begin() -> Self {
-        let name = |row: u32, name: &str| {
-            json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": row, "ts": 0, "args": {"name": name}})
-        };
-        let process = json!({"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "train"}});
+        let name = |row: u32, name: &str| json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": row, "ts": 0, "args": {"name": name}});
+        let process =
+            json!({"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "train"}});
         let rows = [name(STEP_ROW, "steps"), name(HOST_ROW, "host"), name(DEVICE_ROW, "device")];
         let events = std::iter::once(process).chain(rows).collect();
         Self { began: Instant::now(), events, steps: 0 }
     }
 
     /// A part of a step: `called` is when the call has returned, `ended` when the device was idle after it.
-    pub(crate) fn span(
-        &mut self,
-        name: &str,
-        started: Instant,
-        called: Instant,
-        ended: Instant,
-        has_device: bool,
-    ) {
+    pub(crate) fn span(&mut self, name: &str, started: Instant, called: Instant, ended: Instant, has_device: bool) {
         self.complete(HOST_ROW, "host", name, started, if has_device { called } else { ended });
         if has_device {
             self.complete(DEVICE_ROW, "device", name, started, ended);

@@ -99,8 +99,7 @@ impl Work for Observe<'_> {
         drop(inner);
 
         let mut adam = AdamW::<B>::new(optimizer, &infos);
-        let mut pruner =
-            Pruner::new(prune, &infos).with_seed(comparing.seed).starting_from::<Autodiff<B>, _>(&network);
+        let mut pruner = Pruner::new(prune, &infos).with_seed(comparing.seed).starting_from::<Autodiff<B>, _>(&network);
         let mut scale = LossScale::new(computing.precision);
         let (mut losses, mut gradients) = (Vec::new(), Vec::new());
         for iter in 0..comparing.iters {
@@ -212,7 +211,9 @@ fn judge(reference: &Observed, found: &Observed, allowed: f64) -> Result<Outcome
     let first = match (module, parameter) {
         (Some((name, error)), _) => format!("the first module that differs is `{name}`, by {error:.1e}"),
         (None, Some((name, error))) => {
-            format!("every block gives the same, and backward the first gradient that differs is that of `{name}`, by {error:.1e}")
+            format!(
+                "every block gives the same, and backward the first gradient that differs is that of `{name}`, by {error:.1e}"
+            )
         }
         (None, None) => "every block and every gradient is the same, so it is what comes after them".to_owned(),
     };
@@ -269,11 +270,9 @@ mod tests {
         let reference = observe(None, None);
         let same = observe(Some(&reference.modules), None);
         assert!(judge(&reference, &same, 1e-4).is_ok());
-        for (spoilt, named) in [
-            ("wpe.weight", "`wte and wpe`"),
-            ("h.1.mlp.c_fc.weight", "`h.1`"),
-            ("h.2.attn.c_proj.bias", "`h.2`"),
-        ] {
+        for (spoilt, named) in
+            [("wpe.weight", "`wte and wpe`"), ("h.1.mlp.c_fc.weight", "`h.1`"), ("h.2.attn.c_proj.bias", "`h.2`")]
+        {
             let wrong = observe(Some(&reference.modules), Some(spoilt));
             let message = judge(&reference, &wrong, 1e-4).unwrap_err().to_string();
             assert!(message.contains(named) && message.starts_with("blocks' outputs differ"), "{spoilt}: {message}");
@@ -304,6 +303,9 @@ mod tests {
         let names: Vec<&str> = info.metrics.iter().map(|metric| metric.name).collect();
         assert!(names.iter().all(|name| outcome.metrics.contains_key(*name)), "{:?}", outcome.metrics);
         let errors = ["error.logits", "error.gradients"].map(|name| outcome.metrics[name].value);
-        assert!(errors.iter().all(|error| *error > 0.0 && *error < 1e-4), "other operations, and almost the same: {errors:?}");
+        assert!(
+            errors.iter().all(|error| *error > 0.0 && *error < 1e-4),
+            "other operations, and almost the same: {errors:?}"
+        );
     }
 }
