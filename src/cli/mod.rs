@@ -2,9 +2,11 @@
 
 mod cache;
 mod devices;
+mod diff;
 mod explain;
 mod logs;
 mod plan;
+mod query;
 mod report;
 mod run;
 mod runs;
@@ -12,6 +14,8 @@ mod saved;
 mod show;
 mod status;
 mod tasks;
+#[cfg(feature = "ui")]
+mod ui;
 
 use std::{
     io::{self, IsTerminal, Write as _},
@@ -54,8 +58,15 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
+    /// Find, sort and export records: all of them, or those of recipes.
+    Query(query::QueryArgs),
+    /// Say what differs between two runs, recipes or folders of results.
+    Diff(diff::DiffArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
+    /// Serve pages that show runs as they go, compare them, and open reports.
+    #[cfg(feature = "ui")]
+    Ui(ui::UiArgs),
     /// Print what a job's process wrote.
     Logs(logs::LogsArgs),
     /// Print a job's record: its parameters, metrics, files, and how it came about.
@@ -160,7 +171,11 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
+        Command::Query(args) => query::query(&results, args),
+        Command::Diff(args) => diff::diff(&results, &args),
         Command::Status(args) => status::status(&results, &args),
+        #[cfg(feature = "ui")]
+        Command::Ui(args) => ui::ui(&results, &args),
         Command::Logs(args) => logs::logs(&results, &args),
         Command::Show(args) => show::show(&results, &args),
         Command::Cache(args) => cache::cache(&results, &args),

@@ -99,6 +99,36 @@ pub fn tied_cross_entropy<B: Backend>(
     (log_normaliser - chosen).mean()
 }
 
+/// See [`Ops::softmax_rows`](super::Ops::softmax_rows).
+pub fn softmax_rows<B: Backend>(logits: Tensor<B, 2>, mask: Option<&Tensor<B, 2>>, columns: usize) -> Tensor<B, 2> {
+    let rows = logits.shape().num_elements() / columns;
+    let logits = match mask {
+        Some(mask) => logits + mask.clone(),
+        None => logits,
+    };
+    activation::softmax(logits.reshape([rows, columns]), 1)
+}
+
+/// See [`Ops::largest`](super::Ops::largest). The largest is taken `k` times, because sorting leaves the device on some
+/// backends.
+pub fn largest<B: Backend>(x: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
+    let [rows, columns] = x.dims();
+    let mut left = x.clone().detach();
+    if k >= columns {
+        return left.ones_like();
+    }
+    let end = i64::try_from(columns).unwrap_or(i64::MAX);
+    let places = Tensor::<B, 1, Int>::arange(0..end, &left.device()).reshape([1, columns]);
+    let places = places.expand([rows, columns]);
+    let mut kept = left.zeros_like();
+    for _ in 0..k {
+        let chosen = left.clone().argmax(1).expand([rows, columns]).equal(places.clone());
+        kept = kept.mask_fill(chosen.clone(), 1.0);
+        left = left.mask_fill(chosen, f64::from(f32::MIN));
+    }
+    kept
+}
+
 /// See [`Ops::adamw_step`](super::Ops::adamw_step).
 pub fn adamw_step<B: Backend>(step: &AdamWStep<B>, parameter: Parameter<'_, B>) -> (Tensor<B, 1>, AdamWState<B>) {
     let Parameter { weights, gradient, state, decay, mask } = parameter;
