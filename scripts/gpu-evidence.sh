@@ -138,7 +138,7 @@ if [ -n "$SMOKE" ]; then
     step parity 900 recipe recipes/parity.yaml --only ways/checkpointing=off,optimizer=adamw
     step throughput 600 recipe recipes/throughput.yaml --only train/precision=f32 "${tiny[@]}"
     step pytorch 120 peer
-    step fusion 600 recipe recipes/fusion.yaml "${tiny[@]}" --axis train.prune=magnitude
+    step fusion 600 recipe recipes/fusion.yaml --set iters=20 --axis train.prune=magnitude,bitter8
     step checkpointing 600 recipe recipes/checkpointing.yaml "${tiny[@]}" --set n_layer=4 --set d_model=32 --set block_size=16 \
         --set batch_size=2
     step batch-size 600 recipe recipes/batch-size.yaml "${tiny[@]}" --set last=2 --axis train.batch_size=1,2

@@ -11,7 +11,6 @@ use crate::{
 pub type Values = BTreeMap<String, Value>;
 
 /// A task with its parameters, typed and complete.
-#[expect(clippy::large_enum_variant, reason = "a process has one, and moves it twice")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Task {
     /// Trains a network.

@@ -179,6 +179,41 @@ struct Done {
     seconds: f64,
 }
 
+/// What is seen of this attempt's steps from outside of them.
+struct Seen {
+    /// Steps that do not count as time. The first compiles kernels and fills caches, and the optimizer makes its moments at
+    /// its end, so that memory is whole in the second.
+    warm_up: usize,
+    first_step: Duration,
+    fused: Option<fusion::Fused>,
+    sampler: Option<Sampler>,
+}
+
+impl Seen {
+    fn new(steps: usize) -> Self {
+        Self { warm_up: if steps > 2 { 2 } else { 1 }, first_step: Duration::ZERO, fused: None, sampler: None }
+    }
+
+    fn describe(self, outcome: &mut Outcome) {
+        if !self.first_step.is_zero() {
+            outcome.metric("time.first_step", self.first_step.as_secs_f64(), Unit::Seconds);
+        }
+        if let Some(fusion::Fused { operations, kernels, unfused }) = self.fused {
+            let counts = [("fusion.operations", operations), ("fusion.kernels", kernels), ("fusion.unfused", unfused)];
+            for (name, count) in counts {
+                outcome.metric(name, count as f64, Unit::Count);
+            }
+        }
+        let Some(sampled) = self.sampler.map(Sampler::finish) else { return };
+        for (name, (value, unit)) in sampled.metrics {
+            outcome.metric(name, value, unit);
+        }
+        for (name, reason) in sampled.absent {
+            outcome.facts.insert(format!("absent.{name}"), reason);
+        }
+    }
+}
+
 /// A training in progress.
 struct Trainer<'a, B: Compute> {
     train: &'a Train,
@@ -212,19 +247,14 @@ impl<B: Compute> Trainer<'_, B> {
     ) -> Result<(Gpt<Autodiff<B>>, Outcome, Option<Trace>), LabError> {
         let settings = &self.train.training;
         let iters = settings.iters;
-        // The optimizer makes its moments at the end of the first step, so that memory is whole in the second; neither
-        // counts as time.
-        let warm_up = if iters - earlier.iters > 2 { 2 } else { 1 };
-        let mut first_step = f64::NAN;
-        let mut fused = None;
-        let mut sampler = None;
+        let mut seen = Seen::new(iters - earlier.iters);
         let tokens_per_step = (settings.batch_size * settings.grad_accumulation * network.dims().block_size) as f64;
         let begun = Instant::now();
         let mut held_out_loss = f64::NAN;
         for iter in earlier.iters..iters {
             let passed = iter - earlier.iters;
             let watch = (passed == 0).then(|| fusion::Watch::start(self.backend)).flatten();
-            self.breakdown.watch(passed < warm_up);
+            self.breakdown.watch(passed < seen.warm_up);
             let started = Instant::now();
             network.set_coupling(self.coupling.at(iter)?);
             network = self.step(network, iter)?;
@@ -233,16 +263,15 @@ impl<B: Compute> Trainer<'_, B> {
                 trace.step(iter, started, ended);
             }
             let done = iter + 1;
-            if passed < warm_up {
-                // The first step compiles kernels and fills caches.
+            if passed < seen.warm_up {
                 sync::<B>(self.device)?;
                 if passed == 0 {
-                    first_step = started.elapsed().as_secs_f64();
-                    fused = watch.map(fusion::Watch::finish);
+                    seen.first_step = started.elapsed();
+                    seen.fused = watch.map(fusion::Watch::finish);
                 }
-                if passed + 1 == warm_up {
+                if passed + 1 == seen.warm_up {
                     self.measure_parts();
-                    sampler = Some(Sampler::start(self.backend));
+                    seen.sampler = Some(Sampler::start(self.backend));
                 }
                 self.clock.restart();
             } else {
@@ -258,9 +287,9 @@ impl<B: Compute> Trainer<'_, B> {
             if in_between || done == iters {
                 sync::<B>(self.device)?;
                 self.clock.pause();
-                sampler.iter().for_each(Sampler::pause);
+                seen.sampler.iter().for_each(Sampler::pause);
                 held_out_loss = self.evaluate(&network, done)?;
-                sampler.iter().for_each(Sampler::resume);
+                seen.sampler.iter().for_each(Sampler::resume);
                 self.clock.restart();
             }
             if settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every) && done < iters {
@@ -288,33 +317,16 @@ impl<B: Compute> Trainer<'_, B> {
         for (name, part) in [("time.step.p5", 0.05), ("time.step.p95", 0.95)] {
             outcome.metric(name, measure::quantile(&mut clock.samples, part).unwrap_or(f64::NAN), Unit::Seconds);
         }
-        outcome.metric("time.first_step", first_step, Unit::Seconds);
         outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
-        let steps = iters - earlier.iters;
-        if settings.breakdown && steps > warm_up {
-            self.describe_parts(&mut outcome, steps - warm_up);
+        let timed = (iters - earlier.iters).saturating_sub(seen.warm_up);
+        if settings.breakdown && timed > 0 {
+            self.describe_parts(&mut outcome, timed);
         }
-        if let Some(sampled) = sampler.map(Sampler::finish) {
-            for (name, (value, unit)) in sampled.metrics {
-                outcome.metric(name, value, unit);
-            }
-            for (name, reason) in sampled.absent {
-                outcome.facts.insert(format!("absent.{name}"), reason);
-            }
-        }
+        seen.describe(&mut outcome);
         if let Some(watch) = self.breakdown.watched() {
             outcome.metric("memory.device.peak", watch.peak as f64, Unit::Bytes);
             outcome.metric("memory.device.mean", watch.mean().unwrap_or(f64::NAN), Unit::Bytes);
             outcome.metric("memory.device.reserved", watch.reserved as f64, Unit::Bytes);
-        }
-        if let Some(fused) = fused {
-            for (name, count) in [
-                ("fusion.operations", fused.operations),
-                ("fusion.kernels", fused.kernels),
-                ("fusion.unfused", fused.unfused),
-            ] {
-                outcome.metric(name, count as f64, Unit::Count);
-            }
         }
         if let Some(scale) = self.loss_scale {
             outcome.metric("steps.left_out", f64::from(scale.left_out), Unit::Count);
