@@ -72,7 +72,12 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     match &task {
         Task::Mock(mock) => mock::run(mock, job, channel),
         Task::Command(command) => command::run(command, job, channel),
-        Task::Train(_) | Task::Eval(_) | Task::Check(_) => lab(&task, job, channel),
+        Task::Train(_)
+        | Task::Eval(_)
+        | Task::Check(_)
+        | Task::BenchThreshold(_)
+        | Task::BenchMaskUpdate(_)
+        | Task::BenchMasking(_) => lab(&task, job, channel),
     }
 }
 

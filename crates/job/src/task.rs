@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{Check, Command, Eval, Mock, Train},
+    tasks::{BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Mock, Train},
 };
 
 /// Parameters by name.
@@ -20,6 +20,12 @@ pub enum Task {
     Eval(Eval),
     /// Checks that a network is what it claims to be.
     Check(Check),
+    /// Measures how a threshold is found.
+    BenchThreshold(BenchThreshold),
+    /// Measures how masks are made.
+    BenchMaskUpdate(BenchMaskUpdate),
+    /// Measures how masks are applied.
+    BenchMasking(BenchMasking),
     /// Runs any program.
     Command(Command),
     /// Does what it is told, without a network: for tests of the engine.
@@ -81,7 +87,7 @@ impl Task {
     pub const ALL: &'static [TaskInfo] = &[
         TaskInfo {
             name: "train",
-            revision: 2,
+            revision: 3,
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
@@ -123,6 +129,51 @@ impl Task {
             build: |values| Check::from_values(values).map(Task::Check),
             artifacts: |_| Vec::new(),
             conflicts: Check::conflicts,
+        },
+        TaskInfo {
+            name: "bench/threshold",
+            revision: 1,
+            about: "measures ways to find the k-th smallest of given scores",
+            groups: BenchThreshold::GROUPS,
+            metrics: BenchThreshold::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["time.threshold", "error.threshold"],
+            on_device: true,
+            hidden: false,
+            build: |values| BenchThreshold::from_values(values).map(Task::BenchThreshold),
+            artifacts: |_| Vec::new(),
+            conflicts: BenchThreshold::conflicts,
+        },
+        TaskInfo {
+            name: "bench/mask-update",
+            revision: 1,
+            about: "measures ways to make masks from weights and moments",
+            groups: BenchMaskUpdate::GROUPS,
+            metrics: BenchMaskUpdate::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["time.update", "memory.extra"],
+            on_device: true,
+            hidden: false,
+            build: |values| BenchMaskUpdate::from_values(values).map(Task::BenchMaskUpdate),
+            artifacts: |_| Vec::new(),
+            conflicts: BenchMaskUpdate::conflicts,
+        },
+        TaskInfo {
+            name: "bench/masking",
+            revision: 1,
+            about: "measures masking in every step, and choosing masks in some",
+            groups: BenchMasking::GROUPS,
+            metrics: BenchMasking::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["time.masking", "time.update"],
+            on_device: true,
+            hidden: false,
+            build: |values| BenchMasking::from_values(values).map(Task::BenchMasking),
+            artifacts: |_| Vec::new(),
+            conflicts: BenchMasking::conflicts,
         },
         TaskInfo {
             name: "command",

@@ -6,13 +6,10 @@
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 use sweep_job::Backend;
 
-use crate::{
-    LabError,
-    ops::{self, Ops},
-};
+use crate::{LabError, ops, prune::Selects};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
-pub trait Compute: Ops {
+pub trait Compute: Selects {
     /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
@@ -27,7 +24,10 @@ impl Compute for Flex {
 type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
 #[cfg(feature = "cuda")]
-impl Ops for Cuda {}
+impl ops::Ops for Cuda {}
+
+#[cfg(feature = "cuda")]
+impl Selects for Cuda {}
 
 #[cfg(feature = "cuda")]
 impl Compute for Cuda {
@@ -39,12 +39,17 @@ impl Compute for Cuda {
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
 #[cfg(feature = "wgpu")]
-impl Ops for Wgpu {}
+impl ops::Ops for Wgpu {}
+
+#[cfg(feature = "wgpu")]
+impl Selects for Wgpu {}
 
 #[cfg(feature = "wgpu")]
 impl Compute for Wgpu {
     const SYNCHRONOUS: bool = false;
 }
+
+impl<B: Selects, C: CheckpointStrategy> Selects for Autodiff<B, C> {}
 
 impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const SYNCHRONOUS: bool = B::SYNCHRONOUS;

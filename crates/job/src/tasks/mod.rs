@@ -1,6 +1,7 @@
 //! One file per task: its parameters, what it measures, and which parameters do not go together.
 
 mod architecture;
+mod bench;
 mod check;
 mod command;
 mod data;
@@ -15,6 +16,10 @@ pub use architecture::{
     Ablation, AblationNet, Architecture, AttentionKind, AttentionWord, BlockSpec, Coupling, CouplingStart, CrossProj,
     CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
     RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
+};
+pub use bench::{
+    BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, ThresholdSearch, Timing, UpdateKind,
+    Workload,
 };
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};

@@ -1,5 +1,6 @@
 //! The tasks, one file each, and what they share.
 
+mod bench;
 mod check;
 mod coupling;
 mod eval;
@@ -11,6 +12,7 @@ use sweep_job::{
     tasks::{Architecture, Model},
 };
 
+use self::bench::Bench;
 pub use check::{Assertion, Expected, assertions};
 
 use crate::{
@@ -33,6 +35,9 @@ pub(crate) fn run(
         Task::Train(train) => dispatch(backend, train::Job { train, folders, report }),
         Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
+        Task::BenchThreshold(found) => dispatch(backend, bench::Job { bench: Bench::Threshold(found), report }),
+        Task::BenchMaskUpdate(made) => dispatch(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
+        Task::BenchMasking(applied) => dispatch(backend, bench::Job { bench: Bench::Masking(applied), report }),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }
