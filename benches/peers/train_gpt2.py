@@ -1,6 +1,6 @@
-"""GPT-2's training step in PyTorch, eager, as `crates/lab/benches/train.rs` times its own.
+"""GPT-2's training step in PyTorch, eager or compiled, as `crates/lab/benches/train.rs` times its own.
 
-usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS
+usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS eager|compiled
 
 The last line is: median and least milliseconds of a step, peak of resident memory in MB.
 """
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-LAYERS, HEADS, WIDTH, LENGTH, VOCAB, BATCH, STEPS = map(int, sys.argv[1:])
+LAYERS, HEADS, WIDTH, LENGTH, VOCAB, BATCH, STEPS = map(int, sys.argv[1:8])
 
 
 class Block(nn.Module):
@@ -51,11 +51,12 @@ class Gpt(nn.Module):
 torch.manual_seed(0)
 network = Gpt()
 optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
+loss_of = torch.compile(network.loss) if sys.argv[8] == "compiled" else network.loss
 times, phases = [], []
 for step in range(STEPS + 2):
     tokens, targets = torch.randint(VOCAB, (2, BATCH, LENGTH))
     begun = time.perf_counter()
-    loss = network.loss(tokens, targets)
+    loss = loss_of(tokens, targets)
     forward = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
@@ -69,7 +70,7 @@ for step in range(STEPS + 2):
 times.sort()
 forward, backward, update = (sorted(phase)[len(phase) // 2] for phase in zip(*phases))
 print(
-    f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads: forward and loss {forward:.1f}, "
+    f"PyTorch {torch.__version__}, {sys.argv[8]}, {torch.get_num_threads()} threads: forward and loss {forward:.1f}, "
     f"backward {backward:.1f}, clip and AdamW {update:.1f} ms"
 )
 print(times[len(times) // 2], times[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)

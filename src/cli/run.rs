@@ -86,7 +86,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         saved.holds(path, &plan, &selected)?;
     }
     let cached = usable(&store, &plan, &look_up(&store, &plan))?;
-    let states: Vec<Wanted> = plan
+    let mut states: Vec<Wanted> = plan
         .jobs()
         .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
             (false, _) => Wanted::No,
@@ -118,6 +118,12 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         warn_of_scarcity(&plan, &states, limits);
         store.create().map_err(Error::io("cannot write to the store"))?;
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
+        // Whoever clears the store may have done so between the look and the hold.
+        for ((_, job), state) in plan.jobs().zip(&mut states) {
+            if *state == Wanted::Cached && !store.contains(job.key) {
+                *state = Wanted::Yes;
+            }
+        }
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits));
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);

@@ -1,12 +1,14 @@
-//! A training step on the CPU: with kernels, with plain operations, and PyTorch's, in turn.
+//! A training step on the CPU: with kernels, with plain operations, and PyTorch's, eager and compiled, in turn.
 //!
 //! ```text
-//! cargo bench -p sweep-lab --no-default-features --bench train
+//! cargo bench -p sweep-lab --no-default-features --bench train [-- SHAPE]
 //! ```
 //!
-//! Every measurement is a process of its own, so that each has its own peak of memory. PyTorch takes part where
+//! Every measurement is a process of its own, so that each has its own peak of memory. A ratio is that of two processes
+//! that ran one after the other; printed are the median of these ratios and their range. PyTorch takes part where
 //! `TORCH_PYTHON`, or else `python3`, can import it. Measure on a quiet machine: PyTorch's threads spin, and suffer most
-//! from company. `SWEEP_BENCH_STEPS` gives the timed steps of a process (10), `SWEEP_BENCH_ROUNDS` the processes (2).
+//! from company. `SWEEP_BENCH_STEPS` gives the timed steps of a process (10), `SWEEP_BENCH_ROUNDS` the processes of each
+//! kind (3), and `SWEEP_BENCH_PEERS` the kinds beside the kernels (`eager,compiled,plain`).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -22,7 +24,7 @@ use burn::{
     tensor::{Int, Tensor, TensorData},
 };
 use rand::Rng;
-use sweep_job::tasks::{Activation, Optimizer};
+use sweep_job::tasks::{Ablation, Activation, Architecture, Model, Optimizer};
 use sweep_lab::{
     model::{self, Gpt, GptDims, Network},
     ops,
@@ -39,7 +41,7 @@ struct Shape {
     batch: usize,
 }
 
-fn shapes() -> [Shape; 2] {
+fn shapes() -> [Shape; 4] {
     let dims = |n_layer, n_head, d_model, block_size, vocab_size| GptDims {
         n_layer,
         n_head,
@@ -49,10 +51,32 @@ fn shapes() -> [Shape; 2] {
         activation: Activation::Gelu,
         block: sweep_job::tasks::BlockSpec::GPT2,
     };
+    let model =
+        Model { n_layer: Some(6), n_head: Some(6), d_model: Some(384), block_size: Some(256), ..Model::default() };
+    // MLA, reciprocal attention, gate, cross-token and RA-CT together.
+    let mechanisms = Architecture { ablation: Ablation::Step16, ..Architecture::default() };
     [
         Shape { name: "small", dims: dims(4, 4, 128, 128, 256), batch: 8 },
         Shape { name: "large", dims: dims(6, 6, 384, 256, 512), batch: 8 },
+        Shape { name: "gpt2", dims: dims(12, 12, 768, 256, 50257), batch: 1 },
+        Shape { name: "ratio", dims: GptDims::new(&model, &mechanisms, 512).unwrap(), batch: 4 },
     ]
+}
+
+impl Shape {
+    /// Whether it is GPT-2, which is what the script for PyTorch trains.
+    fn has_peer(&self) -> bool {
+        self.dims.block == sweep_job::tasks::BlockSpec::GPT2
+    }
+
+    /// Floating-point operations of a step of GPT-2: 6 for each token and weight of a product, and what attention adds
+    /// where a token looks at those before it alone.
+    fn operations(&self) -> f64 {
+        let GptDims { n_layer, d_model, block_size, vocab_size, .. } = self.dims;
+        let weights = 12 * n_layer * d_model * d_model + vocab_size * d_model;
+        let attention = n_layer * block_size * d_model;
+        6.0 * (weights + attention) as f64 * (self.batch * block_size) as f64
+    }
 }
 
 fn number(name: &str, default: usize) -> usize {
@@ -76,14 +100,47 @@ struct Found {
     peak: f64,
 }
 
+/// Who makes the steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Kernels,
+    Eager,
+    Compiled,
+    Plain,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Kernels, "kernels"), (Self::Eager, "eager"), (Self::Compiled, "compiled"), (Self::Plain, "plain")];
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(kind, _)| *kind == self).unwrap().1
+    }
+
+    /// A process that makes steps of `shape`.
+    fn command(self, shape: &Shape, python: &str) -> Command {
+        if matches!(self, Self::Kernels | Self::Plain) {
+            let mut own = Command::new(env::current_exe().unwrap());
+            own.args(["measure", shape.name, self.name()]);
+            return own;
+        }
+        let GptDims { n_layer, n_head, d_model, block_size, vocab_size, .. } = shape.dims;
+        let numbers = [n_layer, n_head, d_model, block_size, vocab_size, shape.batch, number("SWEEP_BENCH_STEPS", 10)];
+        let mut peer = Command::new(python);
+        peer.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/train_gpt2.py"));
+        peer.args(numbers.map(|number| number.to_string())).arg(self.name());
+        peer
+    }
+}
+
 /// Runs all processes, those of one shape in turn, and prints what they found.
 fn compare(only: Option<&str>) {
-    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/train_gpt2.py");
     let python = env::var("TORCH_PYTHON").unwrap_or_else(|_| "python3".into());
     let torch = Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|output| output.status.success());
     if !torch {
         println!("PyTorch is not measured: `{python}` cannot import torch (set TORCH_PYTHON)");
     }
+    let peers = env::var("SWEEP_BENCH_PEERS").unwrap_or_else(|_| "eager,compiled,plain".into());
     for shape in shapes().iter().filter(|shape| only.is_none_or(|only| only == shape.name)) {
         let GptDims { n_layer, n_head, d_model, block_size, vocab_size, .. } = shape.dims;
         println!(
@@ -93,37 +150,50 @@ fn compare(only: Option<&str>) {
             std::thread::available_parallelism().map_or(1, usize::from),
             std::fs::read_to_string("/proc/loadavg").map_or_else(|_| "?".into(), |load| load[..4].to_owned()),
         );
-        let mut found: [Vec<Found>; 3] = [const { Vec::new() }; 3];
-        for round in 0..number("SWEEP_BENCH_ROUNDS", 2) {
-            let own = |mode| run(Command::new(env::current_exe().unwrap()).args(["measure", shape.name, mode]));
-            found[0].push(own("kernels"));
-            if torch {
-                let numbers = [n_layer, n_head, d_model, block_size, vocab_size, shape.batch];
-                let numbers = numbers.map(|number| number.to_string());
-                let steps = number("SWEEP_BENCH_STEPS", 10).to_string();
-                found[1].push(run(Command::new(&python).arg(&peer).args(numbers).arg(steps)));
-            }
-            // The slowest by far: once is enough.
-            if round == 0 {
-                found[2].push(own("plain"));
+        let takes_part = |kind: Kind| match kind {
+            Kind::Kernels => true,
+            Kind::Plain => peers.contains("plain"),
+            Kind::Eager | Kind::Compiled => torch && shape.has_peer() && peers.contains(kind.name()),
+        };
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().map(|(kind, _)| kind).filter(|kind| takes_part(*kind)).collect();
+        let mut found: Vec<Vec<Found>> = vec![Vec::new(); kinds.len()];
+        for round in 0..number("SWEEP_BENCH_ROUNDS", 3) {
+            for (kind, found) in kinds.iter().zip(&mut found) {
+                // The slowest by far: once is enough.
+                if *kind != Kind::Plain || round == 0 {
+                    found.push(run(&mut kind.command(shape, &python)));
+                }
             }
         }
-        let best = |found: &[Found]| found.iter().map(|found| found.step[1]).fold(f64::INFINITY, f64::min);
-        let tokens = (shape.batch * block_size) as f64;
-        let kernels = best(&found[0]);
-        for (name, found) in ["kernels", "PyTorch", "plain"].into_iter().zip(&found) {
-            let Some(first) = found.first() else { continue };
-            let medians: Vec<String> = found.iter().map(|found| format!("{:.1}", found.step[0])).collect();
+        for (kind, of_kind) in kinds.iter().zip(&found) {
+            let mut steps: Vec<f64> = of_kind.iter().map(|found| found.step[0]).collect();
+            let mut ratios: Vec<f64> = steps.iter().zip(&found[0]).map(|(peer, own)| peer / own.step[0]).collect();
+            let step = median(&mut steps);
+            let ratio = median(&mut ratios);
+            let tokens = (shape.batch * block_size) as f64;
+            let speed = if shape.has_peer() {
+                format!(", {:.1} GFLOP/s", shape.operations() / step / 1e6)
+            } else {
+                String::new()
+            };
             println!(
-                "  {name:<8} best {:>7.1} ms/step, {:>7.0} tokens/s, medians {} ms, peak {:.0} MB; kernels are {:.2}x as fast",
-                best(found),
-                tokens / best(found) * 1e3,
-                medians.join(" / "),
-                first.peak,
-                best(found) / kernels,
+                "  {:<8} {step:>7.1} ms/step ({:.1} to {:.1}), {:>6.0} tokens/s{speed}, peak {:.0} MB; kernels are {ratio:.2}x as fast ({:.2} to {:.2})",
+                kind.name(),
+                steps[0],
+                steps[steps.len() - 1],
+                tokens / step * 1e3,
+                of_kind[0].peak,
+                ratios[0],
+                ratios[ratios.len() - 1],
             );
         }
     }
+}
+
+/// The median; the numbers are in order afterwards.
+fn median(numbers: &mut [f64]) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 /// Runs a process, prints what it says, and reads its last line: `median least peak`.

@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Optimizer,
     /// What SPAM does with the gradients.
     Spam,
-    /// Masking gradients, weights and moments.
+    /// Masking gradients, and weights and moments by new masks; in between the optimizer does that.
     Masking,
 }
 

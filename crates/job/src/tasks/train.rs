@@ -88,7 +88,7 @@ impl Train {
         MetricInfo {
             name: "time.masking",
             unit: Unit::Seconds,
-            doc: "mean time that a step spends on masking gradients, weights and moments",
+            doc: "mean time that a step spends on masking gradients, and weights and moments by new masks (by old ones the optimizer does that)",
         },
         MetricInfo {
             name: "time.score",

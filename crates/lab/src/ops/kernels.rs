@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 
 use burn::tensor::{
+    Tensor,
     backend::Backend as BurnBackend,
     ops::{FloatTensor, IntTensor},
 };
 use sweep_job::tasks::Activation;
 
-use super::AdamWStep;
+use super::{AdamWState, AdamWStep, Parameter};
 
 /// Gradients with respect to three inputs; `None` for one that needs none.
 pub type Gradients3<B> = [Option<FloatTensor<B>>; 3];
@@ -105,12 +106,9 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// `x` times `factor` `[1]`.
     fn scale(&self, x: FloatTensor<B>, factor: &FloatTensor<B>) -> FloatTensor<B>;
 
+    /// `x` times `mask`, whose numbers are 0 and 1.
+    fn masked(&self, x: FloatTensor<B>, mask: &FloatTensor<B>) -> FloatTensor<B>;
+
     /// Weights and means after a step of AdamW.
-    fn adamw_step(
-        &self,
-        step: &AdamWStep,
-        weights: FloatTensor<B>,
-        gradient: &FloatTensor<B>,
-        means: Option<[FloatTensor<B>; 2]>,
-    ) -> (FloatTensor<B>, [FloatTensor<B>; 2]);
+    fn adamw_step(&self, step: &AdamWStep<B>, parameter: Parameter<'_, B>) -> (Tensor<B, 1>, AdamWState<B>);
 }

@@ -22,9 +22,9 @@ use burn::{
 pub use kernels::{Gradients3, Kernels};
 use sweep_job::tasks::Activation;
 
-/// The numbers of one step of AdamW that are the same for a whole parameter.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AdamWStep {
+/// What one step of AdamW is for all parameters.
+#[derive(Debug, Clone)]
+pub struct AdamWStep<B: BurnBackend> {
     /// What the mean of the gradient keeps.
     pub beta_1: f64,
     /// What the mean of its square keeps.
@@ -35,8 +35,48 @@ pub struct AdamWStep {
     pub step_size: f64,
     /// What the root of the second mean is multiplied by, because that began at 0 too.
     pub root_correction: f64,
+    /// Whether the root is that of the largest second mean so far (AMSGrad).
+    pub amsgrad: bool,
+    /// What both means keep, `[1]` each, where that is known on the device only: instead of `beta_1` and `beta_2`, which
+    /// still say what they take of the gradient.
+    pub keeps: Option<[Tensor<B, 1>; 2]>,
+    /// What the gradient is multiplied by first, `[1]`.
+    pub gradient_factor: Option<Tensor<B, 1>>,
+}
+
+/// The running means of a parameter's gradient.
+#[derive(Debug, Clone)]
+pub struct AdamWState<B: BurnBackend> {
+    /// Of the gradient, `[numbers]`.
+    pub moment_1: Tensor<B, 1>,
+    /// Of its square, `[numbers]`.
+    pub moment_2: Tensor<B, 1>,
+    /// The largest `moment_2` so far, `[numbers]`; with AMSGrad only.
+    pub max_moment_2: Option<Tensor<B, 1>>,
+}
+
+/// What is pruned of a parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct Mask<'a, B: BurnBackend> {
+    /// 1 where a number stays, 0 where it is pruned, `[numbers]`.
+    pub keep: &'a Tensor<B, 1>,
+    /// Whether the moments of what is pruned become 0 too.
+    pub moments: bool,
+}
+
+/// A parameter before a step.
+#[derive(Debug)]
+pub struct Parameter<'a, B: BurnBackend> {
+    /// `[numbers]`.
+    pub weights: Tensor<B, 1>,
+    /// `[numbers]`.
+    pub gradient: Tensor<B, 1>,
+    /// None before the first step: then the means begin at 0.
+    pub state: Option<AdamWState<B>>,
     /// The part of a weight that decays: learning rate times weight decay.
     pub decay: f64,
+    /// What is set to 0 after the step.
+    pub mask: Option<Mask<'a, B>>,
 }
 
 /// The operations, on any backend.
@@ -151,23 +191,21 @@ pub trait Ops: BurnBackend {
         }
     }
 
-    /// The weights `[numbers]` and the means of gradient and squared gradient after a step of AdamW; without means from
-    /// before they begin at 0.
+    /// `x` `[numbers]` times `mask` `[numbers]`, which has 1 where a number stays and 0 where none does.
+    fn masked(x: Tensor<Self, 1>, mask: &Tensor<Self, 1>) -> Tensor<Self, 1> {
+        match fused::<Self>(&[x.dtype(), mask.dtype()]) {
+            Some(kernels) => wrap(kernels.masked(float(x), &float(mask.clone()))),
+            None => x * mask.clone(),
+        }
+    }
+
+    /// The weights and the means after a step of AdamW.
     ///
     /// It is not differentiated. Kernels write into the memory of what they are given where nothing else uses it.
-    fn adamw_step(
-        step: &AdamWStep,
-        weights: Tensor<Self, 1>,
-        gradient: Tensor<Self, 1>,
-        means: Option<[Tensor<Self, 1>; 2]>,
-    ) -> (Tensor<Self, 1>, [Tensor<Self, 1>; 2]) {
-        match fused::<Self>(&[weights.dtype(), gradient.dtype()]) {
-            Some(kernels) => {
-                let means = means.map(|means| means.map(float));
-                let (weights, means) = kernels.adamw_step(step, float(weights), &float(gradient), means);
-                (wrap(weights), means.map(wrap))
-            }
-            None => plain::adamw_step(step, weights, gradient, means),
+    fn adamw_step(step: &AdamWStep<Self>, parameter: Parameter<'_, Self>) -> (Tensor<Self, 1>, AdamWState<Self>) {
+        match fused::<Self>(&[parameter.weights.dtype(), parameter.gradient.dtype()]) {
+            Some(kernels) => kernels.adamw_step(step, parameter),
+            None => plain::adamw_step(step, parameter),
         }
     }
 }

@@ -3,7 +3,7 @@
 use burn::tensor::{Distribution, Int, Tensor, activation, backend::Backend, module};
 use sweep_job::tasks::Activation;
 
-use super::AdamWStep;
+use super::{AdamWState, AdamWStep, Mask, Parameter};
 
 /// See [`Ops::linear`](super::Ops::linear).
 pub fn linear<B: Backend>(x: Tensor<B, 2>, weight: Tensor<B, 2>, bias: Tensor<B, 1>) -> Tensor<B, 2> {
@@ -100,20 +100,46 @@ pub fn tied_cross_entropy<B: Backend>(
 }
 
 /// See [`Ops::adamw_step`](super::Ops::adamw_step).
-pub fn adamw_step<B: Backend>(
-    step: &AdamWStep,
-    weights: Tensor<B, 1>,
-    gradient: Tensor<B, 1>,
-    means: Option<[Tensor<B, 1>; 2]>,
-) -> (Tensor<B, 1>, [Tensor<B, 1>; 2]) {
+pub fn adamw_step<B: Backend>(step: &AdamWStep<B>, parameter: Parameter<'_, B>) -> (Tensor<B, 1>, AdamWState<B>) {
+    let Parameter { weights, gradient, state, decay, mask } = parameter;
+    let gradient = match &step.gradient_factor {
+        Some(factor) => gradient * factor.clone(),
+        None => gradient,
+    };
     let new_2 = gradient.clone() * gradient.clone() * (1.0 - step.beta_2);
     let new_1 = gradient * (1.0 - step.beta_1);
-    let [mean_1, mean_2] = match means {
-        None => [new_1, new_2],
-        Some([mean_1, mean_2]) => [mean_1 * step.beta_1 + new_1, mean_2 * step.beta_2 + new_2],
+    let (moment_1, moment_2, max) = match state {
+        None => (new_1, new_2, None),
+        Some(AdamWState { moment_1, moment_2, max_moment_2 }) => {
+            let (old_1, old_2) = match &step.keeps {
+                None => (moment_1 * step.beta_1, moment_2 * step.beta_2),
+                Some([first, second]) => (moment_1 * first.clone(), moment_2 * second.clone()),
+            };
+            (old_1 + new_1, old_2 + new_2, max_moment_2)
+        }
     };
-    let denominator = mean_2.clone().sqrt() * step.root_correction + step.epsilon;
-    let change = mean_1.clone() * step.step_size / denominator;
-    let kept = if step.decay == 0.0 { weights } else { weights * (1.0 - step.decay) };
-    (kept - change, [mean_1, mean_2])
+    let max_moment_2 = step.amsgrad.then(|| match max {
+        Some(max) => max.max_pair(moment_2.clone()),
+        None => moment_2.clone(),
+    });
+    let root = max_moment_2.as_ref().unwrap_or(&moment_2).clone().sqrt();
+    let change = moment_1.clone() * step.step_size / (root * step.root_correction + step.epsilon);
+    let kept = if decay == 0.0 { weights } else { weights * (1.0 - decay) };
+    let (weights, state) = (kept - change, AdamWState { moment_1, moment_2, max_moment_2 });
+    match mask {
+        None => (weights, state),
+        Some(Mask { keep, moments: false }) => (weights * keep.clone(), state),
+        Some(Mask { keep, moments: true }) => (weights * keep.clone(), state.masked(keep)),
+    }
+}
+
+impl<B: Backend> AdamWState<B> {
+    /// All means times `mask`.
+    fn masked(self, mask: &Tensor<B, 1>) -> Self {
+        Self {
+            moment_1: self.moment_1 * mask.clone(),
+            moment_2: self.moment_2 * mask.clone(),
+            max_moment_2: self.max_moment_2.map(|max| max * mask.clone()),
+        }
+    }
 }

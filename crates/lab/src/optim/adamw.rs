@@ -13,7 +13,7 @@ use super::{Gradients, Reading, Spam, global_norm};
 use crate::{
     LabError,
     model::{self, ParamInfo},
-    ops::{AdamWStep, Ops},
+    ops::{AdamWState, AdamWStep, Mask, Ops, Parameter},
     state::{Snapshot, StateError},
 };
 
@@ -27,21 +27,27 @@ pub struct AdamW<B: Backend> {
     /// By parameter.
     decay: Vec<f64>,
     /// By parameter; none before its first gradient.
-    states: Vec<Option<State<B>>>,
+    states: Vec<Option<AdamWState<B>>>,
     /// Since the start, or since SPAM has begun the bias correction again.
     steps: i32,
     spam: Option<Spam<B>>,
 }
 
-/// The running means of a parameter's gradient.
-#[derive(Debug, Clone)]
-pub struct State<B: Backend> {
-    /// Of the gradient, `[numbers]`.
-    pub moment_1: Tensor<B, 1>,
-    /// Of its square, `[numbers]`.
-    pub moment_2: Tensor<B, 1>,
-    /// The largest `moment_2` so far, `[numbers]`; with AMSGrad only.
-    pub max_moment_2: Option<Tensor<B, 1>>,
+/// What a step does to the gradients before it and to the weights after it.
+#[derive(Debug)]
+pub struct Around<'a, B: Backend> {
+    /// What all gradients are multiplied by, `[1]`.
+    pub gradient_factor: Option<Tensor<B, 1>>,
+    /// By parameter: 1 where a number stays, 0 where it is pruned. Empty if nothing is.
+    pub masks: &'a [Option<Tensor<B, 1>>],
+    /// Whether the moments of what is pruned become 0 too, AMSGrad's maximum included.
+    pub mask_moments: bool,
+}
+
+impl<B: Backend> Default for Around<'_, B> {
+    fn default() -> Self {
+        Self { gradient_factor: None, masks: &[], mask_moments: false }
+    }
 }
 
 impl<B: Ops> AdamW<B> {
@@ -61,7 +67,7 @@ impl<B: Ops> AdamW<B> {
     }
 
     /// The state of a parameter.
-    pub fn state(&self, parameter: usize) -> Option<&State<B>> {
+    pub fn state(&self, parameter: usize) -> Option<&AdamWState<B>> {
         self.states.get(parameter)?.as_ref()
     }
 
@@ -96,47 +102,57 @@ impl<B: Ops> AdamW<B> {
     pub(crate) fn mask_moments(&mut self, masks: &[Option<Tensor<B, 1>>]) {
         for (state, mask) in self.states.iter_mut().zip(masks) {
             let Some(mask) = mask else { continue };
-            *state = state.take().map(|State { moment_1, moment_2, max_moment_2 }| State {
-                moment_1: moment_1 * mask.clone(),
-                moment_2: moment_2 * mask.clone(),
-                max_moment_2: max_moment_2.map(|max| max * mask.clone()),
+            *state = state.take().map(|state| AdamWState {
+                moment_1: B::masked(state.moment_1, mask),
+                moment_2: B::masked(state.moment_2, mask),
+                max_moment_2: state.max_moment_2.map(|max| B::masked(max, mask)),
             });
         }
     }
 
     /// One step with learning rate `lr`, times SPAM's factor. A parameter without a gradient stays as it is.
-    pub fn step<AB, M>(&mut self, network: M, mut gradients: Gradients<B>, lr: f64) -> M
+    pub fn step<AB, M>(&mut self, network: M, gradients: Gradients<B>, lr: f64) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
     {
-        let decays = self.begin_step();
+        self.step_with::<AB, M>(network, gradients, lr, Around::default())
+    }
+
+    /// As [`step`](Self::step), with what surrounds it in the same pass over the parameters.
+    pub fn step_with<AB, M>(&mut self, network: M, mut gradients: Gradients<B>, lr: f64, around: Around<'_, B>) -> M
+    where
+        AB: AutodiffBackend<InnerBackend = B>,
+        M: Module<AB>,
+    {
+        let keeps = self.begin_step();
         let lr = lr * self.rate_factor();
         self.steps += 1;
-        let step_size = lr / self.bias_correction_1();
-        let root_correction = (1.0 - self.beta_2.powi(self.steps)).sqrt().recip();
-        model::map_values::<AB, M>(network, &mut |index, weight| {
-            let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else { return weight };
-            let decay = lr * self.decay[index];
-            if decays.is_none() && !self.amsgrad {
-                let step = AdamWStep {
-                    beta_1: self.beta_1,
-                    beta_2: self.beta_2,
-                    epsilon: self.epsilon,
-                    step_size,
-                    root_correction,
-                    decay,
+        let step = AdamWStep {
+            beta_1: self.beta_1,
+            beta_2: self.beta_2,
+            epsilon: self.epsilon,
+            step_size: lr / self.bias_correction_1(),
+            root_correction: (1.0 - self.beta_2.powi(self.steps)).sqrt().recip(),
+            amsgrad: self.amsgrad,
+            keeps,
+            gradient_factor: around.gradient_factor,
+        };
+        model::map_values::<AB, M>(network, &mut |index, weights| {
+            let keep = around.masks.get(index).and_then(Option::as_ref);
+            let Some(gradient) = gradients.get_mut(index).and_then(Option::take) else {
+                // It may have been pruned since its last gradient.
+                return match keep {
+                    Some(keep) => B::masked(weights, keep),
+                    None => weights,
                 };
-                let moments = self.states[index].take().map(|State { moment_1, moment_2, .. }| [moment_1, moment_2]);
-                let (weight, [moment_1, moment_2]) = B::adamw_step(&step, weight, gradient, moments);
-                self.states[index] = Some(State { moment_1, moment_2, max_moment_2: None });
-                return weight;
-            }
-            let state = self.moments(index, gradient, decays.as_ref());
-            let root = state.max_moment_2.as_ref().unwrap_or(&state.moment_2).clone().sqrt();
-            let step = state.moment_1.clone() * step_size / (root * root_correction + self.epsilon);
+            };
+            let state = self.states[index].take();
+            let mask = keep.map(|keep| Mask { keep, moments: around.mask_moments });
+            let parameter = Parameter { weights, gradient, state, decay: lr * self.decay[index], mask };
+            let (weights, state) = B::adamw_step(&step, parameter);
             self.states[index] = Some(state);
-            if decay == 0.0 { weight - step } else { weight * (1.0 - decay) - step }
+            weights
         })
     }
 
@@ -150,7 +166,7 @@ impl<B: Ops> AdamW<B> {
                 self.steps = 0;
             }
             for state in &mut self.states {
-                *state = state.take().filter(|_| !everything).map(|state| State {
+                *state = state.take().filter(|_| !everything).map(|state| AdamWState {
                     moment_1: state.moment_1.zeros_like(),
                     moment_2: state.moment_2.zeros_like(),
                     ..state
@@ -161,32 +177,11 @@ impl<B: Ops> AdamW<B> {
         Some([first * self.beta_1, second * self.beta_2])
     }
 
-    /// The moments of parameter `index`, with `gradient` counted in.
-    fn moments(&mut self, index: usize, gradient: Tensor<B, 1>, decays: Option<&[Tensor<B, 1>; 2]>) -> State<B> {
-        let square = gradient.clone() * gradient.clone() * (1.0 - self.beta_2);
-        let gradient = gradient * (1.0 - self.beta_1);
-        let (moment_1, moment_2, max) = match self.states[index].take() {
-            None => (gradient, square, None),
-            Some(State { moment_1, moment_2, max_moment_2 }) => {
-                let (old_1, old_2) = match decays {
-                    None => (moment_1 * self.beta_1, moment_2 * self.beta_2),
-                    Some([first, second]) => (moment_1 * first.clone(), moment_2 * second.clone()),
-                };
-                (old_1 + gradient, old_2 + square, max_moment_2)
-            }
-        };
-        let max_moment_2 = self.amsgrad.then(|| match max {
-            Some(max) => max.max_pair(moment_2.clone()),
-            None => moment_2.clone(),
-        });
-        State { moment_1, moment_2, max_moment_2 }
-    }
-
     /// Adds everything that the next step depends on to `snapshot`.
     pub fn store(&self, snapshot: &mut Snapshot<B>, parameters: &[ParamInfo]) {
         snapshot.put_count("adam.steps", u64::from(self.steps.unsigned_abs()));
         for (info, state) in parameters.iter().zip(&self.states) {
-            let Some(State { moment_1, moment_2, max_moment_2 }) = state else { continue };
+            let Some(AdamWState { moment_1, moment_2, max_moment_2 }) = state else { continue };
             snapshot.put(format!("moment_1.{}", info.name), moment_1.clone());
             snapshot.put(format!("moment_2.{}", info.name), moment_2.clone());
             if let Some(max) = max_moment_2 {
@@ -207,7 +202,7 @@ impl<B: Ops> AdamW<B> {
             let moments = (take("moment_1")?, take("moment_2")?, take("max_moment_2")?);
             *state = match moments {
                 (Some(moment_1), Some(moment_2), max_moment_2) if max_moment_2.is_some() == self.amsgrad => {
-                    Some(State { moment_1, moment_2, max_moment_2 })
+                    Some(AdamWState { moment_1, moment_2, max_moment_2 })
                 }
                 (None, None, None) => None,
                 _ => return Err(StateError::Incomplete { parameter: info.name.clone() }),

@@ -5,7 +5,7 @@
 mod adamw;
 mod spam;
 
-pub use adamw::{AdamW, State};
+pub use adamw::{AdamW, Around};
 use burn::tensor::{Tensor, backend::Backend};
 pub use spam::Reading;
 use spam::Spam;
@@ -48,11 +48,13 @@ pub fn clip_global_norm<B: Ops>(gradients: Gradients<B>, max_norm: f64) -> Gradi
 
 /// As [`clip_global_norm`], where the global norm, `[1]`, is known already.
 pub fn clip_norm<B: Ops>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: f64) -> Gradients<B> {
-    if max_norm == 0.0 {
-        return gradients;
-    }
-    let factor = ((norm + 1e-6).recip() * max_norm).clamp_max(1.0);
+    let Some(factor) = clip_factor(norm, max_norm) else { return gradients };
     gradients.into_iter().map(|gradient| gradient.map(|gradient| B::scale(gradient, factor.clone()))).collect()
+}
+
+/// What gradients with the global norm `norm`, `[1]`, are multiplied by, so that it is at most `max_norm`; 0 does not clip.
+pub fn clip_factor<B: Backend>(norm: Tensor<B, 1>, max_norm: f64) -> Option<Tensor<B, 1>> {
+    (max_norm != 0.0).then(|| ((norm + 1e-6).recip() * max_norm).clamp_max(1.0))
 }
 
 /// Adds `addend` to `sum`, parameter by parameter.

@@ -13,9 +13,11 @@
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::Optimizer;
 
-use super::{Gradients, State};
+use super::Gradients;
 use crate::{
-    LabError, read,
+    LabError,
+    ops::AdamWState,
+    read,
     state::{Snapshot, StateError},
 };
 
@@ -104,7 +106,7 @@ impl<B: Backend> Spam<B> {
     pub(super) fn clip_elements(
         &self,
         gradients: Gradients<B>,
-        states: &[Option<State<B>>],
+        states: &[Option<AdamWState<B>>],
         beta_2: f64,
     ) -> Gradients<B> {
         if self.theta == 0.0 || (!self.reference && self.age < self.clip_after.max(1)) {
@@ -112,7 +114,7 @@ impl<B: Backend> Spam<B> {
         }
         let age = i32::try_from(self.age).unwrap_or(i32::MAX);
         let correction = if self.reference { 1.0 } else { 1.0 - beta_2.powi(age) };
-        let clip = |(gradient, state): (Option<Tensor<B, 1>>, &Option<State<B>>)| match (gradient, state) {
+        let clip = |(gradient, state): (Option<Tensor<B, 1>>, &Option<AdamWState<B>>)| match (gradient, state) {
             (Some(gradient), Some(state)) => {
                 let limit = ((state.moment_2.clone() / correction + CLIP_EPSILON) * self.theta).sqrt();
                 Some(gradient.max_pair(limit.clone().neg()).min_pair(limit))

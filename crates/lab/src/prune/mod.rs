@@ -2,7 +2,7 @@
 //!
 //! At every update the mask is chosen anew over all prunable weights: with `K = floor(sparsity * total)`, the threshold
 //! is the `K`-th smallest score, or an estimate of it, and a weight stays if its score is above it. Between updates the
-//! mask is applied after every optimizer step, so pruned weights are exactly 0. The methods that look at Adam's moments
+//! mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that look at Adam's moments
 //! mask the gradients and the moments too, AMSGrad's maximum included, which the reference leaves as it is.
 //!
 //! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
@@ -31,7 +31,7 @@ pub(crate) use crate::read::host;
 use crate::{
     LabError,
     model::{self, ParamInfo, Role},
-    optim::{AdamW, Gradients},
+    optim::{AdamW, Around, Gradients},
     read::integers,
     rng,
     state::{Snapshot, StateError},
@@ -126,13 +126,33 @@ impl<B: Selects> Pruner<B> {
             return gradients;
         }
         let masked = |(gradient, mask): (Option<Tensor<B, 1>>, &Option<Tensor<B, 1>>)| match (gradient, mask) {
-            (Some(gradient), Some(mask)) => Some(gradient * mask.clone()),
+            (Some(gradient), Some(mask)) => Some(B::masked(gradient, mask)),
             (gradient, _) => gradient,
         };
         gradients.into_iter().zip(&self.masks).map(masked).collect()
     }
 
-    /// Sets the pruned weights to 0, and their moments where the method asks for it.
+    /// A step of `optimizer` that leaves pruned weights at 0, and their moments where the method asks for it.
+    ///
+    /// `gradient_factor` `[1]` is what all gradients are multiplied by first.
+    pub fn step<AB, M>(
+        &self,
+        network: M,
+        gradients: Gradients<B>,
+        optimizer: &mut AdamW<B>,
+        lr: f64,
+        gradient_factor: Option<Tensor<B, 1>>,
+    ) -> M
+    where
+        AB: AutodiffBackend<InnerBackend = B>,
+        M: Module<AB>,
+    {
+        let mask_moments = self.settings.prune.masks_state();
+        let around = Around { gradient_factor, masks: &self.masks, mask_moments };
+        optimizer.step_with::<AB, M>(network, gradients, lr, around)
+    }
+
+    /// Sets the pruned weights to 0, and their moments where the method asks for it: for masks that are new.
     pub fn apply<AB, M>(&self, network: M, optimizer: &mut AdamW<B>) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
@@ -145,7 +165,7 @@ impl<B: Selects> Pruner<B> {
             optimizer.mask_moments(&self.masks);
         }
         model::map_values::<AB, M>(network, &mut |index, weight| match &self.masks[index] {
-            Some(mask) => weight * mask.clone(),
+            Some(mask) => B::masked(weight, mask),
             None => weight,
         })
     }

@@ -213,13 +213,10 @@ impl<B: Compute> Trainer<'_, B> {
         let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;
         let rate = optim::learning_rate(optimizer, iter, training.iters);
         let network = breakdown.time::<B, _>(Part::Optimizer, device, || {
-            let gradients = match norm {
-                Some(norm) => optim::clip_norm(gradients, norm, optimizer.grad_clip),
-                None => optim::clip_global_norm(gradients, optimizer.grad_clip),
-            };
-            adam.step::<Autodiff<B>, _>(network, gradients, rate)
+            let norm = norm.or_else(|| (optimizer.grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten());
+            let factor = norm.and_then(|norm| optim::clip_factor(norm, optimizer.grad_clip));
+            pruner.step::<Autodiff<B>, _>(network, gradients, adam, rate, factor)
         })?;
-        let network = self.mask(network)?;
 
         let done = iter as u64 + 1;
         if done.is_multiple_of(training.log_every as u64) || done == training.iters as u64 {

@@ -1,18 +1,20 @@
-//! The step of AdamW over numbers in place.
+//! The step of AdamW over numbers in place: everything that becomes of a parameter, in one pass over its memory.
 
 use rayon::prelude::*;
 
 use super::{
-    elementwise::PIECE,
+    elementwise::{PIECE, mask_piece},
     math::{fma, versions},
+    numbers,
 };
-use crate::ops::AdamWStep;
+use crate::ops::{AdamWStep, float};
 
 /// The factors of a step, in single precision.
 #[derive(Debug, Clone, Copy)]
-struct Factors {
-    beta_1: f32,
-    beta_2: f32,
+pub(super) struct Factors {
+    gradient: f32,
+    keep_1: f32,
+    keep_2: f32,
     new_1: f32,
     new_2: f32,
     step_size: f32,
@@ -23,33 +25,94 @@ struct Factors {
 
 impl Factors {
     #[expect(clippy::cast_possible_truncation, reason = "the numbers that it multiplies are in single precision")]
-    fn new(step: &AdamWStep) -> Self {
+    pub(super) fn new(step: &AdamWStep<burn::backend::Flex>, decay: f64) -> Self {
+        let first = |tensor: &burn::tensor::Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
+        let [keep_1, keep_2] = match &step.keeps {
+            Some(keeps) => [first(&keeps[0]), first(&keeps[1])],
+            None => [step.beta_1 as f32, step.beta_2 as f32],
+        };
         Self {
-            beta_1: step.beta_1 as f32,
-            beta_2: step.beta_2 as f32,
+            gradient: step.gradient_factor.as_ref().map_or(1.0, first),
+            keep_1,
+            keep_2,
             new_1: (1.0 - step.beta_1) as f32,
             new_2: (1.0 - step.beta_2) as f32,
             step_size: step.step_size as f32,
             root_correction: step.root_correction as f32,
             epsilon: step.epsilon as f32,
-            keep: (1.0 - step.decay) as f32,
+            keep: (1.0 - decay) as f32,
         }
     }
 }
 
-/// Changes `weights` and both moments by one step with `gradient`.
-pub(super) fn step(
-    step: &AdamWStep,
-    weights: &mut [f32],
-    gradient: &[f32],
-    moment_1: &mut [f32],
-    moment_2: &mut [f32],
-) {
-    let factors = Factors::new(step);
-    let moments = moment_1.par_chunks_mut(PIECE).zip(moment_2.par_chunks_mut(PIECE));
-    let pieces = weights.par_chunks_mut(PIECE).zip(gradient.par_chunks(PIECE)).zip(moments);
-    pieces.for_each(|((weights, gradient), (moment_1, moment_2))| {
-        piece(factors, weights, gradient, moment_1, moment_2);
+/// The numbers of a parameter, or a piece of them.
+#[derive(Debug)]
+pub(super) struct Slices<'a> {
+    pub(super) weights: &'a mut [f32],
+    pub(super) gradient: &'a [f32],
+    pub(super) moment_1: &'a mut [f32],
+    pub(super) moment_2: &'a mut [f32],
+    /// With AMSGrad.
+    pub(super) max_moment_2: Option<&'a mut [f32]>,
+    /// 1 where a number stays, 0 where it is pruned.
+    pub(super) keep: Option<&'a [f32]>,
+}
+
+impl<'a> Slices<'a> {
+    /// The first `length` numbers and the rest.
+    fn split_at(self, length: usize) -> (Self, Self) {
+        let (weights, more_weights) = self.weights.split_at_mut(length);
+        let (gradient, more_gradient) = self.gradient.split_at(length);
+        let (moment_1, more_moment_1) = self.moment_1.split_at_mut(length);
+        let (moment_2, more_moment_2) = self.moment_2.split_at_mut(length);
+        let (max_moment_2, more_max) = self.max_moment_2.map(|max| max.split_at_mut(length)).unzip();
+        let (keep, more_keep) = self.keep.map(|keep| keep.split_at(length)).unzip();
+        (
+            Self { weights, gradient, moment_1, moment_2, max_moment_2, keep },
+            Self {
+                weights: more_weights,
+                gradient: more_gradient,
+                moment_1: more_moment_1,
+                moment_2: more_moment_2,
+                max_moment_2: more_max,
+                keep: more_keep,
+            },
+        )
+    }
+
+    /// Pieces of a fixed size, so that the shape alone decides who computes what.
+    fn pieces(mut self) -> Vec<Slices<'a>> {
+        let mut pieces = Vec::with_capacity(self.weights.len().div_ceil(PIECE));
+        while self.weights.len() > PIECE {
+            let (piece, rest) = self.split_at(PIECE);
+            pieces.push(piece);
+            self = rest;
+        }
+        pieces.push(self);
+        pieces
+    }
+}
+
+/// Changes a parameter and its moments by one step, and sets what is pruned to 0: its weights, and with `mask_moments`
+/// its moments.
+pub(super) fn step(factors: Factors, slices: Slices<'_>, mask_moments: bool) {
+    slices.pieces().into_par_iter().for_each(|slices| {
+        let Slices { weights, gradient, moment_1, moment_2, mut max_moment_2, keep } = slices;
+        match &mut max_moment_2 {
+            None => piece(factors, weights, gradient, moment_1, moment_2),
+            Some(max) => piece_amsgrad(factors, weights, gradient, moment_1, moment_2, max),
+        }
+        // The piece is still in the cache.
+        if let Some(keep) = keep {
+            mask_piece(weights, keep);
+            if mask_moments {
+                mask_piece(moment_1, keep);
+                mask_piece(moment_2, keep);
+                if let Some(max) = max_moment_2 {
+                    mask_piece(max, keep);
+                }
+            }
+        }
     });
 }
 
@@ -67,9 +130,43 @@ fn piece_body<const FMA: bool>(
 ) {
     let moments = moment_1.iter_mut().zip(moment_2);
     for ((weight, gradient), (moment_1, moment_2)) in weights.iter_mut().zip(gradient).zip(moments) {
-        *moment_1 = fma::<FMA>(*moment_1, factors.beta_1, gradient * factors.new_1);
-        *moment_2 = fma::<FMA>(*moment_2, factors.beta_2, gradient * gradient * factors.new_2);
-        let denominator = fma::<FMA>(moment_2.sqrt(), factors.root_correction, factors.epsilon);
-        *weight = fma::<FMA>(*weight, factors.keep, -(*moment_1 * factors.step_size / denominator));
+        update_moments::<FMA>(factors, *gradient, moment_1, moment_2);
+        *weight = updated::<FMA>(factors, *weight, *moment_1, *moment_2);
     }
+}
+
+versions!(fn piece_amsgrad(
+    factors: Factors, weights: &mut [f32], gradient: &[f32], moment_1: &mut [f32], moment_2: &mut [f32],
+    max_moment_2: &mut [f32],
+) = piece_amsgrad_body);
+
+#[inline(always)]
+fn piece_amsgrad_body<const FMA: bool>(
+    factors: Factors,
+    weights: &mut [f32],
+    gradient: &[f32],
+    moment_1: &mut [f32],
+    moment_2: &mut [f32],
+    max_moment_2: &mut [f32],
+) {
+    let moments = moment_1.iter_mut().zip(moment_2).zip(max_moment_2);
+    for ((weight, gradient), ((moment_1, moment_2), max)) in weights.iter_mut().zip(gradient).zip(moments) {
+        update_moments::<FMA>(factors, *gradient, moment_1, moment_2);
+        *max = max.max(*moment_2);
+        *weight = updated::<FMA>(factors, *weight, *moment_1, *max);
+    }
+}
+
+#[inline(always)]
+fn update_moments<const FMA: bool>(factors: Factors, gradient: f32, moment_1: &mut f32, moment_2: &mut f32) {
+    let gradient = gradient * factors.gradient;
+    *moment_1 = fma::<FMA>(*moment_1, factors.keep_1, gradient * factors.new_1);
+    *moment_2 = fma::<FMA>(*moment_2, factors.keep_2, gradient * gradient * factors.new_2);
+}
+
+/// A weight after the step.
+#[inline(always)]
+fn updated<const FMA: bool>(factors: Factors, weight: f32, moment_1: f32, moment_2: f32) -> f32 {
+    let denominator = fma::<FMA>(moment_2.sqrt(), factors.root_correction, factors.epsilon);
+    fma::<FMA>(weight, factors.keep, -(moment_1 * factors.step_size / denominator))
 }

@@ -33,6 +33,20 @@ fn add_rows_body<const FMA: bool>(rows: &mut [f32], bias: &[f32]) {
     }
 }
 
+/// Sets the numbers of `x` to 0 whose number in `mask` is 0, which is 1 elsewhere.
+pub(super) fn mask(x: &mut [f32], mask: &[f32]) {
+    x.par_chunks_mut(PIECE).zip(mask.par_chunks(PIECE)).for_each(|(x, mask)| mask_piece(x, mask));
+}
+
+versions!(pub(super) fn mask_piece(x: &mut [f32], mask: &[f32]) = mask_body);
+
+#[inline(always)]
+fn mask_body<const FMA: bool>(x: &mut [f32], mask: &[f32]) {
+    for (x, mask) in x.iter_mut().zip(mask) {
+        *x *= mask;
+    }
+}
+
 /// The sums of the columns of `x`, whose rows have `columns` numbers.
 ///
 /// Pieces of rows are summed one by one, and then their sums, always in the same order.

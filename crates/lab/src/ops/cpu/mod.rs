@@ -21,7 +21,7 @@ mod norm;
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
-    tensor::DType,
+    tensor::{DType, Tensor},
 };
 use sweep_job::tasks::Activation;
 
@@ -30,7 +30,7 @@ use self::{
     matrix::{Into, Matrix, MatrixMut, multiply_on_all},
     memory::Buffer,
 };
-use super::{AdamWStep, Gradients3, Kernels};
+use super::{AdamWState, AdamWStep, Gradients3, Kernels, Parameter, float, wrap};
 
 /// The kernels for `Flex`.
 #[derive(Debug)]
@@ -207,26 +207,43 @@ impl Kernels<Flex> for Cpu {
         x
     }
 
+    fn masked(&self, x: FlexTensor, mask: &FlexTensor) -> FlexTensor {
+        let mut x = writable(x);
+        elementwise::mask(numbers_mut(&mut x), numbers(&dense(mask)));
+        x
+    }
+
     fn adamw_step(
         &self,
-        step: &AdamWStep,
-        weights: FlexTensor,
-        gradient: &FlexTensor,
-        means: Option<[FlexTensor; 2]>,
-    ) -> (FlexTensor, [FlexTensor; 2]) {
-        let gradient = dense(gradient);
-        let mut weights = writable(weights);
+        step: &AdamWStep<Flex>,
+        parameter: Parameter<'_, Flex>,
+    ) -> (Tensor<Flex, 1>, AdamWState<Flex>) {
+        let Parameter { weights, gradient, state, decay, mask } = parameter;
+        let gradient = dense(&float(gradient));
         let length = numbers(&gradient).len();
         let zeros = || Buffer::zeros(length).into_tensor([length]);
-        let [mut mean_1, mut mean_2] = means.map_or_else(|| [zeros(), zeros()], |means| means.map(writable));
+        let taken = |tensor: Tensor<Flex, 1>| writable(float(tensor));
+        let mut weights = taken(weights);
+        let (mut moment_1, mut moment_2, max) = match state {
+            None => (zeros(), zeros(), None),
+            Some(state) => (taken(state.moment_1), taken(state.moment_2), state.max_moment_2.map(taken)),
+        };
+        let mut max = step.amsgrad.then(|| max.unwrap_or_else(zeros));
+        let keep = mask.map(|mask| dense(&float(mask.keep.clone())));
         adamw::step(
-            step,
-            numbers_mut(&mut weights),
-            numbers(&gradient),
-            numbers_mut(&mut mean_1),
-            numbers_mut(&mut mean_2),
+            adamw::Factors::new(step, decay),
+            adamw::Slices {
+                weights: numbers_mut(&mut weights),
+                gradient: numbers(&gradient),
+                moment_1: numbers_mut(&mut moment_1),
+                moment_2: numbers_mut(&mut moment_2),
+                max_moment_2: max.as_mut().map(numbers_mut),
+                keep: keep.as_ref().map(numbers),
+            },
+            mask.is_some_and(|mask| mask.moments),
         );
-        (weights, [mean_1, mean_2])
+        let [moment_1, moment_2] = [moment_1, moment_2].map(wrap);
+        (wrap(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(wrap) })
     }
 }
 
