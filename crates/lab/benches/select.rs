@@ -37,13 +37,15 @@ struct Row {
     /// Median and least milliseconds.
     median: f64,
     least: f64,
+    /// Mean milliseconds of processor time, on all cores together: what company changes least.
+    cpu: f64,
     /// By how many MB the first call raised resident memory.
     raised: f64,
 }
 
 /// Ours and the peers', each in a process of its own, one after the other.
 fn compare(width: usize) {
-    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/select.py");
+    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/thresholds.py");
     let python = env::var("TORCH_PYTHON").unwrap_or_else(|_| "python3".into());
     let has = |module: &str| {
         let found = Command::new(&python).args(["-c", &format!("import {module}")]).output();
@@ -68,17 +70,22 @@ fn compare(width: usize) {
     }
     for kind in ["threshold", "update"] {
         let of = |row: &&Row| row.name.starts_with(kind);
-        let least = |name: &str| rows.iter().find(|row| row.name == format!("{kind} {name}")).unwrap().median;
-        let (floor, ours) = (least("floor"), least("bracket, exact"));
+        let own = |name: &str| rows.iter().find(|row| row.name == format!("{kind} {name}")).unwrap();
+        let (floor, ours) = (own("floor"), own("bracket, exact"));
         println!("  {kind}");
         for row in rows.iter().filter(of) {
             println!(
-                "    {:<34} {:>8.2} ms (least {:>8.2}) {:>6.2}x floor {:>7.2}x ours  +{:.1} MB",
+                "    {:<34} {:>8.2} ms, least {:>8.2}; {:>6.2}x the floor, least {:>6.2}x; {:>6.2}x ours, least {:>6.2}x; cpu {:>8.2} ms, {:>6.2}x the floor, {:>6.2}x ours; +{:.1} MB",
                 &row.name[kind.len() + 1..],
                 row.median,
                 row.least,
-                row.median / floor,
-                row.median / ours,
+                row.median / floor.median,
+                row.least / floor.least,
+                row.median / ours.median,
+                row.least / ours.least,
+                row.cpu,
+                row.cpu / floor.cpu,
+                row.cpu / ours.cpu,
                 row.raised,
             );
         }
@@ -98,9 +105,9 @@ fn run(command: &mut Command) -> Vec<Row> {
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields[..] {
-            [name, median, least, raised] => {
-                let [median, least, raised] = [median, least, raised].map(|number| number.parse().unwrap());
-                rows.push(Row { name: name.to_owned(), median, least, raised });
+            [name, median, least, cpu, raised] => {
+                let [median, least, cpu, raised] = [median, least, cpu, raised].map(|number| number.parse().unwrap());
+                rows.push(Row { name: name.to_owned(), median, least, cpu, raised });
             }
             _ => println!("  {line}"),
         }
@@ -137,21 +144,30 @@ fn measure(width: usize) {
         .collect();
     let given: Vec<Layer<'_>> = scores.iter().map(|scores| Layer::of(scores)).collect();
     let given = Goal { layers: &given, formula: Formula::GIVEN, k: update.k };
-    row::<()>("threshold floor", &given, &|goal, masks| floor(goal, masks));
-    row::<()>("threshold bracket, exact", &given, &|goal, masks| bracket(goal, 1, masks));
-    row::<()>("threshold radix, exact", &given, &radix);
-    row::<()>("threshold histogram", &given, &by_bins);
-
-    row::<u8>("update floor", &update, &|goal, masks| floor(goal, masks));
-    row::<u8>("update bracket, exact", &update, &|goal, masks| bracket(goal, 1, masks));
-    row::<u64>("update floor, bits", &update, &|goal, masks| floor(goal, masks));
-    row::<u64>("update bracket, exact, bits", &update, &|goal, masks| bracket(goal, 1, masks));
-    row::<u8>("update radix, exact", &update, &radix);
-    row::<u8>("update histogram", &update, &by_bins);
-    for prune in [PruneMethod::Magnitude, PruneMethod::Bitter0, PruneMethod::Bitter3, PruneMethod::Bitter9] {
-        row::<u8>(&format!("update floor of {prune}"), &goal(prune), &|goal, masks| floor(goal, masks));
-        row::<u8>(&format!("update bracket, {prune}"), &goal(prune), &|goal, masks| bracket(goal, 1, masks));
+    let others = [PruneMethod::Magnitude, PruneMethod::Bitter0, PruneMethod::Bitter3, PruneMethod::Bitter9]
+        .map(|prune| (prune, goal(prune)));
+    let mut rows = vec![
+        Contender::new::<()>("threshold floor", &given, &floor),
+        Contender::new::<()>("threshold bracket, exact", &given, &|goal, masks| bracket(goal, 1, masks)),
+        Contender::new::<()>("threshold radix, exact", &given, &radix),
+        Contender::new::<()>("threshold histogram", &given, &by_bins),
+        Contender::new::<u8>("update floor", &update, &floor),
+        Contender::new::<u8>("update bracket, exact", &update, &|goal, masks| bracket(goal, 1, masks)),
+        Contender::new::<u64>("update floor, bits", &update, &floor),
+        Contender::new::<u64>("update bracket, exact, bits", &update, &|goal, masks| bracket(goal, 1, masks)),
+        Contender::new::<u8>("update radix, exact", &update, &radix),
+        Contender::new::<u8>("update histogram", &update, &by_bins),
+    ];
+    for (prune, goal) in &others {
+        rows.push(Contender::new::<u8>(&format!("update floor of {prune}"), goal, &floor));
+        let exact = &|goal: &Goal<'_>, masks: &mut [&mut [u8]]| bracket(goal, 1, masks);
+        rows.push(Contender::new::<u8>(&format!("update bracket, {prune}"), goal, exact));
     }
+    // In turn, so that all of them have the same company.
+    for _ in 0..calls() {
+        rows.iter_mut().for_each(Contender::call);
+    }
+    rows.iter_mut().for_each(Contender::print);
 }
 
 fn floor<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found, NotANumber> {
@@ -162,38 +178,67 @@ fn floor<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found, NotA
 /// A way to select.
 type Way<'a, M> = &'a dyn Fn(&Goal<'_>, &mut [&mut [M]]) -> Result<Found, NotANumber>;
 
-/// Prints a row, and what memory `way` says that it takes.
-fn row<M: Mask>(name: &str, goal: &Goal<'_>, way: Way<'_, M>) {
-    let mut masks: Vec<Vec<M>> =
-        goal.layers.iter().map(|layer| vec![M::default(); M::words(layer.weights.len())]).collect();
-    let mut masks: Vec<&mut [M]> = masks.iter_mut().map(|mask| &mut mask[..]).collect();
-    // So that the pages of the masks are there.
-    stream(goal, &mut masks);
-    fs::write("/proc/self/clear_refs", "5").unwrap();
-    let before = status("VmRSS:");
-    let found = way(goal, &mut masks).unwrap();
-    let raised = status("VmHWM:") - before;
-    let mut times: Vec<f64> = (0..calls())
-        .map(|_| {
-            let begun = Instant::now();
-            way(goal, &mut masks).unwrap();
-            begun.elapsed().as_secs_f64() * 1e3
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    if found.extra > 0 {
-        let weights = goal.weights();
-        let stored = 4 * weights + masks.iter().map(|mask| size_of_val(&**mask)).sum::<usize>();
-        println!(
-            "{name}: {} passes, {} candidates, {:.2} MB allocated at most, {:.2} % of scores and masks; {:.2} ns a weight",
-            found.passes,
-            found.candidates,
-            found.extra as f64 / 1e6,
-            100.0 * found.extra as f64 / stored as f64,
-            times[times.len() / 2] * 1e6 / weights as f64,
-        );
+/// A row in the making.
+struct Contender<'a> {
+    name: String,
+    call: Box<dyn FnMut() + 'a>,
+    milliseconds: Vec<f64>,
+    cpu: f64,
+    raised: f64,
+}
+
+impl<'a> Contender<'a> {
+    /// Calls `way` once, untimed, and prints what it says of itself.
+    fn new<M: Mask + 'a>(name: &str, goal: &'a Goal<'a>, way: Way<'a, M>) -> Self {
+        let mut masks: Vec<Vec<M>> =
+            goal.layers.iter().map(|layer| vec![M::default(); M::words(layer.weights.len())]).collect();
+        let stored = 4 * goal.weights() + masks.iter().map(|mask| size_of_val(&mask[..])).sum::<usize>();
+        // So that the pages of the masks are there.
+        stream(goal, &mut slices(&mut masks));
+        fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = status("VmRSS:");
+        let found = way(goal, &mut slices(&mut masks)).unwrap();
+        let raised = status("VmHWM:") - before;
+        if found.extra > 0 {
+            println!(
+                "{name}: {} passes, {} candidates, {:.2} MB allocated at most, {:.2} % of scores and masks",
+                found.passes,
+                found.candidates,
+                found.extra as f64 / 1e6,
+                100.0 * found.extra as f64 / stored as f64,
+            );
+        }
+        let call = move || drop(way(goal, &mut slices(&mut masks)).unwrap());
+        Self { name: name.to_owned(), call: Box::new(call), milliseconds: Vec::new(), cpu: 0.0, raised }
     }
-    println!("{name}\t{}\t{}\t{raised}", times[times.len() / 2], times[0]);
+
+    fn call(&mut self) {
+        let (begun, used) = (Instant::now(), processor_time());
+        (self.call)();
+        self.milliseconds.push(begun.elapsed().as_secs_f64() * 1e3);
+        self.cpu += processor_time() - used;
+    }
+
+    fn print(&mut self) {
+        self.milliseconds.sort_by(f64::total_cmp);
+        let [median, least] = [self.milliseconds[self.milliseconds.len() / 2], self.milliseconds[0]];
+        let cpu = self.cpu / self.milliseconds.len() as f64;
+        println!("{}\t{median}\t{least}\t{cpu}\t{}", self.name, self.raised);
+    }
+}
+
+fn slices<M>(masks: &mut [Vec<M>]) -> Vec<&mut [M]> {
+    masks.iter_mut().map(|mask| &mut mask[..]).collect()
+}
+
+/// Milliseconds that all threads of this process have run.
+fn processor_time() -> f64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let run = |task: std::io::Result<fs::DirEntry>| -> f64 {
+        let times = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+        times.split(' ').next().unwrap().parse().unwrap()
+    };
+    tasks.map(run).sum::<f64>() / 1e6
 }
 
 /// An entry of this process's status, in MB.

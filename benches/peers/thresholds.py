@@ -1,10 +1,11 @@
 """Thresholds and masks in PyTorch and NumPy, as `crates/lab/benches/select.rs` times its own.
 
-usage: select.py WIDTH LAYERS CALLS
+usage: thresholds.py WIDTH LAYERS CALLS
 
 Layers are square, with weights and second moments; half of the weights go by `|w| (|v| + 1e-8)^(1/4)` (bitter7). The
 PyTorch updates are those of paper 001, before (double pass) and after (single pass, a sample of 1 %). Every line is: a
-name, median and least milliseconds, by how many MB the first call raised resident memory at most.
+name, median and least milliseconds, mean milliseconds of processor time, and by how many MB the first call raised
+resident memory at most.
 """
 
 import sys
@@ -34,12 +35,14 @@ def measure(name, call):
     call()
     raised = status("VmHWM:") - before
     times = []
+    used = time.process_time()
     for _ in range(CALLS):
         begun = time.perf_counter()
         call()
         times.append((time.perf_counter() - begun) * 1e3)
+    cpu = (time.process_time() - used) * 1e3 / CALLS
     times.sort()
-    print(f"{name}\t{times[len(times) // 2]}\t{times[0]}\t{raised}", flush=True)
+    print(f"{name}\t{times[len(times) // 2]}\t{times[0]}\t{cpu}\t{raised}", flush=True)
 
 
 random = np.random.default_rng(0)
