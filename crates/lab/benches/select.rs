@@ -170,6 +170,7 @@ fn measure(width: usize) {
     rows.iter_mut().for_each(Contender::print);
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a way to select, as the others are")]
 fn floor<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found, NotANumber> {
     stream(goal, masks);
     Ok(Found { threshold: 0.0, pruned: Vec::new(), passes: 1, candidates: 0, extra: 0 })
