@@ -74,7 +74,13 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         Task::Mock(mock) => mock::run(mock, job, channel),
         Task::Command(command) => command::run(command, job, channel),
         Task::BatchSize(bench) => batch_size::run(bench, job, channel),
-        Task::Train(_) | Task::Eval(_) | Task::Check(_) | Task::Parity(_) => lab(&task, job, channel),
+        Task::Train(_)
+        | Task::Eval(_)
+        | Task::Check(_)
+        | Task::Parity(_)
+        | Task::BenchThreshold(_)
+        | Task::BenchMaskUpdate(_)
+        | Task::BenchMasking(_) => lab(&task, job, channel),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BatchSize, Check, Command, Eval, Mock, Parity, Train},
+    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Mock, Parity, Train},
 };
 
 /// Parameters by name.
@@ -23,6 +23,12 @@ pub enum Task {
     Parity(Parity),
     /// Raises the batch until memory or throughput stops it.
     BatchSize(BatchSize),
+    /// Measures how a threshold is found.
+    BenchThreshold(BenchThreshold),
+    /// Measures how masks are made.
+    BenchMaskUpdate(BenchMaskUpdate),
+    /// Measures how masks are applied.
+    BenchMasking(BenchMasking),
     /// Runs any program.
     Command(Command),
     /// Does what it is told, without a network: for tests of the engine.
@@ -84,7 +90,7 @@ impl Task {
     pub const ALL: &'static [TaskInfo] = &[
         TaskInfo {
             name: "train",
-            revision: 2,
+            revision: 3,
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
@@ -156,6 +162,51 @@ impl Task {
             build: |values| BatchSize::from_values(values).map(Task::BatchSize),
             artifacts: |_| Vec::new(),
             conflicts: BatchSize::conflicts,
+        },
+        TaskInfo {
+            name: "bench/threshold",
+            revision: 1,
+            about: "measures ways to find the k-th smallest of given scores",
+            groups: BenchThreshold::GROUPS,
+            metrics: BenchThreshold::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["time.threshold", "error.threshold"],
+            on_device: true,
+            hidden: false,
+            build: |values| BenchThreshold::from_values(values).map(Task::BenchThreshold),
+            artifacts: |_| Vec::new(),
+            conflicts: BenchThreshold::conflicts,
+        },
+        TaskInfo {
+            name: "bench/mask-update",
+            revision: 1,
+            about: "measures ways to make masks from weights and moments",
+            groups: BenchMaskUpdate::GROUPS,
+            metrics: BenchMaskUpdate::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["time.update", "memory.extra"],
+            on_device: true,
+            hidden: false,
+            build: |values| BenchMaskUpdate::from_values(values).map(Task::BenchMaskUpdate),
+            artifacts: |_| Vec::new(),
+            conflicts: BenchMaskUpdate::conflicts,
+        },
+        TaskInfo {
+            name: "bench/masking",
+            revision: 1,
+            about: "measures masking in every step, and choosing masks in some",
+            groups: BenchMasking::GROUPS,
+            metrics: BenchMasking::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["time.masking", "time.update"],
+            on_device: true,
+            hidden: false,
+            build: |values| BenchMasking::from_values(values).map(Task::BenchMasking),
+            artifacts: |_| Vec::new(),
+            conflicts: BenchMasking::conflicts,
         },
         TaskInfo {
             name: "command",

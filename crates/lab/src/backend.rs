@@ -14,10 +14,11 @@ use crate::{
     LabError,
     measure::DeviceMemory,
     ops::{self, Ops},
+    prune::Selects,
 };
 
 /// What the lab needs to know about a Burn backend beyond its operations.
-pub trait Compute: Ops {
+pub trait Compute: Selects {
     /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
@@ -47,6 +48,8 @@ macro_rules! gpu {
     ($backend:ty, $runtime:ty) => {
         impl Ops for $backend {}
 
+        impl Selects for $backend {}
+
         impl Compute for $backend {
             const SYNCHRONOUS: bool = false;
 
@@ -56,6 +59,8 @@ macro_rules! gpu {
         }
 
         impl Ops for burn_fusion::Fusion<$backend> {}
+
+        impl Selects for burn_fusion::Fusion<$backend> {}
 
         impl Compute for burn_fusion::Fusion<$backend> {
             const SYNCHRONOUS: bool = false;
@@ -78,6 +83,8 @@ fn allocated<R: cubecl::Runtime>(device: &R::Device) -> Option<DeviceMemory> {
     let usage = R::client(device).memory_usage().ok()?;
     Some(DeviceMemory { in_use: usage.bytes_in_use, reserved: usage.bytes_reserved })
 }
+
+impl<B: Selects, C: CheckpointStrategy> Selects for Autodiff<B, C> {}
 
 impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const SYNCHRONOUS: bool = B::SYNCHRONOUS;

@@ -60,6 +60,15 @@ pub enum LabError {
         /// At or by which iteration.
         when: String,
     },
+    /// A weight's importance cannot be compared.
+    #[error("a score of `{parameter}` is NaN, so no weights can be chosen: the training has diverged before")]
+    NotANumber {
+        /// The parameter.
+        parameter: String,
+    },
+    /// What this backend cannot do.
+    #[error("{0}")]
+    Unsupported(String),
     /// A check's assertions do not hold.
     #[error("{} of {total} assertions do not hold: {}", failed.len(), spelled_out(failed))]
     Check {
@@ -98,10 +107,14 @@ impl LabError {
     /// The kind of failure, as the engine counts it.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } => FailureKind::Backend,
+            Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } | Self::Unsupported(_) => {
+                FailureKind::Backend
+            }
             Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
-            Self::Diverged { .. } | Self::Check { .. } | Self::Parity { .. } => FailureKind::Experiment,
+            Self::Diverged { .. } | Self::NotANumber { .. } | Self::Check { .. } | Self::Parity { .. } => {
+                FailureKind::Experiment
+            }
             Self::NotALabTask(_) => FailureKind::Crash,
         }
     }

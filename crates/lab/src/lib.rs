@@ -17,6 +17,7 @@ mod probe;
 pub mod prune;
 pub mod read;
 pub mod rng;
+pub mod selection;
 pub mod state;
 pub mod tasks;
 

@@ -3,7 +3,10 @@
 
 use std::cell::Cell;
 
-use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
+use burn::{
+    backend::{Flex, flex::FlexTensor},
+    tensor::{Int, Tensor, TensorData, backend::Backend},
+};
 
 use crate::LabError;
 
@@ -26,6 +29,12 @@ pub(crate) fn host<B: Backend>(tensor: Tensor<B, 1>) -> Result<Vec<f32>, LabErro
 pub(crate) fn integers<B: Backend>(tensor: Tensor<B, 1, Int>) -> Result<Vec<i64>, LabError> {
     counted();
     vector(tensor.try_into_data()?.convert::<i64>())
+}
+
+/// What holds the numbers of a tensor of the processor's, one after the other: no reading, because they are here.
+pub(crate) fn resident(tensor: &Tensor<Flex, 1>) -> FlexTensor {
+    let tensor = tensor.clone().into_primitive().tensor();
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
 fn counted() {

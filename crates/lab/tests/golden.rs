@@ -14,7 +14,7 @@ use sweep_lab::{
     hub,
     model::{self, Gpt, Network, cross_entropy},
     optim::AdamW,
-    prune::{self, Choice, Goal, Group, HostSelect, Moments, Select as _, by_layer},
+    prune::{self, Choice, FusedSelect, Goal, Group, HostSelect, Inputs, Layers, Moments, Select, by_layer},
 };
 
 /// Loss on the reference batch, which predicts every token from those before it.
@@ -112,23 +112,21 @@ const PARTS: [&str; 3] = ["a", "b", "c"];
 /// The reference was computed at this step.
 const STEP: i32 = 137;
 
-/// What is chosen from the reference's weights and moments for the scores of `settings`.
-fn chosen(settings: &Prune, expected: &Tensors, groups: &[Group]) -> Vec<Option<Choice<Inner>>> {
-    let tensor = |what: &str, part: usize| {
-        let values = expected.floats(&format!("{what}.{}", PARTS[part]));
-        Tensor::<Inner, 1>::from_floats(&values[..], &FlexDevice)
+/// What `selector` chooses from the reference's weights and moments for the scores of `settings`.
+fn chosen(
+    selector: &dyn Select<Inner>,
+    settings: &Prune,
+    expected: &Tensors,
+    groups: &[Group],
+) -> Vec<Option<Choice<Inner>>> {
+    let inputs = |part: &str| {
+        let [weights, first, second] = ["w", "m", "v"]
+            .map(|what| Tensor::<Inner, 1>::from_floats(&expected.floats(&format!("{what}.{part}"))[..], &FlexDevice));
+        let moments = Some(Moments { first, second, bias_correction_1: 1.0 - 0.9_f64.powi(STEP) });
+        Inputs { name: part.to_owned(), weights, moments, origin: None, mask: None }
     };
-    let mut scores = |part: usize| {
-        let moments = Moments {
-            first: tensor("m", part),
-            second: tensor("v", part),
-            bias_correction_1: 1.0 - 0.9_f64.powi(STEP),
-        };
-        prune::scores(settings, tensor("w", part), Some(moments), None)
-    };
-    let sizes: Vec<usize> = (0..PARTS.len()).map(|part| tensor("w", part).dims()[0]).collect();
-    let goal = Goal { sizes: &sizes, groups, seed: 0 };
-    HostSelect::new(settings).select(&mut scores, &goal).unwrap()
+    let mut layers = Layers::new(settings, PARTS.map(inputs).into());
+    selector.select(&mut layers, &Goal { groups, seed: 0 }).unwrap()
 }
 
 #[test]
@@ -145,8 +143,16 @@ fn thresholds_and_masks_of_every_variant() {
                 vec![Group { layers: 0..3, sparsity }]
             };
             let settings = Prune { prune, ..Prune::default() };
-            for (part, choice) in PARTS.into_iter().zip(chosen(&settings, &expected, &groups)) {
-                let Choice { threshold, mask } = choice.unwrap();
+            let by_host = chosen(&HostSelect::new(&settings), &settings, &expected, &groups);
+            let fused = chosen(&FusedSelect::new(&settings), &settings, &expected, &groups);
+            for (fused, by_host) in fused.iter().flatten().zip(by_host.iter().flatten()) {
+                assert_eq!(fused.threshold.to_bits(), by_host.threshold.to_bits(), "{prune} at {sparsity}");
+                let masks = [fused, by_host].map(|choice| host(choice.mask.clone()));
+                assert_eq!(masks[0], masks[1], "{prune} at {sparsity}");
+                assert_eq!(fused.pruned, Some(masks[0].iter().filter(|stays| **stays == 0.0).count()));
+            }
+            for (part, choice) in PARTS.into_iter().zip(fused) {
+                let Choice { threshold, mask, .. } = choice.unwrap();
                 let case = format!("{prune}.{sparsity}");
                 let name = format!("{case}.threshold");
                 let name = if prune == PruneMethod::Bitter4 { format!("{name}.{part}") } else { name };
@@ -187,7 +193,10 @@ fn scores_in_16_bits_are_near_those_in_32() {
     let groups = [Group { layers: 0..3, sparsity: 0.5 }];
     for prune in [PruneMethod::Magnitude, PruneMethod::Bitter3, PruneMethod::Bitter7, PruneMethod::Bitter8] {
         let settings = Prune { prune, score_epsilon: 1e-5, ..Prune::default() };
-        let choices = |score_precision| chosen(&Prune { score_precision, ..settings.clone() }, &expected, &groups);
+        let choices = |score_precision| {
+            let settings = Prune { score_precision, ..settings.clone() };
+            chosen(&HostSelect::new(&settings), &settings, &expected, &groups)
+        };
         let (half, single) = (choices(ScorePrecision::F16), choices(ScorePrecision::F32));
         for (half, single) in half.into_iter().flatten().zip(single.into_iter().flatten()) {
             assert_eq!(f16::from_f32(half.threshold).to_f32(), half.threshold, "{prune}: a number of 16 bits");

@@ -10,7 +10,7 @@ use sweep_job::tasks::{Optimizer, OptimizerKind, Prune, PruneMethod, PruneUpdate
 use sweep_lab::{
     model::{self, GptDims, ParamInfo, VOCAB_BYTES},
     optim::AdamW,
-    prune::{Choice, Goal, Pruner, Select, by_layer},
+    prune::{Choice, Goal, Layers, Pruner, Select, by_layer},
     rng,
 };
 
@@ -214,7 +214,7 @@ fn all_ways_to_a_threshold_prune_about_as_much() {
     for (threshold, tolerance) in
         [(ThresholdMethod::Exact, 0.0), (ThresholdMethod::Histogram, 0.0), (ThresholdMethod::Sample, 0.2)]
     {
-        for prune_update in [PruneUpdate::SinglePass, PruneUpdate::DoublePass] {
+        for prune_update in PruneUpdate::ALL.iter().copied() {
             let prune = Prune {
                 prune: PruneMethod::Bitter7,
                 threshold,
@@ -237,15 +237,16 @@ struct EveryOther;
 impl Select<Inner> for EveryOther {
     fn select(
         &self,
-        scores: &mut dyn FnMut(usize) -> Tensor<Inner, 1>,
-        goal: &Goal<'_>,
+        layers: &mut Layers<'_, Inner>,
+        _: &Goal<'_>,
     ) -> Result<Vec<Option<Choice<Inner>>>, sweep_lab::LabError> {
-        let choice = |layer| {
-            let scores = scores(layer);
-            let mask: Vec<f32> = (0..goal.sizes[layer]).map(|at| (at % 2) as f32).collect();
-            Some(Choice { threshold: 0.0, mask: Tensor::from_floats(&mask[..], &scores.device()) })
+        let sizes = layers.sizes();
+        let choice = |(layer, size)| {
+            let scores = layers.scores(layer);
+            let mask: Vec<f32> = (0..size).map(|at| (at % 2) as f32).collect();
+            Some(Choice { threshold: 0.0, mask: Tensor::from_floats(&mask[..], &scores.device()), pruned: None })
         };
-        Ok((0..goal.sizes.len()).map(choice).collect())
+        Ok(sizes.into_iter().enumerate().map(choice).collect())
     }
 }
 
@@ -286,4 +287,41 @@ fn without_moments_the_size_counts() {
     let mut optimizer = optimizer;
     let pruned = pruner.apply::<Train, _>(network, &mut optimizer).weights()[..2].concat();
     assert_eq!(zeros(&pruned), smallest(&sizes, 0.5));
+}
+
+#[test]
+fn fused_masks_are_those_of_stored_scores() {
+    for method in PruneMethod::ALL.iter().copied().filter(|method| *method != PruneMethod::None) {
+        let weights = |prune_update| {
+            let mut run =
+                Pruned::new(&Prune { prune: method, prune_update, ..Prune::default() }, &Optimizer::default());
+            let mut parts = Vec::new();
+            for sparsity in [0.1, 0.3, 0.5, 0.5] {
+                let (chosen, part) = run.step().step().choose(sparsity);
+                run = chosen.step();
+                parts.push(part);
+            }
+            (run.network.weights(), parts)
+        };
+        let fused = weights(PruneUpdate::Fused);
+        assert_eq!(fused, weights(PruneUpdate::SinglePass), "{method}");
+        assert_eq!(fused, weights(PruneUpdate::DoublePass), "{method}");
+    }
+}
+
+#[test]
+fn a_weight_that_is_no_number_is_an_error_that_names_its_parameter() {
+    for (threshold, prune_update) in [
+        (ThresholdMethod::Exact, PruneUpdate::Fused),
+        (ThresholdMethod::Exact, PruneUpdate::SinglePass),
+        (ThresholdMethod::Exact, PruneUpdate::DoublePass),
+        (ThresholdMethod::Histogram, PruneUpdate::SinglePass),
+    ] {
+        let settings = Prune { prune: PruneMethod::Magnitude, threshold, prune_update, ..Prune::default() };
+        let mut run = Pruned::new(&settings, &Optimizer::default());
+        run.network.second = run.network.second.map(|weights| weights * f32::NAN);
+        let error = run.pruner.choose::<Train, _>(&run.network, &run.optimizer, 0.5).unwrap_err();
+        let wanted = "a score of `second` is NaN, so no weights can be chosen: the training has diverged before";
+        assert_eq!(error.to_string(), wanted);
+    }
 }

@@ -48,11 +48,14 @@ fn nothing_is_read_between_log_points() {
 
 #[test]
 fn masked_steps_read_nothing_either() {
-    // Four layers; `bitter3` and the others read the scores of each, and how many weights stay.
+    // Four layers. The fused pass reads nothing; else the scores of each are read, and how many weights stay.
     for (prune, optimizer, logged) in
         [("magnitude", "adamw", 1), ("movement", "adamw", 1), ("bitter3", "adamw", 1), ("bitter7", "adamwspam", 2)]
     {
         let found = readings(&json!({"prune": prune, "optimizer": optimizer, "log_every": 10}));
+        assert_eq!(found, [logged; 5], "{prune}");
+        let found =
+            readings(&json!({"prune": prune, "optimizer": optimizer, "log_every": 10, "prune_update": "single_pass"}));
         assert_eq!(found, [logged, logged, logged + 5, logged, logged], "{prune}");
         // A sample is one reading, whatever the number of layers.
         let found = readings(&json!({"prune": prune, "optimizer": optimizer, "log_every": 10, "threshold": "sample"}));

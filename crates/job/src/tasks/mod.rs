@@ -2,6 +2,7 @@
 
 mod architecture;
 mod batch_size;
+mod bench;
 mod check;
 mod command;
 mod computing;
@@ -20,6 +21,10 @@ pub use architecture::{
     RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
 };
 pub use batch_size::{BatchSize, BatchSizes};
+pub use bench::{
+    BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, ThresholdSearch, Timing, UpdateKind,
+    Workload,
+};
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};

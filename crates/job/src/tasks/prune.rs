@@ -68,6 +68,9 @@ choice! {
         DoublePass = "double_pass",
         /// The scores, layer by layer.
         SinglePass = "single_pass",
+        /// Nothing, and nothing is computed again: on the CPU, the pass that computes scores for an exact threshold writes
+        /// the masks, too. Elsewhere, and with other thresholds, as `single_pass`.
+        Fused = "fused",
     }
 }
 
@@ -102,9 +105,9 @@ params! {
         threshold: ThresholdMethod = ThresholdMethod::Exact;
         /// The part of the scores that `threshold: sample` draws.
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
-        /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice, or
-        /// the scores.
-        prune_update: PruneUpdate = PruneUpdate::SinglePass;
+        /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice; the
+        /// scores; or nothing, because the pass that finds the one makes the others.
+        prune_update: PruneUpdate = PruneUpdate::Fused;
         /// The numbers in which scores are computed.
         score_precision: ScorePrecision = ScorePrecision::F32;
         /// What scores add to a moment before a root or a division.

@@ -8,6 +8,7 @@
 //! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
 //! scores can be negative, pruned weights are kept below all others. In the reference they come back.
 
+mod fused;
 mod score;
 mod select;
 
@@ -20,15 +21,16 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
+pub use fused::{FusedSelect, HostMasks};
 pub use score::{Moments, PRUNED, scores};
-pub use select::{Choice, Goal, Group, HostSelect, Select, by_histogram, kth_smallest};
+pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Select, Selects, by_histogram, kth_smallest};
 use sweep_job::tasks::{Prune, PruneMethod};
 
+pub(crate) use self::select::part_of;
 pub(crate) use crate::read::host;
 use crate::{
     LabError,
     model::{self, ParamInfo, Role},
-    ops::Ops,
     optim::{AdamW, Around, Gradients},
     read::integers,
     rng,
@@ -44,8 +46,8 @@ pub struct Pruner<B: Backend> {
     settings: Prune,
     /// Places of the prunable parameters in the network's order; the token table last, where it is the output layer.
     layers: Vec<usize>,
-    /// Numbers of the prunable parameters, in the order of `layers`.
-    sizes: Vec<usize>,
+    /// Names and numbers of the prunable parameters, in the order of `layers`.
+    names: Vec<(String, usize)>,
     /// By parameter: 1 where a weight stays, 0 where it is pruned.
     masks: Vec<Option<Tensor<B, 1>>>,
     /// By parameter: the weights at the start, where scores need them.
@@ -66,17 +68,17 @@ pub(crate) struct Spent {
     pub(crate) thresholds: Duration,
 }
 
-impl<B: Ops> Pruner<B> {
+impl<B: Selects> Pruner<B> {
     /// A pruner for `parameters`, in the network's order, that prunes nothing yet.
     pub fn new(settings: &Prune, parameters: &[ParamInfo]) -> Self {
         let layers = prunable(settings, parameters);
         Self {
             settings: settings.clone(),
-            sizes: layers.iter().map(|index| parameters[*index].len()).collect(),
+            names: layers.iter().map(|index| (parameters[*index].name.clone(), parameters[*index].len())).collect(),
             layers,
             masks: parameters.iter().map(|_| None).collect(),
             origins: parameters.iter().map(|_| None).collect(),
-            selector: Box::new(HostSelect::new(settings)),
+            selector: B::selector(settings),
             seed: 0,
             choices: 0,
             spent: None,
@@ -181,21 +183,16 @@ impl<B: Ops> Pruner<B> {
         let values = model::values::<AB, M>(network);
         let groups = self.groups(sparsity);
         let seed = rng::derived_seed(self.seed, "threshold choice", &[self.choices]);
-        let goal = Goal { sizes: &self.sizes, groups: &groups, seed };
-        let measures = self.spent.is_some();
-        let mut scoring = Duration::ZERO;
-        let mut scores = |layer: usize| {
-            let started = Instant::now();
-            let index = self.layers[layer];
-            let scores = self.scores(index, values[index].clone(), optimizer);
-            if measures {
-                // A device that fails says so again when the scores are read.
-                let _ = B::sync(&scores.device());
-                scoring += started.elapsed();
-            }
-            scores
-        };
-        let chosen = self.selector.select(&mut scores, &goal)?;
+        let inputs = self.layers.iter().zip(&self.names);
+        let inputs = inputs.map(|(&index, (name, _))| self.inputs(name, index, values[index].clone(), optimizer));
+        let settings = self.settings.clone();
+        let mut layers = Layers::new(&settings, inputs.collect());
+        if self.spent.is_some() {
+            layers.measure();
+        }
+        let chosen = self.selector.select(&mut layers, &Goal { groups: &groups, seed })?;
+        let scoring = layers.scoring();
+        drop(layers);
         self.choices += 1;
         let reached = self.keep(chosen)?;
         if let Some(spent) = &mut self.spent {
@@ -217,29 +214,28 @@ impl<B: Ops> Pruner<B> {
         }
     }
 
-    /// The scores of parameter `index`.
-    fn scores(&self, index: usize, weights: Tensor<B, 1>, optimizer: &AdamW<B>) -> Tensor<B, 1> {
+    /// What parameter `index` is scored by.
+    fn inputs(&self, name: &str, index: usize, weights: Tensor<B, 1>, optimizer: &AdamW<B>) -> Inputs<B> {
         let moments = optimizer.state(index).map(|state| Moments {
             first: state.moment_1.clone(),
             second: state.moment_2.clone(),
             bias_correction_1: optimizer.bias_correction_1(),
         });
-        let scores = scores(&self.settings, weights, moments, self.origins[index].clone());
-        match &self.masks[index] {
-            Some(mask) if self.settings.prune.has_negative_scores() => {
-                scores * mask.clone() + (mask.clone() - 1.0) * -PRUNED
-            }
-            _ => scores,
-        }
+        let mask = self.masks[index].clone().filter(|_| self.settings.prune.has_negative_scores());
+        Inputs { name: name.to_owned(), weights, moments, origin: self.origins[index].clone(), mask }
     }
 
     /// Takes the chosen masks; gives the part that they prune.
     fn keep(&mut self, chosen: Vec<Option<Choice<B>>>) -> Result<f64, LabError> {
         let (mut pruned, mut kept) = (0, Vec::new());
-        for ((&index, choice), &size) in self.layers.iter().zip(chosen).zip(&self.sizes) {
-            if let Some(Choice { mask, .. }) = &choice {
-                pruned += size;
-                kept.push(mask.clone().int().sum());
+        for ((&index, choice), (_, size)) in self.layers.iter().zip(chosen).zip(&self.names) {
+            match &choice {
+                Some(Choice { pruned: Some(known), .. }) => pruned += known,
+                Some(Choice { mask, .. }) => {
+                    pruned += size;
+                    kept.push(mask.clone().int().sum());
+                }
+                None => {}
             }
             self.masks[index] = choice.map(|choice| choice.mask);
         }
@@ -247,7 +243,8 @@ impl<B: Ops> Pruner<B> {
             let kept: i64 = integers(Tensor::cat(kept, 0))?.into_iter().sum();
             pruned = pruned.saturating_sub(usize::try_from(kept).unwrap_or_default());
         }
-        Ok(pruned as f64 / self.sizes.iter().sum::<usize>().max(1) as f64)
+        let prunable: usize = self.names.iter().map(|(_, size)| size).sum();
+        Ok(pruned as f64 / prunable.max(1) as f64)
     }
 
     /// Adds everything that the next choice depends on to `snapshot`.

@@ -75,7 +75,7 @@ fn from_moments<B: Backend>(
         PruneMethod::Bitter3 | PruneMethod::Bitter4 => size * momentum(m),
         PruneMethod::Bitter5 => size * 0.1 - shrinking(m, v),
         PruneMethod::Bitter6 => size * momentum(m.clone()) * (m.clone() * m / (v + epsilon)).sqrt(),
-        PruneMethod::Bitter7 => size * (v.abs() + epsilon).powf_scalar(0.25),
+        PruneMethod::Bitter7 => size * (v.abs() + epsilon).sqrt().sqrt(),
         PruneMethod::Bitter8 => size * momentum(m / bias_correction_1),
         PruneMethod::Bitter9 => size * momentum(m.clone()) - shrinking(m, v) * 0.1,
     }

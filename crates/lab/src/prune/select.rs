@@ -1,13 +1,20 @@
 //! From scores to thresholds and masks: the boundary behind which a backend may have kernels of its own.
 
-use std::{fmt, ops::Range};
+use std::{
+    fmt,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
 use rand::Rng as _;
-use sweep_job::tasks::{Prune, PruneUpdate, ThresholdMethod};
+use sweep_job::tasks::{Prune, PruneUpdate, ThresholdMethod, ThresholdSearch};
 
-use super::score::PRUNED;
-use crate::{LabError, read::host, rng};
+use super::{
+    fused::HostMasks,
+    score::{Moments, PRUNED, scores},
+};
+use crate::{LabError, ops::Ops, read::host, rng, selection::Found};
 
 /// Bins of a histogram.
 const BINS: usize = 1024;
@@ -26,8 +33,6 @@ pub struct Group {
 /// What is to be chosen.
 #[derive(Debug)]
 pub struct Goal<'a> {
-    /// Weights of every layer.
-    pub sizes: &'a [usize],
     /// Every layer is in one of them.
     pub groups: &'a [Group],
     /// Seed of what this choice draws.
@@ -41,17 +46,113 @@ pub struct Choice<B: Backend> {
     pub threshold: f32,
     /// 1 where a weight stays, 0 where it is pruned, `[numbers]`.
     pub mask: Tensor<B, 1>,
+    /// How many weights are pruned, where that is known without reading the mask.
+    pub pruned: Option<usize>,
+}
+
+/// What a layer's weights are scored by.
+#[derive(Debug, Clone)]
+pub struct Inputs<B: Backend> {
+    /// The parameter's name.
+    pub name: String,
+    /// The weights, `[numbers]`.
+    pub weights: Tensor<B, 1>,
+    /// Adam's moments, if there are any yet.
+    pub moments: Option<Moments<B>>,
+    /// The weights at the start, `[numbers]`, where scores need them.
+    pub origin: Option<Tensor<B, 1>>,
+    /// 0 where a weight is pruned and must not come back, else 1, `[numbers]`.
+    pub mask: Option<Tensor<B, 1>>,
+}
+
+/// The layers among whose weights is chosen.
+#[derive(Debug)]
+pub struct Layers<'a, B: Backend> {
+    settings: &'a Prune,
+    inputs: Vec<Inputs<B>>,
+    /// Spent on [`scores`](Self::scores), if that is measured.
+    scoring: Option<Duration>,
+}
+
+impl<'a, B: Backend> Layers<'a, B> {
+    /// Layers that are scored as `settings` ask.
+    pub fn new(settings: &'a Prune, inputs: Vec<Inputs<B>>) -> Self {
+        Self { settings, inputs, scoring: None }
+    }
+
+    /// Measures from now on how long scores take, which waits for the device.
+    pub(super) fn measure(&mut self) {
+        self.scoring = Some(Duration::ZERO);
+    }
+
+    /// What has been measured.
+    pub(super) fn scoring(&self) -> Duration {
+        self.scoring.unwrap_or_default()
+    }
+
+    /// What they are scored by.
+    pub fn inputs(&self) -> &[Inputs<B>] {
+        &self.inputs
+    }
+
+    /// Weights of all layers.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.inputs.iter().map(|inputs| inputs.weights.dims()[0]).collect()
+    }
+
+    /// The scores of a layer, `[numbers]`, computed anew.
+    pub fn scores(&mut self, layer: usize) -> Tensor<B, 1> {
+        let started = Instant::now();
+        let Inputs { weights, moments, origin, mask, .. } = self.inputs[layer].clone();
+        let scores = scores(self.settings, weights, moments, origin);
+        let scores = match mask {
+            Some(mask) => scores * mask.clone() + (mask - 1.0) * -PRUNED,
+            None => scores,
+        };
+        if let Some(scoring) = &mut self.scoring {
+            // A device that fails says so again when the scores are read.
+            let _ = B::sync(&scores.device());
+            *scoring += started.elapsed();
+        }
+        scores
+    }
+
+    /// That a score of `layer` is no number.
+    pub(crate) fn not_a_number(&self, layer: usize) -> LabError {
+        LabError::NotANumber { parameter: self.inputs[layer].name.clone() }
+    }
 }
 
 /// Chooses the weights to prune.
 pub trait Select<B: Backend>: fmt::Debug {
-    /// A choice for every layer; `None` where nothing is pruned. `scores` computes a layer's scores, `[numbers]`, and may
-    /// be called more than once.
-    fn select(
-        &self,
-        scores: &mut dyn FnMut(usize) -> Tensor<B, 1>,
-        goal: &Goal<'_>,
-    ) -> Result<Vec<Option<Choice<B>>>, LabError>;
+    /// A choice for every layer; `None` where nothing is pruned. A score that is no number is an error.
+    fn select(&self, layers: &mut Layers<'_, B>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<B>>>, LabError>;
+}
+
+/// A backend with its best ways to choose.
+pub trait Selects: Ops {
+    /// What does what `settings` ask.
+    fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
+        Box::new(HostSelect::new(settings))
+    }
+
+    /// The `k`-th smallest score of all layers by a method that streams, and the masks, where this backend has it. The
+    /// weights are the scores if there are no `settings`.
+    fn stream(
+        _inputs: &[Inputs<Self>],
+        _settings: Option<&Prune>,
+        _method: ThresholdSearch,
+        _k: usize,
+        _seed: u64,
+        _masks: &mut HostMasks,
+    ) -> Option<Result<Found, LabError>> {
+        None
+    }
+
+    /// A pass over the same memory that computes next to nothing, where [`stream`](Self::stream) is there.
+    fn stream_floor(_inputs: &[Inputs<Self>], _settings: Option<&Prune>, _masks: &mut HostMasks) -> Option<()> {
+        None
+    }
 }
 
 /// Thresholds found by the host. Scores, or a sample of them, are read; masks are made on the device.
@@ -69,14 +170,14 @@ impl HostSelect {
     }
 
     /// The largest score to prune, if `pruned` of all in `parts` are to go.
-    fn threshold<B: Backend>(&self, parts: &[Tensor<B, 1>], pruned: usize, seed: u64) -> Result<f32, LabError> {
+    fn threshold<B: Backend>(&self, parts: &[Tensor<B, 1>], pruned: usize, seed: u64) -> Result<f32, Unfit> {
         match self.method {
             ThresholdMethod::Exact => Ok(kth_smallest(&mut read_all(parts)?, pruned)),
             ThresholdMethod::Histogram => Ok(by_histogram(&read_all(parts)?, pruned)),
             ThresholdMethod::Sample => {
                 let total: usize = parts.iter().map(|part| part.dims()[0]).sum();
                 let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
-                let mut sample = host(Tensor::cat(drawn.collect(), 0))?;
+                let mut sample = numbers(Tensor::cat(drawn.collect(), 0))?;
                 let among = (pruned as u128 * sample.len() as u128 / total.max(1) as u128).max(1);
                 let among = usize::try_from(among).unwrap_or(usize::MAX).min(sample.len());
                 Ok(kth_smallest(&mut sample, among))
@@ -95,55 +196,106 @@ impl HostSelect {
         let places = Tensor::<B, 1, Int>::from_data(TensorData::new(places, [length]), &scores.device());
         scores.clone().select(0, places)
     }
+
+    /// The choice for a layer with these `scores`.
+    fn choice<B: Backend>(scores: &Tensor<B, 1>, threshold: f32) -> Choice<B> {
+        Choice { threshold, mask: scores.clone().greater_elem(threshold).float(), pruned: None }
+    }
 }
 
-impl<B: Backend> Select<B> for HostSelect {
-    fn select(
+impl HostSelect {
+    /// The score that corresponds to the `k`-th smallest, by a sample.
+    pub(crate) fn sampled<B: Backend>(&self, parts: &[Tensor<B, 1>], k: usize, seed: u64) -> Result<f32, LabError> {
+        self.threshold(parts, k, seed).map_err(|unfit| match unfit {
+            Unfit::Failed(error) => error,
+            Unfit::NotANumber => LabError::NotANumber { parameter: "scores".into() },
+        })
+    }
+
+    /// A choice with thresholds by `find`, from scores, which one it is, and a seed.
+    pub(crate) fn select_by<B: Backend>(
         &self,
-        scores: &mut dyn FnMut(usize) -> Tensor<B, 1>,
+        layers: &mut Layers<'_, B>,
         goal: &Goal<'_>,
+        find: &dyn Fn(&[Tensor<B, 1>], usize, u64) -> Result<f32, Unfit>,
     ) -> Result<Vec<Option<Choice<B>>>, LabError> {
-        let mut choices: Vec<Option<Choice<B>>> = goal.sizes.iter().map(|_| None).collect();
+        let sizes = layers.sizes();
+        let mut choices: Vec<Option<Choice<B>>> = sizes.iter().map(|_| None).collect();
         for (index, group) in goal.groups.iter().enumerate() {
-            let pruned = part_of(group.sparsity, goal.sizes[group.layers.clone()].iter().sum());
+            let pruned = part_of(group.sparsity, sizes[group.layers.clone()].iter().sum());
             if pruned == 0 {
                 continue;
             }
             let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
-            let layers = group.layers.clone();
-            let parts: Vec<Tensor<B, 1>> = layers.clone().map(&mut *scores).collect();
-            match self.update {
-                PruneUpdate::SinglePass => {
-                    let threshold = self.threshold(&parts, pruned, seed)?;
-                    for (layer, part) in layers.zip(parts) {
-                        choices[layer] = Some(Choice { threshold, mask: part.greater_elem(threshold).float() });
-                    }
-                }
-                PruneUpdate::DoublePass => {
-                    let threshold = self.threshold(&[Tensor::cat(parts, 0)], pruned, seed)?;
-                    for layer in layers {
-                        choices[layer] =
-                            Some(Choice { threshold, mask: scores(layer).greater_elem(threshold).float() });
-                    }
-                }
+            let parts: Vec<Tensor<B, 1>> = group.layers.clone().map(|layer| layers.scores(layer)).collect();
+            let (kept, parts) = match self.update {
+                PruneUpdate::SinglePass | PruneUpdate::Fused => (Some(parts.clone()), parts),
+                PruneUpdate::DoublePass => (None, vec![Tensor::cat(parts, 0)]),
+            };
+            let threshold = find(&parts, pruned, seed).map_err(|unfit| match unfit {
+                Unfit::Failed(error) => error,
+                Unfit::NotANumber => named(layers, group),
+            })?;
+            drop(parts);
+            for (place, layer) in group.layers.clone().enumerate() {
+                let scores = kept.as_ref().map_or_else(|| layers.scores(layer), |kept| kept[place].clone());
+                choices[layer] = Some(Self::choice(&scores, threshold));
             }
         }
         Ok(choices)
     }
 }
 
+impl<B: Backend> Select<B> for HostSelect {
+    fn select(&self, layers: &mut Layers<'_, B>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<B>>>, LabError> {
+        self.select_by(layers, goal, &|parts, k, seed| self.threshold(parts, k, seed))
+    }
+}
+
+/// Why there is no threshold.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// The device failed, or something else.
+    Failed(LabError),
+    /// A score is NaN.
+    NotANumber,
+}
+
+impl From<LabError> for Unfit {
+    fn from(error: LabError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Which layer of `group` has a score that is no number.
+fn named<B: Backend>(layers: &mut Layers<'_, B>, group: &Group) -> LabError {
+    for layer in group.layers.clone() {
+        let scores = layers.scores(layer);
+        if matches!(numbers(scores), Err(Unfit::NotANumber)) {
+            return layers.not_a_number(layer);
+        }
+    }
+    layers.not_a_number(group.layers.start)
+}
+
 /// The whole weights in the part `fraction` of `total`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and `total`")]
-fn part_of(fraction: f64, total: usize) -> usize {
+pub(crate) fn part_of(fraction: f64, total: usize) -> usize {
     (fraction * total as f64).floor() as usize
 }
 
-fn read_all<B: Backend>(parts: &[Tensor<B, 1>]) -> Result<Vec<f32>, LabError> {
+fn read_all<B: Backend>(parts: &[Tensor<B, 1>]) -> Result<Vec<f32>, Unfit> {
     let mut all = Vec::with_capacity(parts.iter().map(|part| part.dims()[0]).sum());
     for part in parts {
-        all.extend(host(part.clone())?);
+        all.extend(numbers(part.clone())?);
     }
     Ok(all)
+}
+
+/// Scores on the host, every one of which is a number.
+fn numbers<B: Backend>(scores: Tensor<B, 1>) -> Result<Vec<f32>, Unfit> {
+    let scores = host(scores)?;
+    if scores.iter().any(|score| score.is_nan()) { Err(Unfit::NotANumber) } else { Ok(scores) }
 }
 
 /// The `k`-th smallest of `scores`, `k` being between 1 and their number. Reorders them.
@@ -211,10 +363,21 @@ mod tests {
         Prune { threshold, sample_fraction, ..Prune::default() }
     }
 
+    /// Layers whose weights, none of them below 0, are their scores.
+    fn scored(layers: &[Vec<f32>]) -> Vec<Inputs<Flex>> {
+        let inputs = |(index, weights): (usize, &Vec<f32>)| Inputs {
+            name: format!("layer {index}"),
+            weights: Tensor::from_floats(&weights[..], &FlexDevice),
+            moments: None,
+            origin: None,
+            mask: None,
+        };
+        layers.iter().enumerate().map(inputs).collect()
+    }
+
     fn select(settings: &Prune, layers: &[Vec<f32>], groups: &[Group], seed: u64) -> Vec<Option<Choice<Flex>>> {
-        let mut scores = |layer: usize| Tensor::<Flex, 1>::from_floats(&layers[layer][..], &FlexDevice);
-        let sizes: Vec<usize> = layers.iter().map(Vec::len).collect();
-        let choices = HostSelect::new(settings).select(&mut scores, &Goal { sizes: &sizes, groups, seed }).unwrap();
+        let mut inputs = Layers::new(settings, scored(layers));
+        let choices = HostSelect::new(settings).select(&mut inputs, &Goal { groups, seed }).unwrap();
         assert_eq!(choices.len(), layers.len());
         choices
     }
@@ -238,22 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn both_updates_choose_the_same() {
+    fn all_updates_choose_the_same() {
         let layers = [long_tailed(300, "a"), long_tailed(500, "b")];
-        let sizes: Vec<usize> = layers.iter().map(Vec::len).collect();
         let expected = kth_smallest(&mut layers.concat(), 400);
-        for (prune_update, passes) in [(PruneUpdate::SinglePass, 1), (PruneUpdate::DoublePass, 2)] {
-            let mut calls = 0;
-            let mut scores = |layer: usize| {
-                calls += 1;
-                Tensor::<Flex, 1>::from_floats(&layers[layer][..], &FlexDevice)
-            };
-            let selector = HostSelect::new(&Prune { prune_update, ..Prune::default() });
-            let goal = Goal { sizes: &sizes, groups: &global(2, 0.5), seed: 0 };
-            let choices = selector.select(&mut scores, &goal).unwrap();
+        for prune_update in PruneUpdate::ALL {
+            let settings = Prune { prune_update: *prune_update, ..Prune::default() };
+            let choices = select(&settings, &layers, &global(2, 0.5), 0);
             assert!(choices.iter().flatten().all(|choice| choice.threshold == expected));
             assert_eq!((choices.iter().flatten().count(), pruned(&choices)), (2, 400));
-            assert_eq!(calls, 2 * passes);
         }
         let nothing = select(&Prune::default(), &layers, &global(2, 0.001), 0);
         assert!(nothing.iter().all(Option::is_none), "less than one weight");

@@ -1,5 +1,6 @@
 //! The tasks, one file each, and what they share.
 
+mod bench;
 mod check;
 mod coupling;
 mod eval;
@@ -12,6 +13,7 @@ use sweep_job::{
     tasks::{Architecture, Model},
 };
 
+use self::bench::Bench;
 pub use check::{Assertion, Expected, assertions};
 
 use crate::{
@@ -38,6 +40,9 @@ pub(crate) fn run(
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
         Task::Parity(parity) => parity::run(parity, backend, report),
         Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
+        Task::BenchThreshold(found) => dispatch(backend, bench::Job { bench: Bench::Threshold(found), report }),
+        Task::BenchMaskUpdate(made) => dispatch(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
+        Task::BenchMasking(applied) => dispatch(backend, bench::Job { bench: Bench::Masking(applied), report }),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }

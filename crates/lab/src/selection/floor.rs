@@ -1,0 +1,41 @@
+//! What no pass can be faster than.
+
+use rayon::prelude::*;
+
+use super::{
+    Goal, Mask,
+    lanes::{GROUP, Lanes as _, with_lanes},
+    pass::pieces,
+};
+
+/// Reads every number that the scores of `goal` depend on, and writes every mask, computing no more than a sum and a
+/// comparison: the time that the memory needs for one pass.
+pub fn stream<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) {
+    pieces(goal.layers, masks).par_iter_mut().for_each(|piece| {
+        let part = piece.part(goal);
+        let numbers = goal.formula.reads(&part);
+        let mask = piece.mask_mut();
+        let stays = with_lanes!(lanes => {
+            let mut stays = 0;
+            let mut sums = [0.0; GROUP];
+            for start in (0..part.weights.len()).step_by(GROUP) {
+                let end = part.weights.len().min(start + GROUP);
+                for (sum, number) in sums.iter_mut().zip(&numbers[0][start..end]) {
+                    *sum = *number;
+                }
+                for numbers in &numbers[1..] {
+                    for (sum, number) in sums.iter_mut().zip(&numbers[start..end]) {
+                        *sum += *number;
+                    }
+                }
+                let bits = lanes.sides(&sums, 0.0, 0.0).from_high;
+                stays |= bits;
+                let words = &mut mask[start / M::WEIGHTS..];
+                let count = words.len().min(GROUP / M::WEIGHTS);
+                M::write(lanes, bits, &mut words[..count]);
+            }
+            stays
+        });
+        std::hint::black_box(stays);
+    });
+}

@@ -1,0 +1,113 @@
+//! What masks are made of.
+
+use super::lanes::Lanes;
+
+/// What a mask may be made of: bytes, bits, numbers, or nothing.
+#[expect(private_bounds, reason = "these are all that there are")]
+pub trait Mask: Word {
+    /// Words of a mask for `weights` weights.
+    fn words(weights: usize) -> usize {
+        weights.div_ceil(Self::WEIGHTS)
+    }
+}
+
+impl<M: Word> Mask for M {}
+
+/// A word of a mask.
+pub(super) trait Word: Copy + Default + Send + Sync {
+    /// Weights that a word is for; divides 64.
+    const WEIGHTS: usize;
+
+    /// Writes for 64 weights, or fewer at the end of a layer, what the bits of `stays` say: 1 for those that stay.
+    fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]);
+
+    /// Lets the weight at `place` stay, whose word says that it goes.
+    fn keep(out: &mut [Self], place: usize);
+
+    /// Sets `numbers` to 0 where the weight goes.
+    fn apply(mask: &[Self], numbers: &mut [f32]);
+}
+
+/// No mask: only a threshold is asked for. It takes no memory.
+impl Word for () {
+    const WEIGHTS: usize = 1;
+
+    #[inline(always)]
+    fn write<L: Lanes>(_lanes: L, _stays: u64, _out: &mut [Self]) {}
+
+    #[inline(always)]
+    fn keep(_out: &mut [Self], _place: usize) {}
+
+    #[inline(always)]
+    fn apply(_mask: &[Self], _numbers: &mut [f32]) {}
+}
+
+/// A byte for each weight: 1 where it stays, else 0.
+impl Word for u8 {
+    const WEIGHTS: usize = 1;
+
+    #[inline(always)]
+    fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]) {
+        out.copy_from_slice(&lanes.bytes(stays)[..out.len()]);
+    }
+
+    #[inline(always)]
+    fn keep(out: &mut [Self], place: usize) {
+        out[place] = 1;
+    }
+
+    #[inline(always)]
+    fn apply(mask: &[Self], numbers: &mut [f32]) {
+        for (number, mask) in numbers.iter_mut().zip(mask) {
+            *number = if *mask == 0 { 0.0 } else { *number };
+        }
+    }
+}
+
+/// A number for each weight, to multiply it with: 1 where it stays, else 0.
+impl Word for f32 {
+    const WEIGHTS: usize = 1;
+
+    #[inline(always)]
+    fn write<L: Lanes>(lanes: L, stays: u64, out: &mut [Self]) {
+        for (out, stays) in out.iter_mut().zip(lanes.bytes(stays)) {
+            *out = f32::from(stays);
+        }
+    }
+
+    #[inline(always)]
+    fn keep(out: &mut [Self], place: usize) {
+        out[place] = 1.0;
+    }
+
+    #[inline(always)]
+    fn apply(mask: &[Self], numbers: &mut [f32]) {
+        for (number, mask) in numbers.iter_mut().zip(mask) {
+            *number = if *mask == 0.0 { 0.0 } else { *number };
+        }
+    }
+}
+
+/// A bit for each weight, the lowest for the first: 1 where it stays, else 0.
+impl Word for u64 {
+    const WEIGHTS: usize = 64;
+
+    #[inline(always)]
+    fn write<L: Lanes>(_lanes: L, stays: u64, out: &mut [Self]) {
+        out[0] = stays;
+    }
+
+    #[inline(always)]
+    fn keep(out: &mut [Self], place: usize) {
+        out[place / 64] |= 1 << (place % 64);
+    }
+
+    #[inline(always)]
+    fn apply(mask: &[Self], numbers: &mut [f32]) {
+        for (numbers, word) in numbers.chunks_mut(64).zip(mask) {
+            for (bit, number) in numbers.iter_mut().enumerate() {
+                *number = if word >> bit & 1 == 0 { 0.0 } else { *number };
+            }
+        }
+    }
+}
