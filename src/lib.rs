@@ -5,11 +5,14 @@
 
 pub mod cli;
 pub mod device;
+pub mod diff;
 pub mod error;
 pub mod explain;
 mod fault;
+pub mod further;
 pub mod machine;
 pub mod plan;
+pub mod query;
 pub mod recipe;
 pub mod report;
 pub mod run;
@@ -17,6 +20,7 @@ pub mod schema;
 #[cfg(feature = "ui")]
 pub mod serve;
 pub mod store;
+pub mod tensorboard;
 pub mod text;
 pub mod ui;
 pub mod worker;

@@ -1,7 +1,7 @@
 //! `sweep run`.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
@@ -13,11 +13,12 @@ use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, us
 use crate::{
     device,
     error::{Error, Exit},
+    further::Further,
     machine,
     plan::{JobId, Plan, Study},
     report::{Format, Page, Report, State, beside, records},
     run::{
-        self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
+        self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
         slots::Limits,
     },
     store::{Store, StoreError},
@@ -89,15 +90,13 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         saved.holds(path, &plan, &selected)?;
     }
     let cached = usable(&store, &plan, &look_up(&store, &plan))?;
-    let mut states: Vec<Wanted> = plan
-        .jobs()
-        .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
-            (false, _) => Wanted::No,
-            (true, true) => Wanted::Cached,
-            (true, false) => Wanted::Yes,
-        })
-        .collect();
-    let open = states.iter().filter(|state| **state == Wanted::Yes).count();
+    let mut states = states(&plan, &selected, &cached);
+    let mut further = Further::new(&plan, &store, &states);
+    let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
+    if open == 0 {
+        // What was undecided when an earlier run ended may be so still.
+        open = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+    }
     let (limits, gpus) = share(args, device.as_ref().map(|(_, device)| device));
     let mut bars;
     let mut lines;
@@ -140,7 +139,8 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
     let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
     let run = |observers: &mut [&mut dyn Observer]| {
-        run::run(&plan, &store, &states, &options, &history, Some(signals), observers)
+        let control = Control { signals: Some(signals), rounds: Some(&mut further) };
+        run::run(&plan, &store, &states, &options, &history, control, observers)
     };
     let summary = if open > 0 {
         beside(&plan, &store, results, |live| {
@@ -158,25 +158,42 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
-    let mut refuted = false;
-    let records = records(&plan, &store)?;
-    for study in &plan.studies {
-        let report = Report::new(&plan, study, &records, &store);
-        let page = if open > 0 { Page::Anew } else { Page::IfStale };
-        let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
-        // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
-        if summary.interrupted.is_none() && !report.is_empty() {
-            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-            print(&format!("\n{}", report.render(Format::Term)))?;
-            say(format_args!("report: {}", folder.join("index.html").display()));
-        }
-    }
+    let page = if open > 0 { Page::Anew } else { Page::IfStale };
+    let refuted = report(results, &plan, &store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
+}
+
+/// What is to be done with each job.
+fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Wanted> {
+    let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
+        (false, _) => Wanted::No,
+        (true, true) => Wanted::Cached,
+        (true, false) if plan.is_reserve(id) => Wanted::Reserve,
+        (true, false) => Wanted::Yes,
+    };
+    plan.jobs().map(|(id, _)| state(id)).collect()
+}
+
+/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
+fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
+    let mut refuted = false;
+    let records = records(plan, store)?;
+    for study in &plan.studies {
+        let report = Report::new(plan, study, &records, store);
+        let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
+        // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
+        if ended && !report.is_empty() {
+            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            print(&format!("\n{}", report.render(Format::Term)))?;
+            say(format_args!("report: {}", folder.join("index.html").display()));
+        }
+    }
+    Ok(refuted)
 }
 
 /// Whether somebody watches a terminal on which rows can be drawn over. What CI gives its jobs may look like one, and is

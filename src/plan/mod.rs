@@ -48,6 +48,7 @@ pub struct Plan {
     typed: Vec<String>,
     graph: DiGraph<Job, ()>,
     origins: Vec<Origin>,
+    rounds: Vec<usize>,
 }
 
 /// Where a job was met first: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -65,6 +66,8 @@ pub struct Study {
     pub recipe: Recipe,
     /// The jobs of each step, in the order of its points; as many as the recipe has steps.
     pub steps: Vec<Vec<(Point, JobId)>>,
+    /// The jobs that only run if something is undecided without them, and in which further round that would be, from 1.
+    pub rounds: BTreeMap<JobId, usize>,
 }
 
 impl Study {
@@ -148,11 +151,20 @@ impl Plan {
                 builder.add_step(step, &points[step])?;
             }
             let steps = builder.steps;
-            studies.push(Study { recipe, steps });
+            studies.push(Study { recipe, steps, rounds: BTreeMap::new() });
         }
         jobs.digests.keep();
         problems.finish(())?;
-        Ok(Self { studies, only, sources, typed, graph: jobs.graph, origins: jobs.origins })
+        for study in &mut studies {
+            let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
+            study.rounds = own.filter(|(_, round)| *round > 0).collect();
+        }
+        Ok(Self { studies, only, sources, typed, graph: jobs.graph, origins: jobs.origins, rounds: jobs.rounds })
+    }
+
+    /// Whether a job only runs if something is undecided without it. Whoever names its seed wants it in any case.
+    pub fn is_reserve(&self, id: JobId) -> bool {
+        self.rounds[id.index()] > 0 && !self.only.iter().any(|only| only.value.contains("seed="))
     }
 
     /// How many jobs there are; points that are the same job count once.
@@ -204,7 +216,7 @@ impl Plan {
     /// Where a recipe decides a job's parameter; `None` if it leaves it at its default.
     pub fn place(&self, id: JobId, param: &str) -> Option<Span> {
         let Origin { study, step, point } = self.origins[id.index()];
-        let Study { recipe, steps } = &self.studies[study];
+        let Study { recipe, steps, .. } = &self.studies[study];
         let (point, _) = &steps[step][point];
         match recipe.steps[step].with.iter().find(|(name, _)| name.value == param) {
             Some((_, template)) => {
@@ -257,6 +269,9 @@ fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec
         check_selection(recipe, table.from.value, &table.only, points, problems);
         if let Some(compare) = &table.compare {
             check_selection(recipe, table.from.value, &compare.selection(), points, problems);
+        }
+        for row in &table.paper {
+            check_selection(recipe, table.from.value, &row.only, points, problems);
         }
     }
     for figure in &recipe.figures {
@@ -359,6 +374,8 @@ impl Join {
 struct Jobs {
     graph: DiGraph<Job, ()>,
     origins: Vec<Origin>,
+    /// For every job, in which further round it runs, if at all; 0 for those that run at once.
+    rounds: Vec<usize>,
     by_key: HashMap<Key, JobId>,
     digests: Digests,
 }
@@ -383,6 +400,7 @@ impl Builder<'_> {
         for point in points {
             let needs = self.needed_jobs(step, point, &joins);
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            let round = self.round(step, point, &needs);
             let needs: Vec<JobId> = needs.into_iter().flatten().collect();
             let backend = step.task.on_device.then_some(self.backend);
             let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
@@ -401,12 +419,41 @@ impl Builder<'_> {
                     let point = self.steps[index].len();
                     self.jobs.origins.push(Origin { study: self.study, step: index, point });
                     self.jobs.by_key.insert(key, id);
+                    self.jobs.rounds.push(round);
                     id
                 }
             };
+            // What one recipe holds in reserve, another one may want at once.
+            let known = &mut self.jobs.rounds[id.index()];
+            *known = round.min(*known);
             self.steps[index].push((point.clone(), id));
         }
         Ok(())
+    }
+
+    /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier
+    /// than what it needs.
+    fn round(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> usize {
+        let seed = step.adaptive.and_then(|adaptive| {
+            let seed = point.get("seed")?.as_f64()?;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 0 to 10,000")]
+            Some((seed as usize + 1).saturating_sub(adaptive.least))
+        });
+        let mut round = seed.unwrap_or(0);
+        for (need, jobs) in step.needs.iter().zip(needs) {
+            let rounds: BTreeSet<usize> = jobs.iter().map(|id| self.jobs.rounds[id.index()]).collect();
+            if rounds.len() > 1 {
+                let name = &self.recipe.steps[need.step].name.value;
+                let message =
+                    format!("`{}` needs every seed of `{name}`, whose number is decided on the way", step.name.value);
+                let help =
+                    format!("select seeds that are always there: `{{ step: {name}, where: {{ seed: [0, 1] }} }}`");
+                let problem = Problem::new(&self.recipe.sources, need.span, message, "how many?").help(help);
+                self.problems.push(need.span, problem);
+            }
+            round = round.max(rounds.last().copied().unwrap_or(0));
+        }
+        round
     }
 
     /// Sorts the points of a needed step by the axes that they all share with these points.

@@ -144,7 +144,7 @@ impl Snapshot {
         let jobs = manifest.jobs.iter().map(|job| match job.wanted {
             Wanted::Yes => State::Waiting(String::new()),
             Wanted::Cached => State::Cached,
-            Wanted::No => State::NotSelected,
+            Wanted::No | Wanted::Reserve => State::NotSelected,
         });
         let (jobs, last) = (jobs.collect(), manifest.at);
         Self { jobs, manifest, live: false, summary: None, stopping: false, last }
@@ -194,6 +194,7 @@ impl Snapshot {
         }
         let Some(state) = line.event.job().and_then(|job| self.jobs.get_mut(job)) else { return };
         let next = match &line.event {
+            RunEvent::Added { .. } => State::Waiting(String::new()),
             RunEvent::Started { gpus, attempt, .. } => {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }

@@ -24,7 +24,7 @@ use self::lock::Lock;
 pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
-    index::Entry,
+    index::{Entry, Measured},
     lock::InUse,
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
@@ -116,6 +116,11 @@ impl Store {
         }
     }
 
+    /// The folder that it is in, with the runs and the reports beside it.
+    pub fn results(&self) -> &Path {
+        self.root.parent().unwrap_or(Path::new("."))
+    }
+
     /// Makes the store's folder, if it is not there, so that it survives whatever happens to the machine.
     pub fn create(&self) -> io::Result<()> {
         let format = self.root.join("format");
@@ -182,11 +187,6 @@ impl Store {
     /// while something is being removed.
     pub fn hold(&self) -> io::Result<Option<InUse>> {
         InUse::shared(&self.root)
-    }
-
-    /// The results folder that it is in.
-    pub fn results(&self) -> &Path {
-        self.root.parent().unwrap_or(Path::new(""))
     }
 
     fn locks(&self) -> PathBuf {

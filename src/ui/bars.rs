@@ -217,6 +217,11 @@ impl Observer for Bars {
                     self.whole.enable_steady_tick(Duration::from_millis(500));
                 }
             }
+            RunEvent::Added { job, because } => {
+                self.whole.inc_length(1);
+                let because = format!("because {}", clean(because));
+                self.print(&format!("  {} {}  {because}", self.styled("+", dim), self.padded(plan, *job)));
+            }
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Waiting { job } => {
                 self.start(plan, *job);

@@ -72,6 +72,11 @@ impl<W: Write> Observer for Lines<W> {
                     self.line(&format!("{} of {} cached", cached, count(*jobs, "job")));
                 }
             }
+            RunEvent::Added { job, because } => {
+                self.total += 1;
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("more: {name}, because {}", clean(because)));
+            }
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());
             }

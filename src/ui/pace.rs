@@ -59,7 +59,9 @@ impl Pace {
                 self.jobs.insert(*job, Seen::Over(None));
             }
             RunEvent::Stopping { .. } => self.estimate = None,
-            RunEvent::Begun { .. }
+            // The estimate knows nothing of what was held in reserve.
+            RunEvent::Added { .. }
+            | RunEvent::Begun { .. }
             | RunEvent::Waiting { .. }
             | RunEvent::Note { .. }
             | RunEvent::Storing { .. }
