@@ -97,9 +97,9 @@ enum Command {
         /// The engine's process.
         #[arg(long)]
         engine: u32,
-        /// Only say what there is to compute on.
+        /// Only say what a backend has to compute on.
         #[arg(long)]
-        probe: bool,
+        probe: Option<BackendArg>,
     },
 }
 
@@ -163,8 +163,13 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let results = cli.results;
     let exit = match cli.command {
-        Command::Worker { engine, probe: true } => return worker::probe(engine),
-        Command::Worker { engine, probe: false } => return worker::main(engine),
+        Command::Worker { engine, probe: Some(backend) } => {
+            return match backend.choice() {
+                BackendChoice::Only(backend) => worker::probe(engine, backend),
+                BackendChoice::Auto => ExitCode::FAILURE,
+            };
+        }
+        Command::Worker { engine, probe: None } => return worker::main(engine),
         Command::Run(args) => run::run(&results, &args),
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
@@ -230,16 +235,18 @@ impl RecipeArgs {
     }
 }
 
-impl ChangeArgs {
-    fn choice(&self) -> BackendChoice {
-        match self.backend {
-            BackendArg::Auto => BackendChoice::Auto,
-            BackendArg::Cuda => BackendChoice::Only(Backend::Cuda),
-            BackendArg::Wgpu => BackendChoice::Only(Backend::Wgpu),
-            BackendArg::Cpu => BackendChoice::Only(Backend::Cpu),
+impl BackendArg {
+    fn choice(self) -> BackendChoice {
+        match self {
+            Self::Auto => BackendChoice::Auto,
+            Self::Cuda => BackendChoice::Only(Backend::Cuda),
+            Self::Wgpu => BackendChoice::Only(Backend::Wgpu),
+            Self::Cpu => BackendChoice::Only(Backend::Cpu),
         }
     }
+}
 
+impl ChangeArgs {
     /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
     /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
     fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
@@ -247,7 +254,7 @@ impl ChangeArgs {
         let name = names.join(", ");
         let request = Request { paths, set: &self.set, axes: &self.axes, only };
         let draft = Draft::load(&request).map_err(Error::recipe(name.clone()))?;
-        let choice = self.choice();
+        let choice = self.backend.choice();
         let needed = draft.needs_device();
         let device = match choice {
             BackendChoice::Only(_) if !must_exist => None,

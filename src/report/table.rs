@@ -205,7 +205,7 @@ fn delta(cell: &Cell, show: Show) -> Cell {
 
 /// Times and rates: a few slow steps say nothing about the rest, so the middle stands for them.
 pub(super) fn is_timing(unit: Unit) -> bool {
-    matches!(unit, Unit::Seconds | Unit::TokensPerSecond)
+    matches!(unit, Unit::Seconds | Unit::TokensPerSecond | Unit::FlopsPerSecond | Unit::BytesPerSecond)
 }
 
 /// Which values of a metric are better: what the author says, or what its unit does.
@@ -219,7 +219,7 @@ pub(crate) fn better_of(
     }
     match unit {
         Unit::Nats | Unit::Seconds | Unit::Bytes => Some(Better::Less),
-        Unit::TokensPerSecond => Some(Better::More),
+        Unit::TokensPerSecond | Unit::FlopsPerSecond | Unit::BytesPerSecond => Some(Better::More),
         Unit::One | Unit::Fraction | Unit::Count => None,
     }
 }

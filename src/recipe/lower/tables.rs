@@ -135,7 +135,13 @@ impl Lower<'_> {
             NodeKind::Scalar(Value::Text(text)) => match unit {
                 Unit::Bytes => parse_bytes(text).ok().map(|bytes| bytes as f64),
                 Unit::Seconds => parse_seconds(text).ok(),
-                Unit::Nats | Unit::One | Unit::Fraction | Unit::TokensPerSecond | Unit::Count => None,
+                Unit::Nats
+                | Unit::One
+                | Unit::Fraction
+                | Unit::TokensPerSecond
+                | Unit::FlopsPerSecond
+                | Unit::BytesPerSecond
+                | Unit::Count => None,
             },
             _ => None,
         };
@@ -144,6 +150,8 @@ impl Lower<'_> {
                 Unit::Bytes => "write bytes, or a size with its unit, such as `4.3GiB`",
                 Unit::Seconds => "write seconds, or a span of time with its unit, such as `250ms`",
                 Unit::Fraction => "write a number from 0 to 1",
+                Unit::FlopsPerSecond => "write operations a second, such as `4.9e13`",
+                Unit::BytesPerSecond => "write bytes a second, such as `4.8e12`",
                 Unit::Nats | Unit::One | Unit::TokensPerSecond | Unit::Count => "write a number",
             };
             self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);

@@ -75,7 +75,7 @@ pub fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
         return x;
     }
     let kept = 1.0 - p;
-    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), &x.device()) * kept.recip();
+    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), (&x.device(), x.dtype())) * kept.recip();
     x * mask
 }
 
