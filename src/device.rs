@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read as _},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -25,42 +25,82 @@ pub enum DeviceError {
     Probe(#[source] io::Error),
 }
 
-/// Asks the drivers.
+/// Asks the drivers: one process for each backend, all at once, so that a driver that hangs or crashes takes nobody with it.
 pub fn probe() -> Result<Probe, DeviceError> {
-    ask().map_err(DeviceError::Probe)
+    let asked = Backend::ALL.map(|backend| thread::spawn(move || ask(backend)));
+    let mut whole = Probe::default();
+    for (backend, asked) in Backend::ALL.into_iter().zip(asked) {
+        let answer = asked.join().unwrap_or_else(|_| Err(Silence::Broken(io::Error::other("the reader panicked"))));
+        let reason = match answer {
+            Ok(probe) => {
+                whole.devices.extend(probe.devices);
+                whole.rejected.extend(probe.rejected);
+                continue;
+            }
+            // Without the program itself there is nothing to run a job with either.
+            Err(Silence::Broken(error)) => return Err(DeviceError::Probe(error)),
+            Err(Silence::Patience) => {
+                format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
+            }
+            Err(Silence::Ended(status)) => {
+                format!("the {} broke the process that asked it ({status})", driver(backend))
+            }
+        };
+        let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
+        whole.rejected.push(Rejected { backend, reason, advice });
+    }
+    Ok(whole)
+}
+
+/// Why a probe has no answer.
+enum Silence {
+    /// It could not be started or read.
+    Broken(io::Error),
+    /// It took too long.
+    Patience,
+    /// It ended without one.
+    Ended(ExitStatus),
+}
+
+impl From<io::Error> for Silence {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+fn driver(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cuda => "NVIDIA driver",
+        Backend::Wgpu => "graphics driver",
+        Backend::Cpu => "processor",
+    }
 }
 
 /// The device for a choice.
 pub fn choose(probe: &Probe, choice: BackendChoice) -> Result<Device, DeviceError> {
-    probe.choose(choice).cloned().map_err(DeviceError::Rejected)
+    probe.choose(choice).map_err(DeviceError::Rejected)
 }
 
 /// One line: what computes, and why nothing better.
 pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
-    let imitated = probe.devices.iter().filter(|other| other.software && other.backend != device.backend);
-    let reasons: Vec<String> = probe
-        .rejected
-        .iter()
-        .map(|rejected| rejected.reason.clone())
-        .chain(imitated.map(|other| format!("{} only in software", other.backend)))
-        .collect();
     let facts = match device.backend {
-        Backend::Cpu if reasons.is_empty() => format!(", {}", count(cpus, "thread")),
-        Backend::Cpu => format!(", {} · {}", count(cpus, "thread"), reasons.join(", ")),
+        Backend::Cpu => format!(", {}", count(cpus, "thread")),
         Backend::Cuda | Backend::Wgpu if device.driver.is_empty() => String::new(),
         Backend::Cuda | Backend::Wgpu => format!(", driver {}", device.driver),
     };
-    format!("{} · {}{facts}", device.backend, device.name)
+    let reasons = probe.passed_over(device.backend);
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" · {}", reasons.join(", ")) };
+    format!("{} · {}{facts}{reasons}", device.backend, device.name)
 }
 
-fn ask() -> io::Result<Probe> {
+fn ask(backend: Backend) -> Result<Probe, Silence> {
     let mut child = Command::new(program()?)
-        .args(["worker", "--probe", "--engine", &std::process::id().to_string()])
+        .args(["worker", "--probe", backend.name(), "--engine", &std::process::id().to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let Some(mut stdout) = child.stdout.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+    let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) };
     let reader = thread::spawn(move || {
         let mut text = Vec::new();
         stdout.read_to_end(&mut text).map(|_| text)
@@ -70,8 +110,7 @@ fn ask() -> io::Result<Probe> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            let seconds = PATIENCE.as_secs();
-            return Err(io::Error::other(format!("a driver did not answer within {seconds} s")));
+            return Err(Silence::Patience);
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -89,5 +128,5 @@ fn ask() -> io::Result<Probe> {
         }
     };
     let text = reader.join().map_err(|_| io::Error::other("the reader panicked"))??;
-    serde_json::from_slice(&text).map_err(|_| io::Error::other(format!("the drivers' probe ended with {status}")))
+    serde_json::from_slice(&text).map_err(|_| Silence::Ended(status))
 }

@@ -5,6 +5,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 use crate::{
     device::DeviceError,
     plan::{NothingSelected, PlanError},
+    query::QueryError,
     recipe::{Problems, RecipeError},
     store::{GcError, StoreError, TransferError},
 };
@@ -86,6 +87,9 @@ pub enum Error {
     /// There is no such run, job or record.
     #[error("{0}")]
     Unknown(String),
+    /// The records do not have what was asked for.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// Nothing was removed.
     #[error(transparent)]
     Gc(#[from] GcError),
@@ -155,6 +159,7 @@ impl Error {
             | Self::StalePlan { .. }
             | Self::UnknownJob { .. }
             | Self::Unknown(_)
+            | Self::Query(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,

@@ -5,16 +5,22 @@
 
 pub mod cli;
 pub mod device;
+pub mod diff;
 pub mod error;
 pub mod explain;
 mod fault;
+pub mod further;
 pub mod machine;
 pub mod plan;
+pub mod query;
 pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod schema;
+#[cfg(feature = "ui")]
+pub mod serve;
 pub mod store;
+pub mod tensorboard;
 pub mod text;
 pub mod ui;
 pub mod worker;

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, Design,
-    EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
-    RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
+    DRAW_FORMS, Design, EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
+    RESOURCE_KEYS, RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -107,7 +107,7 @@ pub fn recipe() -> Value {
             "properties": {
                 "steps": whole(1, &["uses"]),
                 "tables": whole(0, &["from", "cells"]),
-                "figures": whole(0, &["from", "kind", "x", "y"]),
+                "figures": whole(0, &["from", "kind", "x"]),
                 "claims": { "additionalProperties": one_statement() },
             },
         }),
@@ -201,12 +201,26 @@ fn step() -> Value {
     let mut needs = need(&["string", "object", "array"]);
     needs["items"] = reference("need");
     needs["uniqueItems"] = json!(true);
-    let seeds = json!({
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": one_expression(Reach::Params),
-        "patternErrorMessage": "Expected a number of seeds, or `${{ params.NAME }}`.",
-    });
+    let adaptive = object(
+        ADAPTIVE_KEYS,
+        &["min", "max", "until"],
+        vec![
+            ("min", described("How many seeds every point has.", reference("number"))),
+            ("max", described("How many seeds a point may get.", reference("number"))),
+            (
+                "until",
+                json!({
+                    "const": "decided",
+                    "description": "Seeds are added while a claim, or a comparison with `decide: true`, is undecided.",
+                }),
+            ),
+        ],
+    );
+    let mut seeds = adaptive;
+    seeds["type"] = json!(["integer", "string", "object"]);
+    seeds["minimum"] = json!(1);
+    seeds["pattern"] = json!(one_expression(Reach::Params));
+    seeds["patternErrorMessage"] = json!("Expected a number of seeds, or `${{ params.NAME }}`.");
     let mut schema = object(
         STEP_KEYS,
         &[],
@@ -449,6 +463,27 @@ fn table() -> Value {
         COMPARE_KEYS,
         &["axis", "pairs"],
         vec![
+            (
+                "show",
+                json!({
+                    "enum": ["difference", "ratio"],
+                    "description": "Whether a pair is shown as a difference or as a ratio; `difference` if left out.",
+                }),
+            ),
+            (
+                "noise",
+                described(
+                    "The axis along which the same job is repeated: differences below its noise are shown as such.",
+                    reference("name"),
+                ),
+            ),
+            (
+                "decide",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether a step with `seeds: { min, max, until: decided }` gets more of them until chance cannot explain the differences.",
+                }),
+            ),
             ("axis", described("The axis.", reference("name"))),
             (
                 "pairs",
@@ -461,6 +496,9 @@ fn table() -> Value {
             ),
         ],
     );
+    let words: Vec<&str> = Better::WORDS.iter().map(|(word, _)| *word).collect();
+    let best = json!({ "type": "object", "additionalProperties": { "enum": words } });
+    let paper = json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } });
     let mut schema = object(
         TABLE_KEYS,
         &[],
@@ -475,6 +513,20 @@ fn table() -> Value {
                 "compare",
                 described("Shows differences instead of the metrics themselves, a row for each pair.", compare),
             ),
+            (
+                "best",
+                described(
+                    "Metric to `min`, `max` or `none`: which value is marked. Losses, times and sizes are best small, rates large.",
+                    best,
+                ),
+            ),
+            (
+                "paper",
+                described(
+                    "What the paper measured: values of axes, and of metrics, which are shown beside ours.",
+                    paper,
+                ),
+            ),
         ],
     );
     schema["type"] = json!(["object", "null"]);
@@ -483,6 +535,7 @@ fn table() -> Value {
 
 fn figure() -> Value {
     let words = FigureKind::WORDS.map(|(word, _)| word);
+    let best: Vec<&str> = Better::WORDS.iter().map(|(word, _)| *word).collect();
     let mut schema = object(
         FIGURE_KEYS,
         &[],
@@ -491,8 +544,16 @@ fn figure() -> Value {
             ("from", described("The step.", reference("name"))),
             ("where", described("Only points that have these values.", reference("selection"))),
             ("kind", json!({ "enum": words, "description": "What is drawn." })),
-            ("x", text_of("To the right: `iteration` for `line`, an axis for `bar`, a metric for `scatter`.")),
-            ("y", text_of("Upwards: a curve for `line`, else a metric.")),
+            ("x", text_of("To the right: `iteration` for `line`, an axis for `bar` and `heat`, else a metric.")),
+            ("y", text_of("Upwards: a curve for `line`, an axis for `heat`, else a metric; not for `histogram`.")),
+            ("value", text_of("The metric that a `heat` map shows.")),
+            (
+                "best",
+                described(
+                    "For `pareto`: metric to `min` or `max`. If left out, losses, times and sizes are best small, rates large.",
+                    json!({ "type": "object", "additionalProperties": { "enum": best } }),
+                ),
+            ),
             ("color", described("The axis whose values have a colour each.", reference("name"))),
             (
                 "band",
@@ -504,6 +565,9 @@ fn figure() -> Value {
             ),
         ],
     );
+    // Only an author who writes `kind` himself, and not a base, must write the rest.
+    schema["if"] = json!({ "required": ["kind", "x"], "properties": { "kind": { "enum": ["bar", "line", "pareto", "scatter"] } } });
+    schema["then"] = json!({ "required": ["y"] });
     schema["type"] = json!(["object", "null"]);
     schema
 }

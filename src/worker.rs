@@ -1,5 +1,6 @@
 //! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab.
 
+mod batch_size;
 mod beat;
 mod command;
 mod mock;
@@ -17,7 +18,7 @@ use rustix::{
     process::{Pid, Signal, getppid, set_parent_process_death_signal},
     stdio::{dup2_stdout, stderr, stdout},
 };
-use sweep_job::{Failure, FailureKind, Job, Message, Outcome, PROTOCOL, Probe, Progress, Report, Task};
+use sweep_job::{Backend, Failure, FailureKind, Job, Message, Outcome, PROTOCOL, Probe, Progress, Report, Task};
 
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {
@@ -39,24 +40,24 @@ pub fn main(engine: u32) -> ExitCode {
     code
 }
 
-/// Prints what this machine has to compute on, as JSON. A process of its own, because a broken driver may take its
-/// process with it.
-pub fn probe(engine: u32) -> ExitCode {
+/// Prints what this machine has for one backend to compute on, as JSON. A process of its own, because a broken driver may
+/// take its process with it.
+pub fn probe(engine: u32, backend: Backend) -> ExitCode {
     die_with(engine);
     let Ok(channel) = Channel::open() else { return ExitCode::FAILURE };
-    match serde_json::to_vec(&devices()) {
+    match serde_json::to_vec(&devices(backend)) {
         Ok(text) if channel.write(&text) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
 
 #[cfg(feature = "cpu")]
-fn devices() -> Probe {
-    sweep_lab::probe()
+fn devices(backend: Backend) -> Probe {
+    sweep_lab::probe(backend)
 }
 
 #[cfg(not(feature = "cpu"))]
-fn devices() -> Probe {
+fn devices(_: Backend) -> Probe {
     Probe::default()
 }
 
@@ -72,9 +73,11 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     match &task {
         Task::Mock(mock) => mock::run(mock, job, channel),
         Task::Command(command) => command::run(command, job, channel),
+        Task::BatchSize(bench) => batch_size::run(bench, job, channel),
         Task::Train(_)
         | Task::Eval(_)
         | Task::Check(_)
+        | Task::Parity(_)
         | Task::BenchThreshold(_)
         | Task::BenchMaskUpdate(_)
         | Task::BenchMasking(_) => lab(&task, job, channel),
@@ -83,7 +86,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
 
 #[cfg(feature = "cpu")]
 fn lab(task: &Task, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
-    let backend = job.backend.unwrap_or(sweep_job::Backend::Cpu);
+    let backend = job.backend.unwrap_or(Backend::Cpu);
     let folders = sweep_lab::Folders { files: job.dir.clone(), scratch: job.scratch.clone() };
     sweep_lab::run(task, backend, &folders, channel)
 }

@@ -137,7 +137,11 @@ figures:
   f: { title: F, from: a, where: { seed: 0 }, kind: bar, x: value, y: bytes, color: seed, band: none }
   g: { from: a, kind: scatter, x: value, y: bytes }",
     "steps: { a: { uses: train, matrix: { seed: [0, 1] } } }
-figures: { l: { from: a, kind: line, x: iteration, y: val_loss, color: seed, band: ci95 } }
+figures:
+  l: { from: a, kind: line, x: iteration, y: val_loss, color: seed, band: ci95 }
+  h: { from: a, kind: histogram, x: loss }
+  p: { from: a, kind: pareto, x: loss, y: time.step, best: { loss: min } }
+  m: { from: a, kind: heat, x: seed, y: seed, value: loss }
 claims:
   f: { order: { metric: loss, step: a, axis: seed, ascending: [0, 1], where: { seed: [0, 1] } } }",
     // What needed jobs leave.

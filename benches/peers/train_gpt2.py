@@ -1,6 +1,6 @@
 """GPT-2's training step in PyTorch, eager or compiled, as `crates/lab/benches/train.rs` times its own.
 
-usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS eager|compiled
+usage: train_gpt2.py LAYERS HEADS WIDTH LENGTH VOCAB BATCH STEPS eager|compiled [cpu|cuda [f32|bf16]]
 
 The last line is: median and least milliseconds of a step, peak of resident memory in MB.
 """
@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 LAYERS, HEADS, WIDTH, LENGTH, VOCAB, BATCH, STEPS = map(int, sys.argv[1:8])
+DEVICE, FORMAT = (sys.argv[9:] + ["cpu", "f32"][len(sys.argv[9:]) :])[:2]
 
 
 class Block(nn.Module):
@@ -49,21 +50,31 @@ class Gpt(nn.Module):
 
 
 torch.manual_seed(0)
-network = Gpt()
+network = Gpt().to(DEVICE)
 optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
 loss_of = torch.compile(network.loss) if sys.argv[8] == "compiled" else network.loss
 times, phases = [], []
+
+
+def now():
+    """The time at which the device has done everything."""
+    if DEVICE != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 for step in range(STEPS + 2):
-    tokens, targets = torch.randint(VOCAB, (2, BATCH, LENGTH))
-    begun = time.perf_counter()
-    loss = loss_of(tokens, targets)
-    forward = time.perf_counter()
+    tokens, targets = torch.randint(VOCAB, (2, BATCH, LENGTH)).to(DEVICE)
+    begun = now()
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=FORMAT == "bf16"):
+        loss = loss_of(tokens, targets)
+    forward = now()
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    backward = time.perf_counter()
+    backward = now()
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimizer.step()
-    end = time.perf_counter()
+    end = now()
     if step >= 2:
         times.append((end - begun) * 1e3)
         phases.append([(forward - begun) * 1e3, (backward - forward) * 1e3, (end - backward) * 1e3])

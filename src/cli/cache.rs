@@ -156,7 +156,8 @@ fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
         garbage.records.iter().map(|(key, bytes)| format!("{}  {:>9}  {}\n", key.short(), size(*bytes), label(*key)));
     print(&lines.collect::<String>())?;
     let leftovers = garbage.leftovers.len();
-    let rest = if leftovers > 0 { format!(" and what {leftovers} unfinished jobs left") } else { String::new() };
+    let rest =
+        if leftovers > 0 { format!(" and what {} left", count(leftovers, "unfinished job")) } else { String::new() };
     let what = format!("{}{rest}, {}", count(garbage.records.len(), "record"), size(garbage.bytes()));
     if garbage.is_empty() {
         say(format_args!("nothing to remove"));

@@ -2,9 +2,12 @@
 
 mod cache;
 mod devices;
+mod diff;
 mod explain;
+mod export;
 mod logs;
 mod plan;
+mod query;
 mod report;
 mod run;
 mod runs;
@@ -12,6 +15,8 @@ mod saved;
 mod show;
 mod status;
 mod tasks;
+#[cfg(feature = "ui")]
+mod ui;
 
 use std::{
     io::{self, IsTerminal, Write as _},
@@ -54,8 +59,17 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the records that there are, without running anything.
     Report(report::ReportArgs),
+    /// Find, sort and export records: all of them, or those of recipes.
+    Query(query::QueryArgs),
+    /// Say what differs between two runs, recipes or folders of results.
+    Diff(diff::DiffArgs),
+    /// Write records for another program.
+    Export(export::ExportArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
+    /// Serve pages that show runs as they go, compare them, and open reports.
+    #[cfg(feature = "ui")]
+    Ui(ui::UiArgs),
     /// Print what a job's process wrote.
     Logs(logs::LogsArgs),
     /// Print a job's record: its parameters, metrics, files, and how it came about.
@@ -83,9 +97,9 @@ enum Command {
         /// The engine's process.
         #[arg(long)]
         engine: u32,
-        /// Only say what there is to compute on.
+        /// Only say what a backend has to compute on.
         #[arg(long)]
-        probe: bool,
+        probe: Option<BackendArg>,
     },
 }
 
@@ -149,13 +163,23 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let results = cli.results;
     let exit = match cli.command {
-        Command::Worker { engine, probe: true } => return worker::probe(engine),
-        Command::Worker { engine, probe: false } => return worker::main(engine),
+        Command::Worker { engine, probe: Some(backend) } => {
+            return match backend.choice() {
+                BackendChoice::Only(backend) => worker::probe(engine, backend),
+                BackendChoice::Auto => ExitCode::FAILURE,
+            };
+        }
+        Command::Worker { engine, probe: None } => return worker::main(engine),
         Command::Run(args) => run::run(&results, &args),
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
         Command::Report(args) => report::report(&results, &args),
+        Command::Query(args) => query::query(&results, args),
+        Command::Diff(args) => diff::diff(&results, &args),
+        Command::Export(args) => export::export(&results, &args),
         Command::Status(args) => status::status(&results, &args),
+        #[cfg(feature = "ui")]
+        Command::Ui(args) => ui::ui(&results, &args),
         Command::Logs(args) => logs::logs(&results, &args),
         Command::Show(args) => show::show(&results, &args),
         Command::Cache(args) => cache::cache(&results, &args),
@@ -211,16 +235,18 @@ impl RecipeArgs {
     }
 }
 
-impl ChangeArgs {
-    fn choice(&self) -> BackendChoice {
-        match self.backend {
-            BackendArg::Auto => BackendChoice::Auto,
-            BackendArg::Cuda => BackendChoice::Only(Backend::Cuda),
-            BackendArg::Wgpu => BackendChoice::Only(Backend::Wgpu),
-            BackendArg::Cpu => BackendChoice::Only(Backend::Cpu),
+impl BackendArg {
+    fn choice(self) -> BackendChoice {
+        match self {
+            Self::Auto => BackendChoice::Auto,
+            Self::Cuda => BackendChoice::Only(Backend::Cuda),
+            Self::Wgpu => BackendChoice::Only(Backend::Wgpu),
+            Self::Cpu => BackendChoice::Only(Backend::Cpu),
         }
     }
+}
 
+impl ChangeArgs {
     /// Reads and plans recipes. The drivers are asked only if a job needs a device and the answer matters: always for
     /// `auto`, and for a backend given by name only if jobs are going to run (`must_exist`).
     fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
@@ -228,7 +254,7 @@ impl ChangeArgs {
         let name = names.join(", ");
         let request = Request { paths, set: &self.set, axes: &self.axes, only };
         let draft = Draft::load(&request).map_err(Error::recipe(name.clone()))?;
-        let choice = self.choice();
+        let choice = self.backend.choice();
         let needed = draft.needs_device();
         let device = match choice {
             BackendChoice::Only(_) if !must_exist => None,

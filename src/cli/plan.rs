@@ -78,8 +78,11 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
         Vec::new()
     };
     let blocked = blocked(&store, &plan, &cached);
-    let open: Vec<JobId> =
-        plan.jobs().map(|(id, _)| id).filter(|id| selected.contains(id) && !cached[id.index()]).collect();
+    let open: Vec<JobId> = plan
+        .jobs()
+        .map(|(id, _)| id)
+        .filter(|id| selected.contains(id) && !cached[id.index()] && !plan.is_reserve(*id))
+        .collect();
     let limits = Limits {
         cpus: machine::cpus(),
         gpus: machine::nvidia_gpus().len(),
@@ -105,19 +108,29 @@ impl<'a> View<'a> {
     fn state(&self, id: JobId) -> &'static str {
         match (self.cached[id.index()], self.blocked[id.index()]) {
             (true, _) => "cached",
+            (false, _) if self.plan.is_reserve(id) => "in reserve",
             (false, true) => "blocked",
             (false, false) => "to run",
         }
     }
 
+    /// Whether a job will only run if something is undecided without it.
+    fn is_reserve(&self, id: JobId) -> bool {
+        !self.cached[id.index()] && self.plan.is_reserve(id)
+    }
+
     fn table(&self, args: &PlanArgs) -> String {
         let plan = self.plan;
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
-        let blocked = self.selected.iter().filter(|id| self.blocked[id.index()]).count();
-        let (all, open) = (self.selected.len(), self.selected.len() - done - blocked);
+        let held = |id: &&JobId| self.blocked[id.index()] && !self.is_reserve(**id);
+        let blocked = self.selected.iter().filter(held).count();
+        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count();
+        let (all, open) = (self.selected.len() - reserve, self.selected.len() - done - blocked - reserve);
         let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
         let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
-        let mut text = format!("{} · {}: {done} cached, {open} to run{about}{held}\n", plan.title(), count(all, "job"));
+        let further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        let jobs = count(all, "job");
+        let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
@@ -145,7 +158,7 @@ impl<'a> View<'a> {
     /// Every job that will run, and why.
     fn reasons(&self) -> Table {
         let mut grid = grid(["  job", "why"]);
-        for (id, job) in self.jobs().filter(|(id, _)| !self.cached[id.index()]) {
+        for (id, job) in self.jobs().filter(|(id, _)| !self.cached[id.index()] && !self.is_reserve(*id)) {
             grid.add_row([format!("  {}", clean(&job.label.to_string())), self.why(id)]);
         }
         grid
@@ -160,7 +173,11 @@ impl<'a> View<'a> {
             study.recipe.steps.iter().zip(&study.steps).map(move |(step, jobs)| (name(&step.name.value), jobs))
         });
         for (name, jobs) in steps {
-            let jobs: Vec<_> = jobs.iter().map(|(_, id)| *id).filter(|id| self.selected.contains(id)).collect();
+            let jobs: Vec<_> = jobs
+                .iter()
+                .map(|(_, id)| *id)
+                .filter(|id| self.selected.contains(id) && !self.is_reserve(*id))
+                .collect();
             if jobs.is_empty() {
                 continue;
             }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Prepared, RecipeArgs, print};
 use crate::{
     error::{Error, Exit},
-    report::{Format, Report, State, records},
+    report::{Format, Page, Report, State, records},
     store::Store,
     text::say,
 };
@@ -32,7 +32,7 @@ pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let mut refuted = false;
     for study in &plan.studies {
         let report = Report::new(&plan, study, &records, &store);
-        if let Err(error) = report.write(results) {
+        if let Err(error) = report.write(results, Page::IfStale) {
             // What is done can be read where nobody may write.
             say(format_args!("warning: the report is not written: {error}"));
         }

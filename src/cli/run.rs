@@ -1,7 +1,7 @@
 //! `sweep run`.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
@@ -13,10 +13,14 @@ use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, us
 use crate::{
     device,
     error::{Error, Exit},
+    further::Further,
     machine,
     plan::{JobId, Plan, Study},
-    report::{Format, Report, State, records},
-    run::{self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, slots::Limits},
+    report::{Format, Page, Report, State, beside, records},
+    run::{
+        self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
+        slots::Limits,
+    },
     store::{Store, StoreError},
     text::{count, say},
     ui::{Bars, Lines, quantity},
@@ -86,30 +90,22 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         saved.holds(path, &plan, &selected)?;
     }
     let cached = usable(&store, &plan, &look_up(&store, &plan))?;
-    let mut states: Vec<Wanted> = plan
-        .jobs()
-        .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
-            (false, _) => Wanted::No,
-            (true, true) => Wanted::Cached,
-            (true, false) => Wanted::Yes,
-        })
-        .collect();
-    let open = states.iter().filter(|state| **state == Wanted::Yes).count();
+    let mut states = states(&plan, &selected, &cached);
+    let mut further = Further::new(&plan, &store, &states);
+    let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
+    if open == 0 {
+        // What was undecided when an earlier run ended may be so still.
+        open = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+    }
     let (limits, gpus) = share(args, device.as_ref().map(|(_, device)| device));
     let mut bars;
     let mut lines;
     let mut journal = None;
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
-    if io::stderr().is_terminal() {
-        bars = Bars::new(use_color(&io::stderr()));
-        observers.push(&mut bars);
-    } else {
-        lines = Lines::new(io::stderr());
-        observers.push(&mut lines);
-    }
     let mut folder = None;
     let mut history = History::default();
     let mut in_use = None;
+    let mut estimate = None;
     // A rerun of what is done reads records and writes nothing but the tables.
     if open > 0 {
         if let Some((probe, device)) = &device {
@@ -125,16 +121,36 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             }
         }
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
-        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits));
+        let manifest = Manifest::new(&plan, &states, limits, &history);
+        estimate = Some(Estimate::new(&manifest));
+        let created = RunFolder::create(results, &manifest);
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
         observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
+    }
+    if shows_bars() {
+        bars = Bars::new(use_color(&io::stderr()), estimate);
+        observers.push(&mut bars);
+    } else {
+        lines = Lines::new(io::stderr(), estimate);
+        observers.push(&mut lines);
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     let device = device.map(|(_, device)| device);
     let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
     let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
-    let summary = run::run(&plan, &store, &states, &options, &history, Some(signals), &mut observers)
-        .map_err(Error::io("the run cannot go on"))?;
+    let run = |observers: &mut [&mut dyn Observer]| {
+        let control = Control { signals: Some(signals), rounds: Some(&mut further) };
+        run::run(&plan, &store, &states, &options, &history, control, observers)
+    };
+    let summary = if open > 0 {
+        beside(&plan, &store, results, |live| {
+            let others = observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer);
+            run(&mut others.chain([live as &mut dyn Observer]).collect::<Vec<_>>())
+        })
+    } else {
+        run(&mut observers)
+    };
+    let summary = summary.map_err(Error::io("the run cannot go on"))?;
     drop(in_use);
     if let Some(reason) = summary.broken {
         return Err(Error::Broken(reason));
@@ -142,27 +158,49 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
-    let mut refuted = false;
-    if summary.interrupted.is_none() {
-        let records = records(&plan, &store)?;
-        for study in &plan.studies {
-            let report = Report::new(&plan, study, &records, &store);
-            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-            if !report.is_empty() {
-                print(&format!("\n{}", report.render(Format::Term)))?;
-            }
-            let folder = report.write(results).map_err(Error::io("cannot write the report"))?;
-            if !report.is_empty() {
-                say(format_args!("report: {}", folder.join("index.html").display()));
-            }
-        }
-    }
+    let page = if open > 0 { Page::Anew } else { Page::IfStale };
+    let refuted = report(results, &plan, &store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
+}
+
+/// What is to be done with each job.
+fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Wanted> {
+    let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
+        (false, _) => Wanted::No,
+        (true, true) => Wanted::Cached,
+        (true, false) if plan.is_reserve(id) => Wanted::Reserve,
+        (true, false) => Wanted::Yes,
+    };
+    plan.jobs().map(|(id, _)| state(id)).collect()
+}
+
+/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
+fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
+    let mut refuted = false;
+    let records = records(plan, store)?;
+    for study in &plan.studies {
+        let report = Report::new(plan, study, &records, store);
+        let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
+        // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
+        if ended && !report.is_empty() {
+            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            print(&format!("\n{}", report.render(Format::Term)))?;
+            say(format_args!("report: {}", folder.join("index.html").display()));
+        }
+    }
+    Ok(refuted)
+}
+
+/// Whether somebody watches a terminal on which rows can be drawn over. What CI gives its jobs may look like one, and is
+/// read later.
+fn shows_bars() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
+    io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What the jobs share on this machine, and how the GPUs are named.

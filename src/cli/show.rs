@@ -9,7 +9,7 @@ use super::{print, runs};
 use crate::{
     error::{Error, Exit},
     store::{Record, Store},
-    text::clean,
+    text::{clean, count},
     ui::{duration, quantity},
 };
 
@@ -48,12 +48,12 @@ fn text(record: &Record, folder: &Path) -> String {
     let mut lines = vec![
         format!("{} · record {}", record.label, record.key.short()),
         format!(
-            "  made {} on {}{device} by sweep {}, in {} with {} threads",
+            "  made {} on {}{device} by sweep {}, in {} with {}",
             provenance.started.strftime("%Y-%m-%d %H:%M UTC"),
             provenance.host,
             provenance.sweep,
             duration(provenance.seconds),
-            provenance.threads,
+            count(provenance.threads, "thread"),
         ),
         format!("  in {}", folder.display()),
         format!("task {}", record.identity.task),
@@ -75,7 +75,7 @@ fn text(record: &Record, folder: &Path) -> String {
     section(
         &mut lines,
         "curves",
-        outcome.curves.iter().map(|(name, curve)| format!("{name}: {} values", curve.values.len())),
+        outcome.curves.iter().map(|(name, curve)| format!("{name}: {}", count(curve.values.len(), "value"))),
     );
     section(&mut lines, "artifacts", outcome.artifacts.iter().map(|(name, path)| format!("{name}: files/{path}")));
     section(&mut lines, "files", record.files.iter().map(|(name, digest)| format!("{name}: {digest}")));

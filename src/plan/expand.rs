@@ -21,6 +21,12 @@ impl Point {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| &value.value)
     }
 
+    /// The point without one of its axes, as a text.
+    pub(crate) fn but(&self, axis: &str) -> String {
+        let values = self.values.iter().filter(|(name, _)| name != axis).cloned();
+        Self { values: values.collect() }.to_string()
+    }
+
     /// Whether the point has all these values.
     fn matches(&self, assignment: &[(&str, Value)]) -> bool {
         assignment.iter().all(|(axis, value)| self.get(axis) == Some(value))

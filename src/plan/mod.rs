@@ -44,8 +44,11 @@ pub struct Plan {
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
+    /// See [`Plan::command`].
+    typed: Vec<String>,
     graph: DiGraph<Job, ()>,
     origins: Vec<Origin>,
+    rounds: Vec<usize>,
 }
 
 /// Where a job was met first: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -63,6 +66,8 @@ pub struct Study {
     pub recipe: Recipe,
     /// The jobs of each step, in the order of its points; as many as the recipe has steps.
     pub steps: Vec<Vec<(Point, JobId)>>,
+    /// The jobs that only run if something is undecided without them, and in which further round that would be, from 1.
+    pub rounds: BTreeMap<JobId, usize>,
 }
 
 impl Study {
@@ -132,7 +137,7 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
-        let Draft { recipes, only, sources, mut problems } = draft;
+        let Draft { recipes, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
@@ -146,11 +151,20 @@ impl Plan {
                 builder.add_step(step, &points[step])?;
             }
             let steps = builder.steps;
-            studies.push(Study { recipe, steps });
+            studies.push(Study { recipe, steps, rounds: BTreeMap::new() });
         }
         jobs.digests.keep();
         problems.finish(())?;
-        Ok(Self { studies, only, sources, graph: jobs.graph, origins: jobs.origins })
+        for study in &mut studies {
+            let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
+            study.rounds = own.filter(|(_, round)| *round > 0).collect();
+        }
+        Ok(Self { studies, only, sources, typed, graph: jobs.graph, origins: jobs.origins, rounds: jobs.rounds })
+    }
+
+    /// Whether a job only runs if something is undecided without it. Whoever names its seed wants it in any case.
+    pub fn is_reserve(&self, id: JobId) -> bool {
+        self.rounds[id.index()] > 0 && !self.only.iter().any(|only| only.value.contains("seed="))
     }
 
     /// How many jobs there are; points that are the same job count once.
@@ -183,6 +197,16 @@ impl Plan {
         &self.sources
     }
 
+    /// The command that runs a job, with what it needs.
+    pub fn command(&self, id: JobId) -> String {
+        let job = self.job(id);
+        let backend = job.identity.backend.map(|backend| ["--backend".to_owned(), backend.name().to_owned()]);
+        let only = ["--only".to_owned(), job.label.to_string()];
+        let arguments = self.typed.iter().cloned().chain(backend.into_iter().flatten()).chain(only);
+        let quoted: Vec<String> = arguments.map(|argument| quoted(&argument)).collect();
+        format!("sweep run {}", quoted.join(" "))
+    }
+
     /// The names of the recipes, as a title.
     pub fn title(&self) -> String {
         let names: Vec<&str> = self.studies.iter().map(|study| study.recipe.name.as_str()).collect();
@@ -192,7 +216,7 @@ impl Plan {
     /// Where a recipe decides a job's parameter; `None` if it leaves it at its default.
     pub fn place(&self, id: JobId, param: &str) -> Option<Span> {
         let Origin { study, step, point } = self.origins[id.index()];
-        let Study { recipe, steps } = &self.studies[study];
+        let Study { recipe, steps, .. } = &self.studies[study];
         let (point, _) = &steps[step][point];
         match recipe.steps[step].with.iter().find(|(name, _)| name.value == param) {
             Some((_, template)) => {
@@ -220,6 +244,16 @@ impl Plan {
     }
 }
 
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
 /// The points of every step of a recipe, and the order in which the steps can be connected.
 fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec<Point>>) {
     let order = step_order(recipe, problems);
@@ -235,6 +269,9 @@ fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec
         check_selection(recipe, table.from.value, &table.only, points, problems);
         if let Some(compare) = &table.compare {
             check_selection(recipe, table.from.value, &compare.selection(), points, problems);
+        }
+        for row in &table.paper {
+            check_selection(recipe, table.from.value, &row.only, points, problems);
         }
     }
     for figure in &recipe.figures {
@@ -337,6 +374,8 @@ impl Join {
 struct Jobs {
     graph: DiGraph<Job, ()>,
     origins: Vec<Origin>,
+    /// For every job, in which further round it runs, if at all; 0 for those that run at once.
+    rounds: Vec<usize>,
     by_key: HashMap<Key, JobId>,
     digests: Digests,
 }
@@ -361,6 +400,7 @@ impl Builder<'_> {
         for point in points {
             let needs = self.needed_jobs(step, point, &joins);
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            let round = self.round(step, point, &needs);
             let needs: Vec<JobId> = needs.into_iter().flatten().collect();
             let backend = step.task.on_device.then_some(self.backend);
             let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
@@ -379,12 +419,41 @@ impl Builder<'_> {
                     let point = self.steps[index].len();
                     self.jobs.origins.push(Origin { study: self.study, step: index, point });
                     self.jobs.by_key.insert(key, id);
+                    self.jobs.rounds.push(round);
                     id
                 }
             };
+            // What one recipe holds in reserve, another one may want at once.
+            let known = &mut self.jobs.rounds[id.index()];
+            *known = round.min(*known);
             self.steps[index].push((point.clone(), id));
         }
         Ok(())
+    }
+
+    /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier
+    /// than what it needs.
+    fn round(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> usize {
+        let seed = step.adaptive.and_then(|adaptive| {
+            let seed = point.get("seed")?.as_f64()?;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 0 to 10,000")]
+            Some((seed as usize + 1).saturating_sub(adaptive.least))
+        });
+        let mut round = seed.unwrap_or(0);
+        for (need, jobs) in step.needs.iter().zip(needs) {
+            let rounds: BTreeSet<usize> = jobs.iter().map(|id| self.jobs.rounds[id.index()]).collect();
+            if rounds.len() > 1 {
+                let name = &self.recipe.steps[need.step].name.value;
+                let message =
+                    format!("`{}` needs every seed of `{name}`, whose number is decided on the way", step.name.value);
+                let help =
+                    format!("select seeds that are always there: `{{ step: {name}, where: {{ seed: [0, 1] }} }}`");
+                let problem = Problem::new(&self.recipe.sources, need.span, message, "how many?").help(help);
+                self.problems.push(need.span, problem);
+            }
+            round = round.max(rounds.last().copied().unwrap_or(0));
+        }
+        round
     }
 
     /// Sorts the points of a needed step by the axes that they all share with these points.

@@ -18,6 +18,19 @@ pub struct Condition {
     root: Node,
 }
 
+/// A condition on the columns of a table, whose names stand without anything before them.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    root: Node,
+}
+
+/// What the names in a condition stand for.
+struct Look<'a> {
+    up: &'a dyn Fn(&Reference) -> Value,
+    /// Whether what is not there is neither smaller nor larger than anything, instead of a mistake.
+    lenient: bool,
+}
+
 #[derive(Debug, Clone)]
 enum Node {
     Or(Box<Node>, Box<Node>),
@@ -64,15 +77,15 @@ impl Condition {
         // Quotes and escapes shift the text against the source; then the whole value is marked.
         let shift = sources.slice(span).find(inner);
         let mark = |start: usize, len: usize| shift.map_or(span, |shift| span.part(shift + start, len));
-        let parsed = tokens(inner).and_then(|tokens| {
-            let mut parser = Parser { tokens: &tokens, next: 0, depth: 0, end: inner.len(), mark: &mark };
-            let root = parser.or()?;
-            match parser.tokens.get(parser.next) {
-                None => Ok(root),
-                Some((_, start, len)) => Err(("expected an operator".to_owned(), *start, *len)),
-            }
-        });
-        let root = match parsed {
+        let reference = |word: &str, start: usize, len: usize| {
+            let (scope, name) = match word.split_once('.')? {
+                ("params", name) => (Scope::Params, name),
+                ("matrix", name) => (Scope::Matrix, name),
+                _ => return None,
+            };
+            Some(Reference { scope, name: name.to_owned(), span: mark(start, len) })
+        };
+        let root = match parse(inner, &reference) {
             Ok(root) => root,
             Err((message, start, len)) => {
                 let span = mark(start, len.max(1));
@@ -115,10 +128,46 @@ impl Condition {
                 .help("compare numbers with numbers; `==` and `!=` compare anything");
             (self.span, problem)
         };
-        match self.root.value(params, matrix).map_err(failed)? {
-            Value::Bool(holds) => Ok(holds),
-            other => Err(failed(format!("a condition is true or false, not {} `{other}`", other.kind()))),
-        }
+        let up = |reference: &Reference| {
+            let names = if reference.scope == Scope::Params { params } else { matrix };
+            names.get(&reference.name).map_or(Value::Null, |value| value.value.clone())
+        };
+        truth(&self.root, &Look { up: &up, lenient: false }).map_err(failed)
+    }
+}
+
+impl Filter {
+    /// Reads a condition. The error is a phrase that says what is wrong, and at which part of the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let reference = |word: &str, _: usize, _: usize| {
+            Some(Reference { scope: Scope::Matrix, name: word.to_owned(), span: Span::default() })
+        };
+        let root = parse(text, &reference).map_err(|(message, start, len)| {
+            let part: String = text.get(start..).unwrap_or_default().chars().take(len.min(40)).collect();
+            if part.is_empty() { message } else { format!("{message}, at `{part}`") }
+        })?;
+        Ok(Self { root })
+    }
+
+    /// The columns that it names.
+    pub fn names(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.root.references(&mut found);
+        found.into_iter().map(|reference| reference.name.as_str()).collect()
+    }
+
+    /// Whether it holds where the columns have these values; what is not there is null, which equals nothing else and has
+    /// no order.
+    pub fn holds(&self, value: &dyn Fn(&str) -> Value) -> Result<bool, String> {
+        let up = |reference: &Reference| value(&reference.name);
+        truth(&self.root, &Look { up: &up, lenient: true })
+    }
+}
+
+fn truth(root: &Node, look: &Look<'_>) -> Result<bool, String> {
+    match root.value(look)? {
+        Value::Bool(holds) => Ok(holds),
+        other => Err(format!("a condition is true or false, not {} `{other}`", other.kind())),
     }
 }
 
@@ -135,8 +184,8 @@ impl Node {
         }
     }
 
-    fn value(&self, params: &Names, matrix: &Names) -> Result<Value, String> {
-        let truth = |node: &Self| match node.value(params, matrix)? {
+    fn value(&self, look: &Look<'_>) -> Result<Value, String> {
+        let truth = |node: &Self| match node.value(look)? {
             Value::Bool(truth) => Ok(truth),
             other => Err(format!("expected true or false, found {} `{other}`", other.kind())),
         };
@@ -145,12 +194,13 @@ impl Node {
             Self::And(left, right) => Value::Bool(truth(left)? && truth(right)?),
             Self::Not(inner) => Value::Bool(!truth(inner)?),
             Self::Literal(value) => value.clone(),
-            Self::Reference(reference) => {
-                let names = if reference.scope == Scope::Params { params } else { matrix };
-                names.get(&reference.name).map_or(Value::Null, |value| value.value.clone())
-            }
+            Self::Reference(reference) => (look.up)(reference),
             Self::Compare(left, comparison, right) => {
-                let (left, right) = (left.value(params, matrix)?, right.value(params, matrix)?);
+                let (left, right) = (left.value(look)?, right.value(look)?);
+                let absent = matches!((&left, &right), (Value::Null, _) | (_, Value::Null));
+                if look.lenient && absent && !matches!(comparison, Comparison::Equal | Comparison::Unequal) {
+                    return Ok(Value::Bool(false));
+                }
                 Value::Bool(compare(&left, *comparison, &right)?)
             }
         })
@@ -216,12 +266,25 @@ fn word(text: &str) -> Token {
     })
 }
 
+/// What a word names, from where it stands and how long it is; `None` if it is no name.
+type Refer<'a> = &'a dyn Fn(&str, usize, usize) -> Option<Reference>;
+
 struct Parser<'a> {
     tokens: &'a [(Token, usize, usize)],
     next: usize,
     depth: usize,
     end: usize,
-    mark: &'a dyn Fn(usize, usize) -> Span,
+    refer: Refer<'a>,
+}
+
+fn parse(text: &str, refer: Refer<'_>) -> Result<Node, Mistake> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens: &tokens, next: 0, depth: 0, end: text.len(), refer };
+    let root = parser.or()?;
+    match parser.tokens.get(parser.next) {
+        None => Ok(root),
+        Some((_, start, len)) => Err(("expected an operator".to_owned(), *start, *len)),
+    }
 }
 
 impl Parser<'_> {
@@ -286,15 +349,10 @@ impl Parser<'_> {
             Token::Symbol(symbol) => return Err((format!("`{symbol}` has nothing on its left"), *start, *len)),
             Token::Literal(value) => Node::Literal(value.clone()),
             Token::Word(word) => {
-                let scope = match word.split_once('.') {
-                    Some(("params", name)) => Some((Scope::Params, name)),
-                    Some(("matrix", name)) => Some((Scope::Matrix, name)),
-                    _ => None,
-                };
-                let Some((scope, name)) = scope else {
+                let Some(reference) = (self.refer)(word, *start, *len) else {
                     return Err((format!("`{word}` is no name; text wants quotes: '{word}'"), *start, *len));
                 };
-                Node::Reference(Reference { scope, name: name.to_owned(), span: (self.mark)(*start, *len) })
+                Node::Reference(reference)
             }
         };
         self.depth -= 1;

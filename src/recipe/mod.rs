@@ -21,12 +21,12 @@ use sweep_job::{Backend, TaskInfo};
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
-    ABLATE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS, EXPECT_KEYS,
-    FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES, STEP_KEYS, SWEEP_KEYS,
-    TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS,
+    EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES, STEP_KEYS,
+    SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
-    condition::Condition,
+    condition::{Condition, Filter},
     problem::{Collector, Problem, Problems, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Product, Reference, Scope, Template, check_references},
@@ -66,12 +66,26 @@ pub struct Step {
     pub needs: Vec<Need>,
     /// What varies.
     pub matrix: Matrix,
+    /// Whether the number of seeds is decided while the step runs.
+    pub adaptive: Option<Adaptive>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
     /// What a job takes of the machine.
     pub resources: Resources,
     /// What becomes of a job that does not go as it should.
     pub policy: Policy,
+}
+
+/// A number of seeds that is decided while a step runs: more of them are added where a claim, or a comparison that a table
+/// marks with `decide`, is undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adaptive {
+    /// Every point has so many, 0, 1, ….
+    pub least: usize,
+    /// No point has more.
+    pub most: usize,
+    /// Where the author says so.
+    pub span: Span,
 }
 
 /// A step that must be done before.
@@ -267,6 +281,28 @@ pub struct Table {
     pub cells: Vec<Spanned<String>>,
     /// Which differences are shown instead of the metrics themselves.
     pub compare: Option<Compare>,
+    /// Whether the smallest or the largest value of a metric is marked, where the author says so; `None` marks nothing.
+    pub best: Vec<(Spanned<String>, Option<Better>)>,
+    /// What the paper measured.
+    pub paper: Vec<PaperRow>,
+}
+
+/// Which values of a metric are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller ones.
+    Less,
+    /// The larger ones.
+    More,
+}
+
+/// What a paper measured at some points.
+#[derive(Debug, Clone)]
+pub struct PaperRow {
+    /// The points.
+    pub only: Selection,
+    /// Metric and value, in base units.
+    pub metrics: Vec<(Spanned<String>, f64)>,
 }
 
 /// Values of an axis that a table compares.
@@ -276,6 +312,12 @@ pub struct Compare {
     pub axis: Spanned<String>,
     /// The value, and that which it is compared with.
     pub pairs: Vec<(Template, Template)>,
+    /// Whether ratios are shown, not differences.
+    pub ratio: bool,
+    /// The axis along which the same job is repeated, which says how much the measuring itself varies.
+    pub noise: Option<Spanned<String>>,
+    /// Whether seeds are added until chance cannot explain the differences.
+    pub decide: bool,
 }
 
 /// A figure of a step's records.
@@ -291,10 +333,14 @@ pub struct Figure {
     pub only: Selection,
     /// What is drawn.
     pub kind: FigureKind,
-    /// To the right: `iteration` for lines, an axis for bars, a metric for dots.
+    /// To the right: `iteration` for lines, an axis for bars and heat maps, else a metric.
     pub x: Spanned<String>,
-    /// Upwards: a curve for lines, else a metric.
+    /// Upwards: a curve for lines, an axis for heat maps, else a metric; for histograms the same as `x`.
     pub y: Spanned<String>,
+    /// The metric that a heat map shows.
+    pub value: Option<Spanned<String>>,
+    /// Whether small or large values of a metric are the better ones, where the author says so.
+    pub best: Vec<(Spanned<String>, Option<Better>)>,
     /// The axis whose values have a colour each.
     pub color: Option<Spanned<String>>,
     /// Whether the 95 % confidence interval is drawn around what is averaged.
@@ -310,6 +356,12 @@ pub enum FigureKind {
     Bar,
     /// A metric against another.
     Scatter,
+    /// The same, and which dots no other one beats in both.
+    Pareto,
+    /// A metric by two axes.
+    Heat,
+    /// How many jobs have how much of a metric.
+    Histogram,
 }
 
 /// A statement about metrics, which a run supports, refutes or cannot decide.
@@ -417,6 +469,16 @@ pub struct Request<'a> {
     pub only: &'a [String],
 }
 
+impl Request<'_> {
+    /// The same as arguments of a command.
+    fn typed(&self) -> Vec<String> {
+        let paths = self.paths.iter().map(|path| path.display().to_string());
+        let set = self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]);
+        let axes = self.axes.iter().flat_map(|axis| ["--axis".to_owned(), axis.clone()]);
+        paths.chain(set).chain(axes).collect()
+    }
+}
+
 /// Recipes as far as they could be understood, with the mistakes found on the way. Whoever turns them into a plan finds
 /// the others, so that the author sees all of them in one go.
 #[derive(Debug)]
@@ -424,6 +486,8 @@ pub struct Draft {
     pub(crate) recipes: Vec<Recipe>,
     pub(crate) only: Vec<Spanned<String>>,
     pub(crate) sources: Sources,
+    /// What the command line says to mean these recipes, without `only`.
+    pub(crate) typed: Vec<String>,
     pub(crate) problems: Collector,
 }
 
@@ -524,8 +588,20 @@ impl Dimension {
 
 impl FigureKind {
     /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Self); 3] =
-        [("line", Self::Line), ("bar", Self::Bar), ("scatter", Self::Scatter)];
+    pub(crate) const WORDS: [(&'static str, Self); 6] = [
+        ("line", Self::Line),
+        ("bar", Self::Bar),
+        ("scatter", Self::Scatter),
+        ("pareto", Self::Pareto),
+        ("heat", Self::Heat),
+        ("histogram", Self::Histogram),
+    ];
+}
+
+impl Better {
+    /// The words that a recipe writes.
+    pub(crate) const WORDS: [(&'static str, Option<Self>); 3] =
+        [("min", Some(Self::Less)), ("max", Some(Self::More)), ("none", None)];
 }
 
 impl Design {

@@ -11,7 +11,7 @@ use sweep_job::{Backend, Unit, Value};
 
 use super::{
     pairs::{apart, pairs},
-    stats::{Estimate, LEVEL, Sample, holm},
+    stats::{Estimate, Sample, holm, level_of},
 };
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
@@ -42,6 +42,9 @@ pub struct Verdict {
     pub paper: Option<f64>,
     /// The devices that the jobs ran on.
     pub devices: Vec<String>,
+    /// Whether more seeds may decide it.
+    #[serde(skip)]
+    pub open: bool,
 }
 
 /// Whether a claim holds.
@@ -68,6 +71,8 @@ struct Measurements<'a> {
     found: Vec<Measured<'a>>,
     /// Jobs without a result, or without the metric.
     missing: usize,
+    /// Whether points may have more seeds than others.
+    uneven: bool,
 }
 
 /// Judges a claim by the records of its study.
@@ -81,8 +86,11 @@ pub(super) fn judge(claim: &Claim, study: &Study, records: &BTreeMap<JobId, Reco
         interval: None,
         paper: claim.paper,
         devices: Vec::new(),
+        open: false,
     };
-    let judge = Judge { study, records, hardware: &claim.hardware };
+    let looks =
+        1 + selected_jobs(claim, study).filter_map(|(_, job)| study.rounds.get(&job)).max().copied().unwrap_or(0);
+    let judge = Judge { study, records, hardware: &claim.hardware, looks };
     let judged = match &claim.statement {
         Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
         Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
@@ -95,10 +103,21 @@ pub(super) fn judge(claim: &Claim, study: &Study, records: &BTreeMap<JobId, Reco
     verdict
 }
 
+/// The points that a claim is about, with their steps.
+pub(super) fn selected_jobs<'a>(claim: &Claim, study: &'a Study) -> impl Iterator<Item = (&'a Point, JobId)> {
+    claim.selections().into_iter().flat_map(move |(step, selection)| {
+        let only = resolved(&study.recipe, &selection);
+        let points = study.steps[step].iter().filter(|(point, _)| selected(point, &only));
+        points.map(|(point, job)| (point, *job)).collect::<Vec<_>>()
+    })
+}
+
 struct Judge<'a> {
     study: &'a Study,
     records: &'a BTreeMap<JobId, Record>,
     hardware: &'a [Backend],
+    /// How often the claim may be looked at until it is decided.
+    looks: usize,
 }
 
 impl<'a> Judge<'a> {
@@ -106,8 +125,8 @@ impl<'a> Judge<'a> {
         let metric = comparison.metric.value.as_str();
         let of = self.side(&comparison.of, metric, verdict)?;
         let sample = of.sample()?;
-        let estimate = certain(sample.estimate(), of.is_counted(metric));
-        decide(estimate, expect, &(count(sample.n, "job") + &lacking(&[&of])), verdict)
+        let estimate = certain(sample.estimate_at(level_of(self.looks)), of.is_counted(metric));
+        self.decide(estimate, expect, &(count(sample.n, "job") + &lacking(&[&of])), verdict)
     }
 
     fn compare(
@@ -134,7 +153,7 @@ impl<'a> Judge<'a> {
             Some(pairs) => {
                 let differences: Vec<f64> = pairs.iter().map(|(of, to)| scaled(*of) - scaled(*to)).collect();
                 let sample = Sample::new(&differences).ok_or("there is nothing to compare")?;
-                (sample.estimate(), count(sample.n, "pair"))
+                (sample.estimate_at(level_of(self.looks)), count(sample.n, "pair"))
             }
             None => {
                 let sample = |side: &Measurements<'_>| {
@@ -142,11 +161,11 @@ impl<'a> Judge<'a> {
                     Sample::new(&values).ok_or("there is nothing to compare")
                 };
                 let (first, second) = (sample(&of)?, sample(&to)?);
-                (first.less(&second), format!("{} against {}, not paired", first.n, second.n))
+                (first.less_at(&second, level_of(self.looks)), format!("{} against {}, not paired", first.n, second.n))
             }
         };
         let estimate = certain(estimate, of.is_counted(metric) && to.is_counted(metric));
-        decide(if ratio { estimate.exp() } else { estimate }, expect, &(basis + &lacking(&[&of, &to])), verdict)
+        self.decide(if ratio { estimate.exp() } else { estimate }, expect, &(basis + &lacking(&[&of, &to])), verdict)
     }
 
     fn order(&self, order: &Order, verdict: &mut Verdict) -> Result<(), String> {
@@ -178,13 +197,16 @@ impl<'a> Judge<'a> {
         };
         let steps: Vec<Estimate> = sides.windows(2).map(step).collect::<Result<_, String>>()?;
         let chance: Option<Vec<f64>> = steps.iter().map(|step| step.p).collect();
-        let Some(chance) = chance else { return Err(ONE_EACH.to_owned()) };
+        let Some(chance) = chance else {
+            verdict.open = true;
+            return Err(ONE_EACH.to_owned());
+        };
         let chance = holm(&chance);
         let shown = |index: usize| format!("{} < {}", values[index], values[index + 1]);
         let mut wrong = Vec::new();
         let mut open = Vec::new();
         for (index, (step, p)) in steps.iter().zip(&chance).enumerate() {
-            let significant = *p < 1.0 - LEVEL;
+            let significant = *p < 1.0 - level_of(self.looks);
             match (significant, step.value > 0.0) {
                 (true, true) => {}
                 (true, false) => wrong.push(shown(index)),
@@ -204,8 +226,43 @@ impl<'a> Judge<'a> {
         } else if open.is_empty() {
             (State::Supported, found)
         } else {
+            verdict.open = true;
             (State::Undecided, format!("chance can explain {}; {found}", open.join(", ")))
         };
+        Ok(())
+    }
+
+    fn decide(
+        &self,
+        estimate: Estimate,
+        expect: Expectation,
+        basis: &str,
+        verdict: &mut Verdict,
+    ) -> Result<(), String> {
+        verdict.value = Some(estimate.value);
+        let number = |value: f64| Value::Float(rounded(value, estimate)).to_string();
+        let expected = match (expect.at_least, expect.at_most) {
+            (Some(least), Some(most)) if least == most => format!("exactly {}", Value::Float(least)),
+            (Some(least), Some(most)) => format!("from {} to {}", Value::Float(least), Value::Float(most)),
+            (Some(least), None) => format!("at least {}", Value::Float(least)),
+            (None, Some(most)) => format!("at most {}", Value::Float(most)),
+            (None, None) => "anything".to_owned(),
+        };
+        let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
+            verdict.open = true;
+            return Err(format!("{}, expected {expected}; {ONE_EACH}", number(estimate.value)));
+        };
+        verdict.interval = Some([low, high]);
+        verdict.state = state(low, high, expect);
+        verdict.open = verdict.state == State::Undecided;
+        let interval = if low == high {
+            number(estimate.value)
+        } else {
+            let looks = if self.looks > 1 { format!(" over {} looks", self.looks) } else { String::new() };
+            format!("{} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
+        };
+        let doubt = if verdict.state == State::Undecided { "; more seeds would say more" } else { "" };
+        verdict.because = format!("{interval}, expected {expected}; {basis}{doubt}");
         Ok(())
     }
 
@@ -228,14 +285,18 @@ impl<'a> Judge<'a> {
     ) -> Result<Measurements<'a>, String> {
         let mut found: Vec<Measured<'a>> = Vec::new();
         let (mut missing, mut jobs) = (0, HashSet::new());
+        let mut uneven = false;
         for (point, job) in self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted)) {
             // Points that are the same job are one measurement.
             if !jobs.insert(*job) {
                 continue;
             }
             let record = self.records.get(job);
+            uneven |= self.study.rounds.contains_key(job);
             match record.and_then(|record| Some((record, record.outcome.metrics.get(metric)?.value))) {
                 Some((record, value)) => found.push(Measured { point, record, value }),
+                // A further seed that was not needed is not missing.
+                None if record.is_none() && self.study.rounds.contains_key(job) => {}
                 None => missing += 1,
             }
         }
@@ -257,7 +318,7 @@ impl<'a> Judge<'a> {
                 missing => format!("{} without a result", count(missing, "job")),
             });
         }
-        Ok(Measurements { found, missing })
+        Ok(Measurements { found, missing, uneven })
     }
 }
 
@@ -299,43 +360,23 @@ impl Measurements<'_> {
 
 /// The values of both sides that go together; `None` if they do not go together one by one.
 fn paired(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Option<Vec<(f64, f64)>> {
-    let values = |side: &Measurements<'_>| -> Vec<_> {
-        side.found.iter().map(|measured| (measured.point.clone(), measured.value)).collect()
-    };
-    pairs(&values(of), &values(to), apart, of.missing + to.missing > 0)
+    fn values<'a>(side: &Measurements<'a>) -> Vec<(&'a Point, f64)> {
+        side.found.iter().map(|measured| (measured.point, measured.value)).collect()
+    }
+    pairs(&values(of), &values(to), apart, of.missing + to.missing > 0 || of.uneven || to.uneven)
 }
 
-fn decide(estimate: Estimate, expect: Expectation, basis: &str, verdict: &mut Verdict) -> Result<(), String> {
-    verdict.value = Some(estimate.value);
-    let number = |value: f64| Value::Float(rounded(value, estimate)).to_string();
-    let expected = match (expect.at_least, expect.at_most) {
-        (Some(least), Some(most)) if least == most => format!("exactly {}", Value::Float(least)),
-        (Some(least), Some(most)) => format!("from {} to {}", Value::Float(least), Value::Float(most)),
-        (Some(least), None) => format!("at least {}", Value::Float(least)),
-        (None, Some(most)) => format!("at most {}", Value::Float(most)),
-        (None, None) => "anything".to_owned(),
-    };
-    let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
-        return Err(format!("{}, expected {expected}; {ONE_EACH}", number(estimate.value)));
-    };
-    verdict.interval = Some([low, high]);
+/// What an interval says of what is expected.
+fn state(low: f64, high: f64, expect: Expectation) -> State {
     let least = expect.at_least.unwrap_or(f64::NEG_INFINITY);
     let most = expect.at_most.unwrap_or(f64::INFINITY);
-    verdict.state = if low >= least && high <= most {
+    if low >= least && high <= most {
         State::Supported
     } else if high < least || low > most {
         State::Refuted
     } else {
         State::Undecided
-    };
-    let interval = if low == high {
-        number(estimate.value)
-    } else {
-        format!("{} (95 % CI {} to {})", number(estimate.value), number(low), number(high))
-    };
-    let doubt = if verdict.state == State::Undecided { "; more seeds would say more" } else { "" };
-    verdict.because = format!("{interval}, expected {expected}; {basis}{doubt}");
-    Ok(())
+    }
 }
 
 /// A number with as many digits as its interval leaves a meaning.
@@ -354,4 +395,66 @@ fn rounded(value: f64, estimate: Estimate) -> f64 {
     let factor = 10.0_f64.powi(digits);
     let text = format!("{:.*}", usize::try_from(digits.max(0)).unwrap_or(0), (value * factor).round() / factor);
     text.parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::stats::tests::Normal;
+
+    /// Adds seeds from 2 to 10 until the verdict on `expect` is in, at a level that allows for so many looks; answers the
+    /// verdict and the number of seeds.
+    fn decided(normal: &mut Normal, effect: f64, expect: Expectation, looks: usize) -> (State, usize) {
+        let mut values = vec![effect + normal.draw()];
+        while values.len() < 10 {
+            values.push(effect + normal.draw());
+            let Some(estimate) = Sample::new(&values).map(|sample| sample.estimate_at(level_of(looks))) else {
+                continue;
+            };
+            let (Some(low), Some(high)) = (estimate.low, estimate.high) else { continue };
+            let state = state(low, high, expect);
+            if state != State::Undecided {
+                return (state, values.len());
+            }
+        }
+        (State::Undecided, values.len())
+    }
+
+    /// How often a claim that something is just below, or just above, what it is, is refuted or supported wrongly; both
+    /// claims are about the same numbers, and either mistake counts.
+    fn errors(looks: usize, rounds: usize) -> f64 {
+        let mut normal = Normal::default();
+        let above = Expectation { at_least: Some(1e-9), at_most: None };
+        let below = Expectation { at_least: None, at_most: Some(1e-9) };
+        let wrong = (0..rounds).filter(|round| {
+            let expect = if round % 2 == 0 { above } else { below };
+            // Without an effect nothing is above: supporting the one claim and refuting the other is wrong.
+            let bad = if round % 2 == 0 { State::Supported } else { State::Refuted };
+            decided(&mut normal, 0.0, expect, looks).0 == bad
+        });
+        wrong.count() as f64 / rounds as f64
+    }
+
+    #[test]
+    fn stopping_at_the_first_verdict_errs_no_more_often_than_one_look() {
+        let rounds = 20_000;
+        // Half of 5 % is what one look at one side may err; four standard errors of that.
+        let most = 0.025 + 4.0 * (0.025_f64 * 0.975 / rounds as f64).sqrt();
+        let corrected = errors(9, rounds);
+        assert!(corrected <= most, "{corrected}");
+        let naive = errors(1, rounds);
+        assert!(naive > 2.0 * most, "without the correction it would be {naive}, and this test would prove nothing");
+    }
+
+    #[test]
+    fn clear_effects_need_few_seeds() {
+        let mut normal = Normal::default();
+        let expect = Expectation { at_least: Some(0.0), at_most: None };
+        let rounds = 2_000;
+        let ended: Vec<(State, usize)> = (0..rounds).map(|_| decided(&mut normal, 6.0, expect, 9)).collect();
+        let right = ended.iter().filter(|(state, _)| *state == State::Supported).count();
+        let seeds = ended.iter().map(|(_, seeds)| *seeds).sum::<usize>() as f64 / f64::from(rounds);
+        assert!(right as f64 > 0.99 * f64::from(rounds), "{right}");
+        assert!(seeds < 5.0, "{seeds} seeds on average");
+    }
 }

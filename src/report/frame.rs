@@ -12,31 +12,33 @@ use crate::{
 
 /// The points of a step that a table selects.
 #[derive(Debug)]
-pub struct Frame {
+pub struct Frame<'a> {
     /// In the order of the step's points.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Row<'a>>,
 }
 
 /// One point, with its metrics if its job is done.
 #[derive(Debug)]
-pub struct Row {
+pub struct Row<'a> {
     /// The point.
-    pub point: Point,
+    pub point: &'a Point,
     /// Its job; points that are the same job have the same one.
     pub job: JobId,
     /// The job's metrics; `None` if it is not done.
-    pub metrics: Option<BTreeMap<String, Metric>>,
+    pub metrics: Option<&'a BTreeMap<String, Metric>>,
 }
 
-impl Frame {
+impl<'a> Frame<'a> {
     /// What `table` selects with `from` and `where`.
-    pub fn new(study: &Study, table: &recipe::Table, records: &BTreeMap<JobId, Record>) -> Self {
+    pub fn new(study: &'a Study, table: &recipe::Table, records: &'a BTreeMap<JobId, Record>) -> Self {
         let only = resolved(&study.recipe, &table.only);
-        let rows = study.steps[table.from.value].iter().filter(|(point, _)| selected(point, &only));
+        // A further seed that was not needed is not missing.
+        let needed = |job: &JobId| records.contains_key(job) || !study.rounds.contains_key(job);
+        let rows = study.steps[table.from.value].iter().filter(|(point, job)| selected(point, &only) && needed(job));
         let rows = rows.map(|(point, job)| Row {
-            point: point.clone(),
+            point,
             job: *job,
-            metrics: records.get(job).map(|record| record.outcome.metrics.clone()),
+            metrics: records.get(job).map(|record| &record.outcome.metrics),
         });
         Self { rows: rows.collect() }
     }

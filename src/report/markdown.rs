@@ -1,21 +1,30 @@
 //! Tables and verdicts in GitHub's Markdown.
 
-use super::{State, Table, Verdict};
+use super::{Mark, State, Table, Verdict, cell::Text};
 
 pub(super) fn render(table: &Table) -> String {
     let mut text = format!("### {}\n\n", escape(&table.title));
     let headings = table.headings();
-    text += &line(headings.iter().map(String::as_str));
+    text += &line(headings.iter().map(|heading| escape(heading)));
     let rule = (0..headings.len()).map(|index| if index < table.axes.len() { "---" } else { "---:" });
-    text += &line(rule);
+    text += &line(rule.map(str::to_owned));
     for row in &table.rows {
-        let texts: Vec<String> = table.texts(row).collect();
-        text += &line(texts.iter().map(String::as_str));
+        let labels = row.labels.iter().map(|label| escape(label));
+        text += &line(labels.chain(table.cells(row).map(|cell| shown(&cell))));
     }
     for note in &table.notes {
-        text.extend(["\n", &escape(note), "\n"]);
+        text.extend(["\n", &escape(&note.replace('◀', "bold:")), "\n"]);
     }
     text
+}
+
+fn shown(Text { numbers, mark, letters }: &Text) -> String {
+    let (text, letters) = (escape(numbers), escape(letters));
+    match mark {
+        Some(Mark::Best) => format!("**{text}**{letters}"),
+        Some(Mark::Tied) => format!("{text}{letters} ≈"),
+        None => format!("{text}{letters}"),
+    }
 }
 
 pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
@@ -28,16 +37,44 @@ pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
         };
         let claim = verdict.says.as_deref().unwrap_or(&verdict.claim);
         let paper = verdict.paper.map(|paper| paper.to_string()).unwrap_or_default();
-        text += &line([claim, word, &verdict.because, &paper].into_iter());
+        text += &line([claim, word, &verdict.because, &paper].into_iter().map(escape));
     }
     text
 }
 
-fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
-    let cells: Vec<String> = cells.map(escape).collect();
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.collect();
     format!("| {} |\n", cells.join(" | "))
 }
 
+/// A text that Markdown takes for nothing but text: no table's edge, no emphasis, no link, no HTML.
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('*', "\\*").replace('\n', " ")
+    let mut escaped = String::with_capacity(text.len());
+    let mut before = None;
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        let word = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
+        match char {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '\n' => escaped.push(' '),
+            // Inside a word it is one; at the word's edge it begins emphasis.
+            '_' if word(before) && word(chars.peek().copied()) => escaped.push('_'),
+            '\\' | '|' | '*' | '`' | '[' | ']' | '~' | '_' => escaped.extend(['\\', char]),
+            char => escaped.push(char),
+        }
+        before = Some(char);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_text() {
+        assert_eq!(escape("a|b<script>&[x](y)"), "a\\|b&lt;script>&amp;\\[x\\](y)");
+        assert_eq!(escape("moment_1 _emphasis_ __ *b* `c`"), "moment_1 \\_emphasis\\_ \\_\\_ \\*b\\* \\`c\\`");
+    }
 }

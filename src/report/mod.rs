@@ -1,31 +1,45 @@
 //! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
 
+mod absence;
+mod cell;
 mod claim;
 mod compare;
-mod csv;
+pub(crate) mod csv;
 mod figure;
 mod frame;
+mod latex;
+mod live;
 mod markdown;
-mod page;
+pub(crate) mod page;
 mod pairs;
 mod stats;
 mod table;
 mod terminal;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    thread,
 };
 
 use fs_err as fs;
 
 pub use self::{
+    absence::Absence,
+    cell::{Cell, Compared, Mark, Show},
     claim::{State, Verdict},
     figure::Figure,
     frame::{Frame, Row},
-    stats::{Estimate, Sample},
-    table::{Cell, Column, Table, TableRow},
+    live::{Live, beside},
+    stats::{Estimate, Quartiles, Sample},
+    table::{Column, Table, TableRow},
+};
+pub(crate) use self::{
+    cell::digits_of,
+    stats::{LEVEL, holm},
+    table::better_of,
+    terminal::RULED,
 };
 use crate::{
     plan::{JobId, Plan, Study},
@@ -34,7 +48,7 @@ use crate::{
 
 /// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
 #[derive(Debug)]
-pub struct Report {
+pub struct Report<'a> {
     /// Its folder, below that of all reports.
     pub folder: PathBuf,
     /// The tables, in the order of the recipe.
@@ -43,8 +57,19 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
-    /// All of it as a page.
-    page: String,
+    plan: &'a Plan,
+    study: &'a Study,
+    records: &'a BTreeMap<JobId, Record>,
+    store: &'a Store,
+}
+
+/// When to write the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// In any case.
+    Anew,
+    /// Unless there is one that says the same, of jobs that are all done. To see that takes no look into their records.
+    IfStale,
 }
 
 /// How to print tables.
@@ -54,29 +79,31 @@ pub enum Format {
     Term,
     /// GitHub's Markdown.
     Md,
+    /// LaTeX, with the package `booktabs`.
+    Latex,
     /// Comma-separated values in base units, one line a cell.
     Csv,
 }
 
-impl Report {
+/// The files that a table is written to: their endings, and what is in them.
+const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
+
+impl<'a> Report<'a> {
     /// Makes the tables and figures of a recipe and judges its claims.
-    pub fn new(plan: &Plan, study: &Study, records: &BTreeMap<JobId, Record>, store: &Store) -> Self {
+    pub fn new(plan: &'a Plan, study: &'a Study, records: &'a BTreeMap<JobId, Record>, store: &'a Store) -> Self {
+        let absences = absence::absences(plan, study, records, store);
         let table = |table: &crate::recipe::Table| {
             let frame = Frame::new(study, table, records);
             match &table.compare {
-                Some(pairs) => compare::table(table, pairs, study, &frame),
-                None => Table::new(table, study, &frame),
+                Some(pairs) => compare::table(table, pairs, study, &frame, &absences),
+                None => Table::new(table, study, &frame, &absences),
             }
         };
-        let verdict = |claim| claim::judge(claim, study, records);
         let tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
         let figures: Vec<Figure> =
             study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect();
-        let verdicts: Vec<Verdict> = study.recipe.claims.iter().map(verdict).collect();
-        let contents =
-            page::Contents { plan, study, records, store, tables: &tables, figures: &figures, verdicts: &verdicts };
-        let page = page::render(&contents);
-        Self { folder: study.recipe.report.clone(), tables, figures, verdicts, page }
+        let verdicts: Vec<Verdict> = judge(study, records);
+        Self { folder: study.recipe.report.clone(), tables, figures, verdicts, plan, study, records, store }
     }
 
     /// Whether there is nothing to show.
@@ -91,27 +118,28 @@ impl Report {
             match format {
                 Format::Term => texts.push(terminal::verdicts(&self.verdicts)),
                 Format::Md => texts.push(markdown::verdicts(&self.verdicts)),
+                Format::Latex => texts.push(latex::verdicts(&self.verdicts)),
                 Format::Csv => {}
             }
         }
         texts.join("\n")
     }
 
-    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown and as CSV, and figures and verdicts beside
-    /// them;
-    /// answers the folder.
-    pub fn write(&self, results: &Path) -> io::Result<PathBuf> {
+    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
+    /// CSV, and figures and verdicts beside them; answers the folder.
+    pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
-        replace(&folder.join("index.html"), &self.page)?;
+        self.write_page(&folder, page)?;
         self.clear(&folder)?;
         let tables = folder.join("tables");
         if !self.tables.is_empty() {
             fs::create_dir_all(&tables)?;
         }
         for table in &self.tables {
-            replace(&tables.join(format!("{}.md", table.name)), &render(table, Format::Md))?;
-            replace(&tables.join(format!("{}.csv", table.name)), &render(table, Format::Csv))?;
+            for (end, format) in TABLE_FILES {
+                replace(&tables.join(format!("{}.{end}", table.name)), render(table, format))?;
+            }
         }
         let figures = folder.join("figures");
         if !self.figures.is_empty() {
@@ -120,6 +148,9 @@ impl Report {
         for figure in &self.figures {
             if let Some(svg) = &figure.svg {
                 replace(&figures.join(format!("{}.svg", figure.name)), svg)?;
+            }
+            if let Some(png) = &figure.png {
+                replace(&figures.join(format!("{}.png", figure.name)), png)?;
             }
         }
         if !self.verdicts.is_empty() {
@@ -131,13 +162,38 @@ impl Report {
     }
 }
 
-impl Report {
+impl Report<'_> {
+    fn write_page(&self, folder: &Path, page: Page) -> io::Result<()> {
+        let Self { plan, study, records, store, tables, figures, verdicts, .. } = self;
+        let index = folder.join("index.html");
+        let before = if page == Page::IfStale { fs::read_to_string(&index).ok() } else { None };
+        let results = store.results();
+        let contents = page::Contents { plan, study, records, results, tables, figures, verdicts };
+        let Some(pages) = page::render(&contents, store, before.as_deref()) else { return Ok(()) };
+        let parts = folder.join("jobs");
+        if !pages.parts.is_empty() {
+            fs::create_dir_all(&parts)?;
+        }
+        for (number, text) in pages.parts.iter().enumerate() {
+            replace_if_other(&parts.join(format!("{}.html", number + 1)), text)?;
+        }
+        replace(&index, &pages.index)?;
+        // An earlier page may have had more of them.
+        for number in pages.parts.len() + 1.. {
+            match fs::remove_file(parts.join(format!("{number}.html"))) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                removed => removed?,
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what an earlier report has written and this one will not.
     fn clear(&self, folder: &Path) -> io::Result<()> {
-        let tables = self.tables.iter().flat_map(|table| ["md", "csv"].map(|end| format!("{}.{end}", table.name)));
+        let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
         let drawn = self.figures.iter().filter(|figure| figure.svg.is_some());
-        let kept =
-            [("tables", tables.collect()), ("figures", drawn.map(|figure| format!("{}.svg", figure.name)).collect())];
+        let drawn = drawn.flat_map(|figure| ["svg", "png"].map(|end| format!("{}.{end}", figure.name)));
+        let kept = [("tables", tables.collect()), ("figures", drawn.collect())];
         let kept: [(&str, Vec<String>); 2] = kept;
         for (name, kept) in kept {
             let entries = match fs::read_dir(folder.join(name)) {
@@ -148,7 +204,7 @@ impl Report {
                 let entry = entry?;
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let ours = [".md", ".csv", ".svg"].iter().any(|end| name.ends_with(end));
+                let ours = [".md", ".tex", ".csv", ".svg", ".png"].iter().any(|end| name.ends_with(end));
                 if ours && !kept.iter().any(|kept| *kept == *name) {
                     fs::remove_file(entry.path())?;
                 }
@@ -161,15 +217,45 @@ impl Report {
     }
 }
 
+/// What is undecided in a study and more seeds may decide: why, and the jobs at whose points they would help.
+pub fn undecided(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<(String, Vec<JobId>)> {
+    let mut undecided = Vec::new();
+    for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, records)).filter(|(_, verdict)| verdict.open) {
+        let jobs = claim::selected_jobs(claim, study).map(|(_, job)| job).collect();
+        undecided.push((format!("claim `{}` is undecided: {}", claim.name.value, verdict.because), jobs));
+    }
+    for table in &study.recipe.tables {
+        if let Some(compare) = table.compare.as_ref().filter(|compare| compare.decide) {
+            undecided.extend(compare::undecided(table, compare, study, records));
+        }
+    }
+    undecided
+}
+
+/// The verdicts on a recipe's claims.
+pub fn judge(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<Verdict> {
+    study.recipe.claims.iter().map(|claim| claim::judge(claim, study, records)).collect()
+}
+
 /// The records of the jobs that a plan's tables, figures and claims are about, as far as they are done.
 pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
+    let wanted: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
+    let wanted: Vec<JobId> = wanted.into_iter().collect();
+    let read = |ids: &[JobId]| -> Result<Vec<(JobId, Record)>, StoreError> {
+        let records = ids.iter().map(|id| Ok(store.get(plan.job(*id).key)?.map(|record| (*id, record))));
+        records.filter_map(Result::transpose).collect()
+    };
+    // Most of the time goes into understanding the records, which cores can share.
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(wanted.len() / 500 + 1);
+    let parts: Vec<Result<Vec<(JobId, Record)>, StoreError>> = thread::scope(|scope| {
+        let parts = wanted.chunks(wanted.len().div_ceil(threads).max(1));
+        let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
+        let lost = || Err(io::Error::other("reading the records panicked").into());
+        handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| lost())).collect()
+    });
     let mut records = BTreeMap::new();
-    for (_, id) in plan.studies.iter().flat_map(Study::reported) {
-        if !records.contains_key(id)
-            && let Some(record) = store.get(plan.job(*id).key)?
-        {
-            records.insert(*id, record);
-        }
+    for part in parts {
+        records.extend(part?);
     }
     Ok(records)
 }
@@ -178,15 +264,21 @@ fn render(table: &Table, format: Format) -> String {
     match format {
         Format::Term => terminal::render(table),
         Format::Md => markdown::render(table),
+        Format::Latex => latex::render(table),
         Format::Csv => csv::render(table),
     }
 }
 
+/// As [`replace`], but leaves a file alone that has this text.
+fn replace_if_other(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { replace(path, text) }
+}
+
 /// Replaces a file, so that a reader sees the old text or the new one.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content.as_ref())?;
     // A temporary file is the owner's only; a report is for whoever may read the folder.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(mode)?;

@@ -24,8 +24,8 @@ pub(super) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
 /// by one. Those without a partner are left out where some jobs have no result (`partial`), and otherwise a sign that the
 /// sides have nothing in common.
 pub(super) fn pairs(
-    of: &[(Point, f64)],
-    to: &[(Point, f64)],
+    of: &[(&Point, f64)],
+    to: &[(&Point, f64)],
     apart: &[String],
     partial: bool,
 ) -> Option<Vec<(f64, f64)>> {
@@ -35,7 +35,7 @@ pub(super) fn pairs(
         shared.sort_unstable();
         shared
     };
-    let side = |side: &[(Point, f64)]| {
+    let side = |side: &[(&Point, f64)]| {
         let values: BTreeMap<_, _> = side.iter().map(|(point, value)| (key(point), *value)).collect();
         (values.len() == side.len()).then_some(values)
     };

@@ -13,6 +13,17 @@ pub struct Sample {
     pub sd: Option<f64>,
 }
 
+/// The middle of some numbers, and the half of them around it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quartiles {
+    /// A quarter of the numbers is below.
+    pub low: f64,
+    /// Half of them is below.
+    pub median: f64,
+    /// Three quarters are below.
+    pub high: f64,
+}
+
 /// A number that was estimated, with its 95 % confidence interval (Student's).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -27,7 +38,13 @@ pub struct Estimate {
 }
 
 /// The level of every interval.
-pub(super) const LEVEL: f64 = 0.95;
+pub(crate) const LEVEL: f64 = 0.95;
+
+/// The level at which something must be decided that is looked at so many times, and decided as soon as one look allows it:
+/// by Bonferroni's inequality a wrong decision at any of the looks is no likelier than at a single one of [`LEVEL`].
+pub(crate) fn level_of(looks: usize) -> f64 {
+    1.0 - (1.0 - LEVEL) / looks.max(1) as f64
+}
 
 impl Sample {
     /// Of these numbers; `None` if there are none.
@@ -46,8 +63,13 @@ impl Sample {
 
     /// The mean as an estimate.
     pub fn estimate(&self) -> Estimate {
+        self.estimate_at(LEVEL)
+    }
+
+    /// The mean as an estimate, with an interval of this level.
+    pub fn estimate_at(&self, level: f64) -> Estimate {
         let error = self.sd.map(|sd| sd / (self.n as f64).sqrt());
-        estimate(self.mean, error, self.n.saturating_sub(1) as f64)
+        estimate(self.mean, error, self.n.saturating_sub(1) as f64, level)
     }
 
     /// Half the width of the mean's confidence interval.
@@ -57,13 +79,35 @@ impl Sample {
 
     /// The difference of two means whose samples have nothing to do with each other (Welch).
     pub fn less(&self, other: &Self) -> Estimate {
+        self.less_at(other, LEVEL)
+    }
+
+    /// The same with an interval of this level.
+    pub fn less_at(&self, other: &Self, level: f64) -> Estimate {
         let squared = |sample: &Self| sample.sd.map(|sd| sd * sd / sample.n as f64);
         let errors = squared(self).zip(squared(other));
         let freedom = errors.map_or(0.0, |(a, b)| {
             let part = |squared: f64, n: usize| squared * squared / (n as f64 - 1.0);
             (a + b).powi(2) / (part(a, self.n) + part(b, other.n))
         });
-        estimate(self.mean - other.mean, errors.map(|(a, b)| (a + b).sqrt()), freedom)
+        estimate(self.mean - other.mean, errors.map(|(a, b)| (a + b).sqrt()), freedom, level)
+    }
+}
+
+impl Quartiles {
+    /// Of these numbers, interpolated between neighbours as `NumPy` does; `None` if there are none.
+    pub fn new(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().checked_sub(1)?;
+        let at = |share: f64| {
+            let place = share * last as f64;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the last index")]
+            let below = place.floor() as usize;
+            let above = (below + 1).min(last);
+            sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+        };
+        Some(Self { low: at(0.25), median: at(0.5), high: at(0.75) })
     }
 }
 
@@ -74,7 +118,7 @@ impl Estimate {
     }
 }
 
-fn estimate(value: f64, error: Option<f64>, freedom: f64) -> Estimate {
+fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimate {
     match error {
         None => Estimate { value, low: None, high: None, p: None },
         // No spread at all: every measurement gave the same.
@@ -86,18 +130,19 @@ fn estimate(value: f64, error: Option<f64>, freedom: f64) -> Estimate {
             let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
                 return Estimate { value, low: None, high: None, p: None };
             };
-            let half = quantile(&student) * error;
+            let half = quantile(freedom, level) * error;
             let p = 2.0 * student.sf((value / error).abs());
             Estimate { value, low: Some(value - half), high: Some(value + half), p: Some(p) }
         }
     }
 }
 
-/// The quantile of the interval's upper end. The library's own inverse is good to about eight digits; two steps of
+/// How many standard errors an interval of this level reaches to each side; `freedom` must be above zero. The library's own inverse is good to about eight digits; two steps of
 /// Newton's method give the rest.
-fn quantile(student: &StudentsT) -> f64 {
+pub(super) fn quantile(freedom: f64, level: f64) -> f64 {
     use statrs::distribution::Continuous as _;
-    let target = 0.5 + LEVEL / 2.0;
+    let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return f64::NAN };
+    let target = 0.5 + level / 2.0;
     let mut x = student.inverse_cdf(target);
     for _ in 0..2 {
         x -= (student.cdf(x) - target) / student.pdf(x);
@@ -106,7 +151,7 @@ fn quantile(student: &StudentsT) -> f64 {
 }
 
 /// Holm's correction: the probabilities as they are when so many questions were asked at once.
-pub(super) fn holm(probabilities: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
     let mut corrected = vec![0.0; probabilities.len()];
@@ -120,10 +165,31 @@ pub(super) fn holm(probabilities: &[f64]) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    /// Numbers from the standard normal distribution, the same every time.
+    pub(in crate::report) struct Normal(u64);
+
+    impl Default for Normal {
+        fn default() -> Self {
+            Self(1)
+        }
+    }
+
+    impl Normal {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        }
+
+        pub(in crate::report) fn draw(&mut self) -> f64 {
+            let radius = (-2.0 * self.uniform().ln()).sqrt();
+            radius * (std::f64::consts::TAU * self.uniform()).cos()
+        }
+    }
 
     #[test]
     fn textbook() {
@@ -186,16 +252,11 @@ mod tests {
     /// 95 % of the intervals cover the mean that the numbers were drawn around.
     #[test]
     fn intervals_cover_at_their_level() {
-        let mut state = 1_u64;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-        };
-        let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+        let mut normal = Normal::default();
         let rounds = 20_000;
         let covered = (0..rounds)
             .filter(|_| {
-                let values: Vec<f64> = (0..4).map(|_| normal()).collect();
+                let values: Vec<f64> = (0..4).map(|_| normal.draw()).collect();
                 let estimate = Sample::new(&values).unwrap().estimate();
                 estimate.low.unwrap() <= 0.0 && 0.0 <= estimate.high.unwrap()
             })
@@ -203,5 +264,33 @@ mod tests {
         // Four standard errors of a share of 95 % in 20,000 rounds.
         let share = covered as f64 / f64::from(rounds);
         assert!((share - LEVEL).abs() < 0.0062, "{share}");
+    }
+    /// The ratio of what was measured in pairs: 95 % of the intervals cover the ratio of the geometric means.
+    #[test]
+    fn ratios_cover_at_their_level() {
+        let mut normal = Normal::default();
+        let rounds = 20_000;
+        let covered = (0..rounds).filter(|_| {
+            let pairs = (0..5).map(|_| {
+                // What a seed does to both sides, and what it does to each.
+                let shared = 0.5 * normal.draw();
+                ((3.0_f64.ln() + shared + 0.1 * normal.draw()).exp(), (shared + 0.1 * normal.draw()).exp())
+            });
+            let logs: Vec<f64> = pairs.map(|(of, to): (f64, f64)| of.ln() - to.ln()).collect();
+            let estimate = Sample::new(&logs).unwrap().estimate().exp();
+            estimate.low.unwrap() <= 3.0 && 3.0 <= estimate.high.unwrap()
+        });
+        let share = covered.count() as f64 / f64::from(rounds);
+        assert!((share - LEVEL).abs() < 0.0062, "{share}");
+    }
+
+    #[test]
+    fn quartiles_are_numpys() {
+        // numpy.percentile([7, 1, 3, 10], [25, 50, 75]) and of five numbers.
+        let four = Quartiles::new(&[7.0, 1.0, 3.0, 10.0]).unwrap();
+        assert_eq!((four.low, four.median, four.high), (2.5, 5.0, 7.75));
+        let five = Quartiles::new(&[5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
+        assert_eq!((five.low, five.median, five.high), (2.0, 3.0, 4.0));
+        assert_eq!(Quartiles::new(&[]), None);
     }
 }

@@ -5,14 +5,14 @@ use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
 use super::{State, Table, Verdict};
 
 /// A line above, one below the heading, one below, as in print.
-const STYLE: TableStyle = TableStyle::new()
+pub(crate) const RULED: TableStyle = TableStyle::new()
     .top_border(LineStyle::new('─', '─', '─', '─'))
     .header_separator(LineStyle::new('─', '─', '─', '─'))
     .bottom_border(LineStyle::new('─', '─', '─', '─'));
 
 pub(super) fn render(table: &Table) -> String {
     let mut grid = Grid::new();
-    grid.load_style(STYLE);
+    grid.load_style(RULED);
     grid.set_header(table.headings());
     for row in &table.rows {
         grid.add_row(table.texts(row).collect::<Vec<_>>());

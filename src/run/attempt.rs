@@ -16,6 +16,7 @@ use crate::{
     machine::{OutOfMemory, peak_memory},
     recipe::Policy,
     store::Pending,
+    text::count,
     ui::{duration, quantity},
 };
 
@@ -117,7 +118,7 @@ impl Attempt {
             _ => (FailureKind::Crash, describe_exit(status)),
         };
         if strays > 0 {
-            message = format!("{message}; it wrote {strays} lines where only messages should go");
+            message = format!("{message}; it wrote {} where only messages should go", count(strays, "line"));
         }
         Failure { kind, message }
     }

@@ -14,7 +14,7 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome, PROTOCOL, Values};
 
 use super::{
-    History, Observer, Options, RunEvent, Signals, Summary, Wanted,
+    Addition, Control, History, Observer, Options, Rounds, RunEvent, Summary, Wanted,
     attempt::{Attempt, Ending, GRACE},
     local::{Input, Start, Worker},
     scheduler::{Action, Event, Reason, Scheduler},
@@ -47,6 +47,10 @@ pub(super) struct Run<'a, 'o> {
     store: &'a Store,
     options: &'a Options,
     observers: &'a mut [&'o mut dyn Observer],
+    history: &'a History,
+    wanted: Vec<Wanted>,
+    /// Jobs that failed or were skipped.
+    lost: BTreeSet<usize>,
     scheduler: Scheduler,
     running: BTreeMap<usize, Attempt>,
     /// How many results are being stored beside the loop.
@@ -82,7 +86,7 @@ impl<'a, 'o> Run<'a, 'o> {
         store: &'a Store,
         wanted: &[Wanted],
         options: &'a Options,
-        history: &History,
+        history: &'a History,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> Self {
         let specs = specs(plan, wanted, options.limits, history);
@@ -93,6 +97,9 @@ impl<'a, 'o> Run<'a, 'o> {
             store,
             options,
             observers,
+            history,
+            wanted: wanted.to_vec(),
+            lost: BTreeSet::new(),
             scheduler: Scheduler::new(&specs, options.limits, options.fail_fast),
             running: BTreeMap::new(),
             storing: 0,
@@ -101,7 +108,7 @@ impl<'a, 'o> Run<'a, 'o> {
             attempts: BTreeMap::new(),
             signals: 0,
             deadline: None,
-            jobs: wanted.len() - count(Wanted::No),
+            jobs: wanted.len() - count(Wanted::No) - count(Wanted::Reserve),
             ticked: Instant::now(),
             summary: Summary { cached: count(Wanted::Cached), ..Summary::default() },
             sender,
@@ -110,13 +117,14 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     /// Runs to the end.
-    pub(super) fn drive(mut self, signals: Option<Signals>) -> io::Result<Summary> {
+    pub(super) fn drive(mut self, control: Control<'_>) -> io::Result<Summary> {
+        let Control { signals, mut rounds } = control;
         if let Some(signals) = signals {
             signals.forward(self.sender.clone());
         }
         let begun = Instant::now();
         self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
-        let mut over = self.step(Event::Begin);
+        let mut over = self.step(Event::Begin) && !self.goes_on(&mut rounds)?;
         while !over {
             over = match self.receiver.recv_timeout(TICK) {
                 Ok(Input::Message(job, message)) => {
@@ -133,12 +141,40 @@ impl<'a, 'o> Run<'a, 'o> {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
-            over = self.tick() || over;
+            over = (self.tick() || over) && !self.goes_on(&mut rounds)?;
         }
         self.summary.seconds = begun.elapsed().as_secs_f64();
         let summary = self.summary.clone();
         self.tell(&RunEvent::Ended(summary.clone()));
         Ok(summary)
+    }
+
+    /// Everything has ended: begins another round, if there is one.
+    fn goes_on(&mut self, rounds: &mut Option<&mut dyn Rounds>) -> io::Result<bool> {
+        let Some(rounds) = rounds else { return Ok(false) };
+        loop {
+            if self.scheduler.is_stopping() || self.summary.interrupted.is_some() || self.summary.broken.is_some() {
+                return Ok(false);
+            }
+            let added = rounds.next(&self.lost)?;
+            if added.is_empty() {
+                return Ok(false);
+            }
+            for state in self.wanted.iter_mut().filter(|state| **state == Wanted::Yes) {
+                *state = Wanted::Cached;
+            }
+            for Addition { job, because } in added {
+                let job = job.index();
+                self.wanted[job] = Wanted::Yes;
+                self.jobs += 1;
+                self.tell(&RunEvent::Added { job, because });
+            }
+            let specs = specs(self.plan, &self.wanted, self.options.limits, self.history);
+            self.scheduler = Scheduler::new(&specs, self.options.limits, self.options.fail_fast);
+            if !self.step(Event::Begin) {
+                return Ok(true);
+            }
+        }
     }
 
     fn tell(&mut self, event: &RunEvent) {
@@ -183,6 +219,7 @@ impl<'a, 'o> Run<'a, 'o> {
             return;
         }
         self.summary.skipped += 1;
+        self.lost.insert(job);
         let because = match because {
             Reason::Needs(need) => Some(need),
             Reason::Stopped => None,
@@ -407,6 +444,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn report_failure(&mut self, job: usize, seconds: f64, failure: Failure) {
         let planned = self.plan.job(JobId::new(job));
         let tolerated = planned.policy.tolerated;
+        self.lost.insert(job);
         let log = self.options.folder.join("logs").join(format!("{}.log", planned.key.short()));
         let log = self.attempts.contains_key(&job).then_some(log);
         *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;

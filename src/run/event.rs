@@ -18,6 +18,13 @@ pub enum RunEvent {
         /// Of which are done already.
         cached: usize,
     },
+    /// A job that was held in reserve is to run after all.
+    Added {
+        /// The job.
+        job: usize,
+        /// What it is to decide.
+        because: String,
+    },
     /// A job's process was started.
     Started {
         /// The job.
@@ -155,7 +162,8 @@ impl RunEvent {
     /// The job that an event is about.
     pub fn job(&self) -> Option<usize> {
         match self {
-            Self::Started { job, .. }
+            Self::Added { job, .. }
+            | Self::Started { job, .. }
             | Self::Waiting { job }
             | Self::Progress { job, .. }
             | Self::Note { job, .. }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Wanted, demand,
+    History, Wanted, demand,
     journal::{self, Line},
     slots::{Demand, Limits},
 };
@@ -38,6 +38,9 @@ pub struct Manifest {
     pub host: String,
     /// What there was to share.
     pub limits: Limits,
+    /// The folders of the recipes' reports, below that of all reports.
+    #[serde(default)]
+    pub reports: Vec<PathBuf>,
     /// Every job of the plan; events speak of them by their place here.
     pub jobs: Vec<ManifestJob>,
 }
@@ -53,6 +56,9 @@ pub struct ManifestJob {
     pub wanted: Wanted,
     /// What it takes.
     pub demand: Demand,
+    /// How long it may take, in seconds, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<f64>,
     /// The jobs that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<usize>,
@@ -64,12 +70,13 @@ pub struct RunFolder(PathBuf);
 
 impl Manifest {
     /// What a run of a plan sets out to do.
-    pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits) -> Self {
-        let jobs = plan.jobs().map(|(id, job)| ManifestJob {
+    pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits, history: &History) -> Self {
+        let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| ManifestJob {
             label: job.label.to_string(),
             key: job.key,
             wanted: wanted[id.index()],
             demand: demand(job, limits),
+            expected,
             needs: plan.needs(id).map(JobId::index).collect(),
         });
         Self {
@@ -79,6 +86,7 @@ impl Manifest {
             pid: std::process::id(),
             host: super::engine::host(),
             limits,
+            reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
             jobs: jobs.collect(),
         }
     }
@@ -142,6 +150,11 @@ impl RunFolder {
     /// was, is left out.
     pub fn events(&self) -> io::Result<Vec<Line>> {
         journal::read(&self.0)
+    }
+
+    /// The same from a place in the journal on, and the place where the next look begins.
+    pub fn events_from(&self, begin: u64) -> io::Result<(Vec<Line>, u64)> {
+        journal::read_from(&self.0, begin)
     }
 
     /// Whether the engine is at it.

@@ -41,12 +41,7 @@ impl History {
         for (id, job) in plan.jobs().filter(|(id, _)| wanted[id.index()]) {
             let begins = plan.needs(id).map(|need| ends[need.index()]).fold(0.0, f64::max);
             ends[id.index()] = begins + seconds[id.index()];
-            let demand = super::demand(job, limits);
-            let share = match demand.gpus {
-                0 => demand.cpus as f64 / limits.cpus.max(1) as f64,
-                gpus => gpus as f64 / limits.gpus.max(1) as f64,
-            };
-            work += seconds[id.index()] * share.max(1.0 / limits.jobs.max(1) as f64);
+            work += seconds[id.index()] * super::estimate::share(&super::demand(job, limits), limits);
         }
         // As long as the longest chain, and as long as the machine needs for all of them.
         Some(ends.into_iter().fold(work, f64::max))
@@ -64,13 +59,18 @@ impl History {
         let of_all = mean(&sums).unwrap_or(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating, and a hint")]
         let milliseconds = |seconds: f64| ((seconds * 1e3) as u64).max(1);
-        plan.jobs()
-            .map(|(_, job)| {
-                let own = self.0.get(&job.label.to_string()).copied();
-                let step = || mean(&[*of_step.get(job.label.step.as_str())?]);
-                milliseconds(own.or_else(step).unwrap_or(of_all))
-            })
-            .collect()
+        self.known(plan).into_iter().map(|known| milliseconds(known.unwrap_or(of_all))).collect()
+    }
+
+    /// The same in seconds, without a guess where nothing is known of a job's step.
+    pub(super) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
+        let of_step = self.of_step();
+        let known = plan.jobs().map(|(_, job)| {
+            let own = self.0.get(&job.label.to_string()).copied();
+            let step = || of_step.get(job.label.step.as_str()).map(|(sum, count)| sum / *count as f64);
+            own.or_else(step)
+        });
+        known.collect()
     }
 
     /// The sum and the number of what is known of each step.

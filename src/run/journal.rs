@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    io::{self, Read as _, Seek as _, SeekFrom},
     path::Path,
     time::{Duration, Instant},
 };
@@ -46,7 +46,7 @@ pub struct Line {
 }
 
 /// How often a job's progress is worth a line: it is for whoever looks at the run from another process.
-const PAUSE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_secs(2);
 
 impl Journal {
     /// Creates the journal of a run.
@@ -87,6 +87,16 @@ impl Observer for Journal {
 
 /// What a run's journal holds; lines that are not whole are left out.
 pub(super) fn read(folder: &Path) -> io::Result<Vec<Line>> {
-    let text = fs::read(folder.join(FILE))?;
-    Ok(text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    Ok(read_from(folder, 0)?.0)
+}
+
+/// The same from a place on, and the place behind the last line that has an end.
+pub(super) fn read_from(folder: &Path, begin: u64) -> io::Result<(Vec<Line>, u64)> {
+    let mut file = fs::File::open(folder.join(FILE))?;
+    file.seek(SeekFrom::Start(begin))?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let lines = text[..whole].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    Ok((lines.collect(), begin + whole as u64))
 }

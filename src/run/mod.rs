@@ -6,6 +6,7 @@
 
 mod attempt;
 mod engine;
+pub mod estimate;
 mod event;
 mod folder;
 mod history;
@@ -17,7 +18,7 @@ mod signals;
 pub mod slots;
 pub mod watch;
 
-use std::{io, path::PathBuf};
+use std::{collections::BTreeSet, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device};
@@ -64,6 +65,33 @@ pub enum Wanted {
     Cached,
     /// Nothing: it was not selected, and nothing that was selected needs it.
     No,
+    /// Perhaps to run it: a further seed, if something is undecided without it.
+    Reserve,
+}
+
+/// A job that is to run after all, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addition {
+    /// The job.
+    pub job: JobId,
+    /// What it is to decide.
+    pub because: String,
+}
+
+/// Whoever says what else is to run, once everything has.
+pub trait Rounds {
+    /// The next round, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
+    /// skipped.
+    fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
+}
+
+/// What reaches into a run from outside.
+#[derive(Default)]
+pub struct Control<'a> {
+    /// Signals that end it.
+    pub signals: Option<Signals>,
+    /// What else is to run when everything has.
+    pub rounds: Option<&'a mut dyn Rounds>,
 }
 
 /// Runs what is wanted. `wanted` speaks of every job, in the plan's order.
@@ -73,10 +101,10 @@ pub fn run(
     wanted: &[Wanted],
     options: &Options,
     history: &History,
-    signals: Option<Signals>,
+    control: Control<'_>,
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
-    engine::Run::new(plan, store, wanted, options, history, observers).drive(signals)
+    engine::Run::new(plan, store, wanted, options, history, observers).drive(control)
 }
 
 /// What a job takes of the machine. A job that computes on GPUs has one, and its share of the cores, unless the recipe says

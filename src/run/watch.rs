@@ -5,11 +5,15 @@ use std::io;
 use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
-use super::{Line, Manifest, RunEvent, RunFolder, Summary, Wanted, slots::Slots};
+use super::{
+    Line, Manifest, RunEvent, RunFolder, Summary, Wanted,
+    estimate::{Estimate, Now},
+    slots::Slots,
+};
 use crate::text::count;
 
 /// A run, now or when it ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Snapshot {
     /// What it set out to do.
     pub manifest: Manifest,
@@ -93,6 +97,33 @@ impl State {
     }
 }
 
+/// A run that is looked at again and again: what was read of its journal is not read again.
+#[derive(Debug)]
+pub struct Watch {
+    folder: RunFolder,
+    /// Without the reasons of jobs that wait.
+    snapshot: Snapshot,
+    /// How much of the journal is in it.
+    read: u64,
+}
+
+impl Watch {
+    /// Begins to watch.
+    pub fn new(folder: RunFolder) -> io::Result<Self> {
+        let snapshot = Snapshot::begin(folder.manifest()?);
+        Ok(Self { folder, snapshot, read: 0 })
+    }
+
+    /// The run as it is now, and what happened since the last look.
+    pub fn look(&mut self) -> io::Result<(Snapshot, Vec<Line>)> {
+        let live = self.folder.is_live();
+        let (lines, read) = self.folder.events_from(self.read)?;
+        self.read = read;
+        self.snapshot.extend(&lines);
+        Ok((self.snapshot.clone().finish(live), lines))
+    }
+}
+
 impl Snapshot {
     /// Reads a run.
     pub fn read(folder: &RunFolder) -> io::Result<Self> {
@@ -103,22 +134,56 @@ impl Snapshot {
 
     /// What follows from what happened.
     pub fn new(manifest: Manifest, events: &[Line], live: bool) -> Self {
+        let mut snapshot = Self::begin(manifest);
+        snapshot.extend(events);
+        snapshot.finish(live)
+    }
+
+    /// Before anything happened.
+    fn begin(manifest: Manifest) -> Self {
         let jobs = manifest.jobs.iter().map(|job| match job.wanted {
             Wanted::Yes => State::Waiting(String::new()),
             Wanted::Cached => State::Cached,
-            Wanted::No => State::NotSelected,
+            Wanted::No | Wanted::Reserve => State::NotSelected,
         });
-        let last = events.last().map_or(manifest.at, |line| line.at);
-        let mut snapshot = Self { jobs: jobs.collect(), manifest, live, summary: None, stopping: false, last };
+        let (jobs, last) = (jobs.collect(), manifest.at);
+        Self { jobs, manifest, live: false, summary: None, stopping: false, last }
+    }
+
+    fn extend(&mut self, events: &[Line]) {
         for line in events {
-            snapshot.apply(line);
+            self.last = line.at;
+            self.apply(line);
         }
+    }
+
+    fn finish(mut self, live: bool) -> Self {
+        self.live = live;
         if live {
-            snapshot.explain();
+            self.explain();
         } else {
-            snapshot.bury();
+            self.bury();
         }
-        snapshot
+        self
+    }
+
+    /// Seconds until it is over, if that can be said.
+    pub fn left(&self, estimate: &Estimate, now: Timestamp) -> Option<f64> {
+        if !self.live || self.stopping {
+            return None;
+        }
+        let since = |then: Timestamp| now.duration_since(then).as_secs_f64().max(0.0);
+        estimate.left(|job| match self.jobs.get(job) {
+            Some(State::Running { since: begun, progress, .. }) => {
+                let since = since(*begun);
+                let left = progress.as_ref().filter(|progress| progress.done > 0 && progress.total > 0);
+                let left = left.map(|now| since / now.done as f64 * now.total.saturating_sub(now.done) as f64);
+                Now::Running { since, left }
+            }
+            Some(State::Done { seconds }) => Now::Over(*seconds),
+            Some(State::Waiting(_) | State::Elsewhere | State::Retrying { .. }) => Now::Open,
+            _ => Now::Over(None),
+        })
     }
 
     fn apply(&mut self, line: &Line) {
@@ -129,6 +194,7 @@ impl Snapshot {
         }
         let Some(state) = line.event.job().and_then(|job| self.jobs.get_mut(job)) else { return };
         let next = match &line.event {
+            RunEvent::Added { .. } => State::Waiting(String::new()),
             RunEvent::Started { gpus, attempt, .. } => {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }

@@ -24,7 +24,7 @@ use self::lock::Lock;
 pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
-    index::Entry,
+    index::{Entry, Measured},
     lock::InUse,
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
@@ -114,6 +114,11 @@ impl Store {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(store),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The folder that it is in, with the runs and the reports beside it.
+    pub fn results(&self) -> &Path {
+        self.root.parent().unwrap_or(Path::new("."))
     }
 
     /// Makes the store's folder, if it is not there, so that it survives whatever happens to the machine.

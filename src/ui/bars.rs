@@ -7,10 +7,14 @@ use owo_colors::{OwoColorize as _, Style};
 use rustix::termios::tcgetwinsize;
 use sweep_job::Progress;
 
-use super::{duration, failed, headline, name, quantity, retrying, stopping};
+use super::{
+    duration, failed, headline, name,
+    pace::{Pace, Quiet},
+    quantity, retrying, stopping,
+};
 use crate::{
     plan::{JobId, Plan},
-    run::{Observer, RunEvent},
+    run::{Observer, RunEvent, estimate::Estimate},
     text::{clean, count},
 };
 
@@ -22,38 +26,42 @@ pub struct Bars {
     jobs: BTreeMap<usize, JobBar>,
     /// Columns for names; all names are padded to it or cut.
     width: usize,
-    cached: u64,
     failed: usize,
     skipped: usize,
     color: bool,
+    pace: Pace,
+    /// As long as there are bars.
+    quiet: Option<Quiet>,
 }
 
 #[derive(Debug)]
 struct JobBar {
+    /// Hidden where the terminal has no row for it.
     bar: ProgressBar,
     losses: Vec<f64>,
-    /// How long it will still take, at its own pace, in seconds.
-    left: f64,
 }
 
 /// Readings that the little curve of the loss shows.
 const CURVE: usize = 8;
 /// Names are cut to this many columns, or to two fifths of a narrow terminal.
 const WIDEST_NAME: usize = 48;
+/// Rows that are not for bars: the whole, and what has just ended.
+const OTHER_ROWS: usize = 4;
 
 impl Bars {
-    /// Bars, in colour or not.
-    pub fn new(color: bool) -> Self {
+    /// Bars, in colour or not; with an estimate of how long the rest takes.
+    pub fn new(color: bool, estimate: Option<Estimate>) -> Self {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self {
             multi,
             whole: ProgressBar::hidden(),
             jobs: BTreeMap::new(),
             width: 0,
-            cached: 0,
             failed: 0,
             skipped: 0,
             color,
+            pace: Pace::new(estimate),
+            quiet: None,
         }
     }
 
@@ -62,13 +70,8 @@ impl Bars {
     }
 
     fn padded(&self, plan: &Plan, job: usize) -> String {
-        let name = name(plan.job(JobId::new(job)));
-        let shown: String = if name.chars().count() > self.width {
-            name.chars().take(self.width.saturating_sub(1)).chain(['…']).collect()
-        } else {
-            name
-        };
-        format!("{shown:width$}", width = self.width)
+        let name = cut(&name(plan.job(JobId::new(job))), self.width);
+        format!("{name:width$}", width = self.width)
     }
 
     fn print(&self, line: &str) {
@@ -91,9 +94,8 @@ impl Bars {
         }
     }
 
-    /// Brings the last line up to date: what went wrong so far, and how long the rest takes at the pace so far, which is no
-    /// less than what a running job says of itself.
-    fn count(&self) {
+    /// Brings the last line up to date: what went wrong so far, and how long the rest takes.
+    fn count(&mut self) {
         let mut parts = Vec::new();
         if self.failed > 0 {
             parts.push(self.styled(&format!("{} failed", self.failed), Style::new().red()));
@@ -101,52 +103,81 @@ impl Bars {
         if self.skipped > 0 {
             parts.push(format!("{} skipped", self.skipped));
         }
-        let (ended, total) = (self.whole.position(), self.whole.length().unwrap_or(0));
-        let here = ended.saturating_sub(self.cached + self.skipped as u64);
-        if here > 0 && total > ended {
-            let pace = self.whole.elapsed().as_secs_f64() / here as f64;
-            let running = self.jobs.values().map(|job| job.left).fold(0.0, f64::max);
-            parts.push(format!("eta {}", duration(running.max(pace * (total - ended) as f64))));
+        let hidden = self.jobs.values().filter(|job| job.bar.is_hidden()).count();
+        if hidden > 0 {
+            parts.push(format!("{hidden} more running"));
         }
-        let separator = if parts.is_empty() { "" } else { " · " };
-        self.whole.set_message(format!("{separator}{}", parts.join(" · ")));
+        if self.whole.length().is_some_and(|total| total > self.whole.position()) {
+            parts.extend(self.pace.left().map(|left| format!("eta {}", duration(left))));
+        }
+        let parts: Vec<String> = parts.into_iter().map(|part| format!(" · {part}")).collect();
+        self.whole.set_message(parts.concat());
     }
 
     fn start(&mut self, plan: &Plan, job: usize) {
         // It may have waited for another sweep, with a bar that says so.
         self.forget(job);
+        let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
+        let bar =
+            if self.jobs.values().filter(|job| !job.bar.is_hidden()).count() + OTHER_ROWS < rows.max(OTHER_ROWS + 2) {
+                self.multi.insert_before(&self.whole, ProgressBar::new(0))
+            } else {
+                ProgressBar::hidden()
+            };
         // `wide_msg` is cut at the edge of the terminal.
         let template = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
-        let bar = self.multi.insert_before(&self.whole, ProgressBar::new(0));
         bar.set_style(style(template).progress_chars("━╸─"));
         bar.set_prefix(self.padded(plan, job));
         bar.set_message("starting");
         bar.enable_steady_tick(Duration::from_millis(120));
-        self.jobs.insert(job, JobBar { bar, losses: Vec::new(), left: 0.0 });
+        self.jobs.insert(job, JobBar { bar, losses: Vec::new() });
     }
-}
 
-impl JobBar {
-    fn advance(&mut self, progress: &Progress) {
+    /// Says how far a job is, with as much as there is room for, the more important first.
+    fn advance(&mut self, job: usize, progress: &Progress) {
+        let width = self.width;
+        let Some(JobBar { bar, losses }) = self.jobs.get_mut(&job) else { return };
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
         let mut parts = Vec::new();
         if let Some(loss) = progress.loss {
-            self.losses.push(loss);
-            let from = self.losses.len().saturating_sub(CURVE);
-            parts.push(format!("loss {loss:.2} {}", curve(&self.losses[from..])));
+            losses.push(loss);
+            let from = losses.len().saturating_sub(CURVE);
+            parts.push(format!("loss {loss:.2} {}", curve(&losses[from..])));
+        }
+        if progress.done > 0 && progress.done < progress.total {
+            let left = (progress.total - progress.done) as f64;
+            parts.push(format!("eta {}", duration(bar.elapsed().as_secs_f64() / progress.done as f64 * left)));
         }
         if let Some(rate) = progress.tokens_per_s {
             parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
         }
-        self.bar.set_length(progress.total);
-        self.bar.set_position(progress.done);
-        let elapsed = self.bar.elapsed().as_secs_f64();
-        if progress.done > 0 && progress.done < progress.total {
-            let left = (progress.total - progress.done) as f64;
-            self.left = elapsed / progress.done as f64 * left;
-            parts.push(format!("eta {}", duration(self.left)));
-        }
-        self.bar.set_message(parts.join("  "));
+        let before = format!("  ⠋ {:width$}  {:10}  {}/{}  ", "", "", progress.done, progress.total);
+        let mut room = columns().saturating_sub(before.chars().count());
+        let fitting = parts.iter().take_while(|part| {
+            let own = part.chars().count();
+            let fits = own <= room;
+            room = room.saturating_sub(own + 2);
+            fits
+        });
+        bar.set_message(fitting.map(String::as_str).collect::<Vec<_>>().join("  "));
     }
+}
+
+/// The terminal's width.
+fn columns() -> usize {
+    tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col))
+}
+
+/// A name in so many columns: what tells jobs apart is mostly at its end.
+fn cut(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    let end = width.saturating_sub(1) / 2;
+    let begin = width.saturating_sub(1) - end;
+    name.chars().take(begin).chain(['…']).chain(name.chars().skip(length - end)).collect()
 }
 
 /// The last readings as a row of blocks, the highest as high as possible.
@@ -167,21 +198,29 @@ fn style(template: &str) -> ProgressStyle {
 impl Observer for Bars {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
         let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
+        self.pace.on(event);
         match event {
             RunEvent::Begun { jobs, cached } => {
-                let columns = tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col));
-                let widest = WIDEST_NAME.min(columns * 2 / 5);
+                let widest = WIDEST_NAME.min(columns() * 2 / 5);
                 self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
                 if *cached > 0 {
                     self.print(&format!("  {} {} cached", self.styled("=", dim), count(*cached, "job")));
                 }
-                self.cached = *cached as u64;
                 if cached < jobs {
+                    self.quiet = Quiet::new();
                     self.whole = self.multi.add(ProgressBar::new(*jobs as u64));
-                    self.whole.set_style(style("  {pos}/{len} jobs{msg} · {elapsed}"));
-                    self.whole.set_position(self.cached);
+                    let noun = if *jobs == 1 { "job" } else { "jobs" };
+                    let template = format!("  {{bar:24}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
+                    self.whole.set_style(style(&template).progress_chars("━╸─"));
+                    self.whole.set_position(*cached as u64);
+                    self.count();
                     self.whole.enable_steady_tick(Duration::from_millis(500));
                 }
+            }
+            RunEvent::Added { job, because } => {
+                self.whole.inc_length(1);
+                let because = format!("because {}", clean(because));
+                self.print(&format!("  {} {}  {because}", self.styled("+", dim), self.padded(plan, *job)));
             }
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Waiting { job } => {
@@ -191,8 +230,8 @@ impl Observer for Bars {
                 }
             }
             RunEvent::Progress { job, progress } => {
-                if let Some(job) = self.jobs.get_mut(job) {
-                    job.advance(progress);
+                self.advance(*job, progress);
+                if self.pace.is_due() {
                     self.count();
                 }
             }
@@ -232,6 +271,7 @@ impl Observer for Bars {
             RunEvent::Ended(summary) => {
                 self.whole.finish_and_clear();
                 self.print(&super::summary(summary));
+                self.quiet = None;
             }
         }
     }
@@ -246,5 +286,12 @@ mod tests {
         assert_eq!(curve(&[4.0, 3.0, 2.0, 0.5]), "█▆▄▁");
         assert_eq!(curve(&[1.0, 1.0]), "▁▁");
         assert_eq!(curve(&[f64::NAN]), "");
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_its_ends() {
+        assert_eq!(cut("train seed=0", 12), "train seed=0");
+        assert_eq!(cut("train prune=bitter7 seed=0", 15), "train p… seed=0");
+        assert_eq!(cut("train", 1), "…");
     }
 }

@@ -6,15 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{duration, failed, headline, name, retrying, stopping};
+use super::{duration, failed, headline, name, pace::Pace, retrying, stopping};
 use crate::{
     plan::{JobId, Plan},
-    run::{Observer, RunEvent},
+    run::{Observer, RunEvent, estimate::Estimate},
     text::{clean, count},
 };
 
 /// How often a running job's progress is worth a line.
 const PAUSE: Duration = Duration::from_secs(15);
+/// How often it is worth a line how far the whole is.
+const LONG_PAUSE: Duration = Duration::from_mins(1);
 
 /// Writes lines to `W`.
 #[derive(Debug)]
@@ -23,12 +25,25 @@ pub struct Lines<W> {
     ended: usize,
     total: usize,
     said: BTreeMap<usize, Instant>,
+    pace: Pace,
+    /// When it was last said how far the whole is.
+    counted: Instant,
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to `out`.
-    pub fn new(out: W) -> Self {
-        Self { out, ended: 0, total: 0, said: BTreeMap::new() }
+    /// Writes to `out`, with an estimate of how long the rest takes.
+    pub fn new(out: W, estimate: Option<Estimate>) -> Self {
+        let (said, pace) = (BTreeMap::new(), Pace::new(estimate));
+        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now() }
+    }
+
+    /// Says from time to time how far the whole is.
+    fn count(&mut self) {
+        if self.ended < self.total && self.counted.elapsed() >= LONG_PAUSE {
+            self.counted = Instant::now();
+            let left = self.pace.left().map_or_else(String::new, |left| format!(", about {} left", duration(left)));
+            self.line(&format!("{} of {} ended{left}", self.ended, count(self.total, "job")));
+        }
     }
 
     fn line(&mut self, text: &str) {
@@ -47,6 +62,8 @@ impl<W: Write> Lines<W> {
 
 impl<W: Write> Observer for Lines<W> {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        self.pace.on(event);
+        self.count();
         match event {
             RunEvent::Begun { jobs, cached } => {
                 self.total = *jobs;
@@ -54,6 +71,11 @@ impl<W: Write> Observer for Lines<W> {
                 if *cached > 0 {
                     self.line(&format!("{} of {} cached", cached, count(*jobs, "job")));
                 }
+            }
+            RunEvent::Added { job, because } => {
+                self.total += 1;
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("more: {name}, because {}", clean(because)));
             }
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());

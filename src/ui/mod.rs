@@ -2,7 +2,9 @@
 
 mod bars;
 mod lines;
+mod pace;
 mod quantity;
+mod state;
 
 use sweep_job::{Failure, Outcome, TaskInfo, Value};
 
@@ -11,6 +13,7 @@ pub use self::{
     bars::Bars,
     lines::Lines,
     quantity::{Scale, duration, quantity},
+    state::{counts, describe, span},
 };
 use crate::{
     plan::Job,

@@ -19,6 +19,8 @@ impl Scale {
             Unit::Bytes => &[(1.0, "B"), (1024.0, "KiB"), (1_048_576.0, "MiB"), (1_073_741_824.0, "GiB")],
             Unit::Seconds => &[(1e-6, "µs"), (1e-3, "ms"), (1.0, "s")],
             Unit::TokensPerSecond => &[(1.0, "tok/s"), (1e3, "ktok/s"), (1e6, "Mtok/s")],
+            Unit::FlopsPerSecond => &[(1.0, "FLOP/s"), (1e6, "MFLOP/s"), (1e9, "GFLOP/s"), (1e12, "TFLOP/s")],
+            Unit::BytesPerSecond => &[(1.0, "B/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")],
             Unit::Fraction => &[(0.01, "%")],
             Unit::Count if size >= 1e6 => &[(1e6, "M")],
             Unit::Count | Unit::One | Unit::Nats => &[(1.0, "")],

@@ -80,7 +80,7 @@ fn what_unfinished_jobs_left_is_removed_unless_it_is_still_wanted() {
     sandbox.sweep(&["cache", "gc", "recipe.yaml", "--recent", "0s", "--yes"]);
     assert_eq!(list(&sandbox.path("results/store/partial")).len(), 1, "the recipe still wants it");
     let removed = sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
-    assert!(removed.stderr.contains("what 1 unfinished jobs left"), "{}", removed.stderr);
+    assert!(removed.stderr.contains("what 1 unfinished job left"), "{}", removed.stderr);
     assert!(list(&sandbox.path("results/store/partial")).is_empty());
 }
 

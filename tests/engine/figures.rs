@@ -18,6 +18,9 @@ figures:
   memory: { from: train, kind: bar, x: prune, y: memory.peak }
   speed: { from: train, kind: bar, x: seed, y: throughput.tokens_per_s, color: prune, band: none }
   trade: { from: train, kind: scatter, x: time.step, y: loss, color: prune }
+  front: { from: train, kind: pareto, x: time.step, y: loss, color: prune }
+  heat: { title: Memory by method and seed, from: train, kind: heat, x: prune, y: seed, value: memory.peak }
+  spread: { from: train, kind: histogram, x: loss, color: prune }
   undrawn: { from: train, kind: line, x: iteration, y: val_loss }
 ";
 
@@ -63,10 +66,16 @@ fn figures_are_drawn_from_records() {
     let ended = sandbox.sweep(&["report", "recipe.yaml", "--backend", "cpu"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let mut all = String::new();
-    for name in ["loss", "memory", "speed", "trade"] {
+    for name in ["loss", "memory", "speed", "trade", "front", "heat", "spread"] {
         let svg = sandbox.read(&format!("results/reports/drawn/figures/{name}.svg"));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
         writeln!(all, "{name}\n{svg}").unwrap();
+        // The same picture, twice as large, and not empty.
+        let png = fs_err::read(sandbox.path(&format!("results/reports/drawn/figures/{name}.png"))).unwrap();
+        let pixels = tiny_skia::Pixmap::decode_png(&png).unwrap();
+        assert_eq!((pixels.width(), pixels.height()), (1520, 920), "{name}");
+        let inked = pixels.pixels().iter().filter(|pixel| pixel.red() < 250 || pixel.blue() < 250).count();
+        assert!(inked > 5_000, "{name} has {inked} pixels of ink");
     }
     for words in [
         "Loss while training",

@@ -1,6 +1,8 @@
 //! The report as a page: whole in itself, and harmless whatever stands in a recipe.
 
-use crate::sandbox::Sandbox;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, list, until};
 
 const HOSTILE: &str = "\
 name: page
@@ -30,13 +32,19 @@ fn the_page_is_whole_and_nothing_in_it_is_markup_of_the_recipe() {
     assert_eq!(page.matches("<script").count(), 2);
     assert_eq!(page.matches("</script>").count(), 2);
     assert!(page.contains("4 of 4 jobs done") && page.contains("&lt;b&gt;bold&lt;/b&gt;"));
-    let begin = page.find("id=\"data\">").unwrap() + 10;
-    let data = &page[begin..begin + page[begin..].find("</script>").unwrap()];
+    let data = data(&page);
+    // The recipe is shown as it was written.
+    let (before, recipe) = page.split_once("<pre").unwrap();
+    let page = &format!("{before}{}", recipe.split_once("</pre>").unwrap().1);
     for outside in ["src=", "href=\"http", "@import", "url(", "fetch("] {
         assert!(!page.replace(data, "").contains(outside), "{outside}");
     }
-    let jobs: serde_json::Value = serde_json::from_str(data).unwrap();
-    let params = &jobs[3]["params"];
+    // Nothing runs but what knows this page's own word.
+    let policy = "content=\"default-src 'none'; script-src 'nonce-";
+    let word = page.split_once(policy).unwrap().1.split('\'').next().unwrap();
+    assert!(word.len() == 32 && page.contains(&format!("<script nonce=\"{word}\">")), "{word}");
+    let value: Value = serde_json::from_str(data).unwrap();
+    let params = &value["details"][value["jobs"][3][3].as_str().unwrap()]["params"];
     assert!(
         params.to_string().contains("</script><img src=x onerror=alert(2)>"),
         "as data it is what it was: {params}"
@@ -52,12 +60,100 @@ fn a_report_of_what_is_not_done_says_so() {
     assert!(page.contains("0 of 4 jobs done") && page.contains("there is nothing to draw yet"));
 }
 
+/// The data in a page.
+fn data(page: &str) -> &str {
+    let begin = page.find("id=\"data\">").unwrap() + 10;
+    &page[begin..begin + page[begin..].find("</script>").unwrap()]
+}
+
+#[test]
+fn a_job_has_all_that_is_known_of_it() {
+    let sandbox = Sandbox::with(
+        "
+name: known
+steps:
+  a: { uses: command, matrix: { x: [\"it's\", b] }, with: { run: 'echo loss=0.5; printf \"\\033[2Jred\\n\" >&2', env: { X: '${{ matrix.x }}' } } }
+  b: { uses: mock, needs: a, with: { end: fail } }
+  c: { uses: mock, needs: b }
+",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+    let page = sandbox.read("results/reports/known/index.html");
+    assert!(page.contains("2 of 4 jobs done, 1 failed, 1 held up"));
+    let data: Value = serde_json::from_str(data(&page)).unwrap();
+    let (states, jobs) = (&data["states"], data["jobs"].as_array().unwrap());
+    let state = |job: usize| states[usize::try_from(jobs[job][2].as_u64().unwrap()).unwrap()].as_str().unwrap();
+    assert_eq!([0, 1, 2, 3].map(state), ["done", "done", "failed", "skipped"]);
+    assert!(jobs[2][6].as_str().unwrap().ends_with("it was told to fail"), "{}", jobs[2]);
+    assert_eq!(jobs[3][6], "needs b");
+    assert_eq!((&data["columns"][0], &jobs[0][5][0]), (&"loss".into(), &"0.500".into()));
+    let detail = &data["details"][jobs[0][3].as_str().unwrap()];
+    assert_eq!(detail["command"], r"sweep run recipe.yaml --only 'a/x=it'\\''s'".replace("\\\\", "\\"));
+    assert_eq!(detail["metrics"][0], serde_json::json!(["loss", "0.500"]));
+    assert!(detail["log"]["text"].as_str().unwrap().contains("\\u{1b}[2Jred"), "{detail}");
+    let made: Vec<&str> = detail["made"].as_array().unwrap().iter().map(|fact| fact[0].as_str().unwrap()).collect();
+    assert_eq!(made, ["key", "task", "begun", "took", "machine", "threads", "sweep"]);
+}
+
+#[test]
+fn the_page_is_written_anew_while_the_run_goes_on_and_left_alone_when_nothing_is_new() {
+    let sandbox = Sandbox::with(
+        "name: live\nsteps:\n  a: { uses: mock }\n  hang: { uses: mock, needs: a, with: { end: hang } }\n",
+    );
+    let run = sandbox.start(&["run", "recipe.yaml"]);
+    let path = sandbox.path("results/reports/live/index.html");
+    let read = || fs_err::read_to_string(&path).unwrap_or_default();
+    until("the page says what runs", || read().contains("1 of 2 jobs done, 1 running"));
+    assert!(read().contains("\"live\":true"));
+    run.signal(rustix::process::Signal::INT);
+    until("the engine has heard it", || !sandbox.journal("stopping").is_empty());
+    run.signal(rustix::process::Signal::INT);
+    assert_eq!(run.wait().code, Some(130));
+    let page = read();
+    assert!(
+        page.contains("1 of 2 jobs done, 1 held up") && page.contains("\"live\":false"),
+        "what was stopped is said"
+    );
+
+    sandbox.write("recipe.yaml", "name: live\nsteps:\n  a: { uses: mock }\n");
+    let changed = || fs_err::metadata(&path).unwrap().modified().unwrap();
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let before = changed();
+    assert!(read().contains("1 of 1 job done"));
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(changed(), before, "nothing is new");
+    sandbox.write("recipe.yaml", "name: live\nabout: New words\nsteps:\n  a: { uses: mock }\n");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert!(read().contains("New words"));
+}
+
 #[test]
 fn ten_thousand_jobs_fit_into_two_megabytes() {
-    let sandbox = Sandbox::with(
-        "name: page\nsteps: { a: { uses: mock, matrix: { value: { range: [0, 100] }, seed: { range: [0, 100] } } } }\n",
-    );
+    let recipe = |to: usize| {
+        format!(
+            "name: page\nsteps: {{ a: {{ uses: mock, matrix: {{ value: {{ range: [0, {to}] }}, seed: {{ range: [0, 100] }} }} }} }}\n"
+        )
+    };
+    let sandbox = Sandbox::with(&recipe(100));
     assert_eq!(sandbox.sweep(&["report", "recipe.yaml"]).code, Some(0));
     let page = sandbox.read("results/reports/page/index.html");
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    let index: Value = serde_json::from_str(data(&page)).unwrap();
+    assert_eq!(index["jobs"].as_array().unwrap().len(), 10_000);
+    // The pages beside it have all of them, each one once.
+    let parts = list(&sandbox.path("results/reports/page/jobs"));
+    assert!(parts.len() > 1 && index["parts"].as_array().unwrap().len() == parts.len());
+    let mut jobs = 0;
+    for part in &parts {
+        let page = fs_err::read_to_string(part).unwrap();
+        assert!(page.len() < 1_500_000, "{} bytes", page.len());
+        let part: Value = serde_json::from_str(data(&page)).unwrap();
+        assert_eq!(part["details"].as_object().unwrap().len(), part["jobs"].as_array().unwrap().len());
+        jobs += part["jobs"].as_array().unwrap().len();
+    }
+    assert_eq!(jobs, 10_000);
+    // What a smaller study has no use for is gone.
+    sandbox.write("recipe.yaml", &recipe(2));
+    assert_eq!(sandbox.sweep(&["report", "recipe.yaml"]).code, Some(0));
+    assert_eq!(list(&sandbox.path("results/reports/page/jobs")).len(), 0);
 }

@@ -23,7 +23,11 @@ fn tasks_for_machines() {
     let json = |args: &[&str]| -> Value { serde_json::from_str(&sandbox.sweep(args).stdout).unwrap() };
     let all = json(&["tasks", "--format", "json"]);
     let names: Vec<&str> = all.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["train", "eval", "check", "bench/threshold", "bench/mask-update", "bench/masking", "command"]);
+    let expected = [
+        "train", "eval", "check", "parity", "bench/batch-size", "bench/threshold", "bench/mask-update", "bench/masking",
+        "command",
+    ];
+    assert_eq!(names, expected);
     assert_eq!(all[2], json(&["tasks", "check", "--format", "json"]));
     insta::assert_snapshot!(sandbox.sweep(&["tasks", "mock", "--format", "json"]).stdout);
 }

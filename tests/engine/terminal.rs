@@ -2,10 +2,10 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Write as _},
     num::NonZero,
     os::fd::{AsFd as _, OwnedFd},
-    process::Stdio,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread,
 };
@@ -36,10 +36,37 @@ struct Terminal {
     program: Running,
     screen: Arc<Mutex<vt100::Parser>>,
     reader: thread::JoinHandle<()>,
+    keyboard: File,
 }
 
 impl Terminal {
     fn start(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
+        let mut command = sandbox.command(args);
+        command.env("TERM", "xterm-256color").env_remove("CI");
+        Self::with(command, columns)
+    }
+
+    /// The terminal of a session of its own, whose programs it can interrupt.
+    fn session(sandbox: &Sandbox, columns: u16, args: &[&str]) -> Self {
+        let program = sandbox.command(args);
+        let mut command = sandbox.command(&[]);
+        let environment: Vec<_> =
+            command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+        let folder = command.get_current_dir().unwrap().to_owned();
+        command = Command::new("setsid");
+        command.arg("--ctty").arg(program.get_program()).args(program.get_args()).current_dir(folder);
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.env("TERM", "xterm-256color").env_remove("CI");
+        Self::with(command, columns)
+    }
+
+    /// A program on a terminal.
+    fn with(mut command: Command, columns: u16) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -47,14 +74,15 @@ impl Terminal {
         let size = Winsize { ws_row: ROWS.get(), ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(ours.as_fd(), size).unwrap();
         let theirs = File::options().read(true).write(true).open(name).unwrap();
-        let mut command = sandbox.command(args);
-        command.env("TERM", "xterm-256color").stdout(theirs.try_clone().unwrap()).stderr(Stdio::from(theirs));
+        command.stdin(theirs.try_clone().unwrap());
+        command.stdout(theirs.try_clone().unwrap()).stderr(Stdio::from(theirs));
+        let keyboard = File::from(ours.try_clone().unwrap());
         let program = Running::from(command.spawn().unwrap());
         drop(command);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, NonZero::new(columns).unwrap(), 0)));
         let shown = Arc::clone(&screen);
         let reader = thread::spawn(move || follow(ours, &shown));
-        Self { program, screen, reader }
+        Self { program, screen, reader, keyboard }
     }
 
     fn lines(&self) -> Vec<String> {
@@ -87,8 +115,8 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         let terminal = Terminal::start(&sandbox, columns, &["run", "recipe.yaml", "--jobs", "1"]);
         until("a slow job shows progress", || {
             let lines = terminal.lines();
-            lines.iter().any(|line| line.contains("/6000") && line.contains("eta"))
-                && lines.iter().any(|line| line.contains("jobs · 1 failed"))
+            lines.iter().any(|line| line.contains("/6000") && line.contains("loss"))
+                && lines.iter().any(|line| line.contains("jobs · 1 failed · eta"))
         });
         let lines = terminal.lines();
         println!("{}", lines.join("\n"));
@@ -97,17 +125,21 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         assert!(lines.len() == 4 || (columns == 80 && lines.len() == 5), "{lines:#?}");
         // The result of the one is stored while the other runs, so that either may be first.
         let row = |beginning: &str| lines.iter().find(|line| line.starts_with(beginning)).unwrap();
-        assert!(row("  ✓ quick ").ends_with("0.0 s  value 0.00"), "{lines:#?}");
+        assert!(row("  ✓ quick ").ends_with(" s  value 0.00"), "{lines:#?}");
         assert!(row("  ✗ broken ").contains("it was told to fail"), "{lines:#?}");
         assert!(lines.join(" ").contains("log: sweep logs "), "{lines:#?}");
         let [.., running, whole] = lines.as_slice() else { panic!("{lines:#?}") };
-        assert!(running.contains(" slow variant=1234567890 ") && running.contains("eta "), "{lines:#?}");
-        assert!(whole.starts_with("  2/6 jobs · 1 failed · eta "), "{lines:#?}");
+        // However narrow, a name keeps both its ends; what has no room is left out whole.
+        assert!(running.contains(" slow variant=1") && running.contains("2345678901234  "), "{lines:#?}");
+        assert!(columns == 80 || running.contains("eta "), "{lines:#?}");
+        assert!(running.ends_with('▁') || running.ends_with(" s"), "{lines:#?}");
+        assert!(whole.contains("  2/6 jobs · 1 failed · eta "), "{lines:#?}");
 
         terminal.program.signal(Signal::INT);
         until("the engine has heard it", || !sandbox.journal("stopping").is_empty());
         terminal.program.signal(Signal::INT);
-        let Terminal { program, screen, reader } = terminal;
+        let Terminal { program, screen, reader, keyboard } = terminal;
+        drop(keyboard);
         assert_eq!(program.code(), Some(130));
         reader.join().unwrap();
         let screen = screen.lock().unwrap();
@@ -116,6 +148,50 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
         assert!(rows.concat().ends_with("interrupted; run it again to go on"), "{rows:#?}");
         assert!(!screen.screen().hide_cursor(), "the cursor is there");
         assert!(!screen.screen().alternate_screen());
+    }
+}
+
+#[test]
+fn control_c_that_is_typed_leaves_no_row_behind() {
+    let sandbox = Sandbox::with(RECIPE);
+    let mut terminal = Terminal::session(&sandbox, 80, &["run", "recipe.yaml", "--jobs", "1"]);
+    let running = |lines: &[String]| lines.iter().filter(|line| line.contains("/6000")).count();
+    until("a slow job shows progress", || running(&terminal.lines()) == 1);
+    terminal.keyboard.write_all(b"\x03").unwrap();
+    until("the engine says so", || {
+        let lines = terminal.lines();
+        lines.iter().any(|line| line.contains("Ctrl-C again")) && lines.last().unwrap().contains("jobs")
+    });
+    // The bars are drawn again and again, and only once.
+    for _ in 0..20 {
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(running(&terminal.lines()) <= 1, "{:#?}", terminal.lines());
+    }
+    terminal.keyboard.write_all(b"\x03").unwrap();
+    let Terminal { program, screen, reader, keyboard } = terminal;
+    assert_eq!(program.code(), Some(130));
+    let modes = rustix::termios::tcgetattr(&keyboard).unwrap().local_modes;
+    assert!(modes.contains(rustix::termios::LocalModes::ECHOCTL), "the terminal is as it was");
+    drop(keyboard);
+    reader.join().unwrap();
+    let rows = rows(&screen.lock().unwrap());
+    assert_eq!(running(&rows), 0, "{rows:#?}");
+    assert!(!rows.concat().contains("^C"), "{rows:#?}");
+}
+
+#[test]
+fn what_only_looks_like_a_terminal_gets_lines() {
+    for (name, value) in [("CI", "true"), ("TERM", "dumb")] {
+        let sandbox = Sandbox::with("steps: { quick: { uses: mock } }");
+        let mut command = sandbox.command(&["run", "recipe.yaml"]);
+        command.env(name, value);
+        let terminal = Terminal::with(command, 80);
+        let Terminal { program, screen, reader, keyboard } = terminal;
+        assert_eq!(program.code(), Some(0));
+        drop(keyboard);
+        reader.join().unwrap();
+        let rows = rows(&screen.lock().unwrap());
+        assert!(rows[0].starts_with("[1/1] done quick  "), "{rows:#?}");
     }
 }
 

@@ -37,6 +37,12 @@ pub struct Device {
     pub driver: String,
     /// Whether it is a program that imitates a GPU (llvmpipe); `auto` does not choose those.
     pub software: bool,
+    /// Its memory in bytes; of the CPU, the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Why it was chosen, as a phrase; absent before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
 }
 
 /// What a machine has to compute on.
@@ -80,25 +86,104 @@ impl std::fmt::Display for Backend {
 }
 
 impl Probe {
-    /// The device that `choice` means on this machine, or why there is none.
-    pub fn choose(&self, choice: BackendChoice) -> Result<&Device, Rejected> {
+    /// The device that `choice` means on this machine, with the reason, or why there is none.
+    pub fn choose(&self, choice: BackendChoice) -> Result<Device, Rejected> {
         match choice {
-            BackendChoice::Auto => self.devices.iter().find(|device| !device.software).ok_or_else(|| Rejected {
-                backend: Backend::Cpu,
-                reason: "this build has no backend".into(),
-                advice: "build with the feature `cpu`, `wgpu` or `cuda`".into(),
-            }),
+            BackendChoice::Auto => {
+                let device = self.devices.iter().find(|device| !device.software).cloned().ok_or_else(|| Rejected {
+                    backend: Backend::Cpu,
+                    reason: "this build has no backend".into(),
+                    advice: "build with the feature `cpu`, `wgpu` or `cuda`".into(),
+                })?;
+                let mut better = self.passed_over(device.backend);
+                better.insert(0, format!("`--backend auto` takes {}", preference(device.backend)));
+                Ok(Device { chosen: Some(better.join("; ")), ..device })
+            }
             BackendChoice::Only(backend) => {
-                self.devices.iter().find(|device| device.backend == backend).ok_or_else(|| {
-                    self.rejected.iter().find(|rejected| rejected.backend == backend).cloned().unwrap_or_else(|| {
-                        Rejected {
-                            backend,
-                            reason: format!("this build has no {backend} backend"),
-                            advice: format!("build with the feature `{backend}`"),
-                        }
-                    })
-                })
+                let device =
+                    self.devices.iter().find(|device| device.backend == backend).cloned().ok_or_else(|| {
+                        self.rejected.iter().find(|rejected| rejected.backend == backend).cloned().unwrap_or_else(
+                            || Rejected {
+                                backend,
+                                reason: format!("this build has no {backend} backend"),
+                                advice: format!("build with the feature `{backend}`"),
+                            },
+                        )
+                    })?;
+                Ok(Device { chosen: Some(format!("asked for with `--backend {backend}`")), ..device })
             }
         }
+    }
+
+    /// Why the backends that `auto` prefers to `chosen` were not taken, each as a phrase.
+    pub fn passed_over(&self, chosen: Backend) -> Vec<String> {
+        let preferred = Backend::ALL.into_iter().take_while(|backend| *backend != chosen);
+        let reason = |backend: Backend| {
+            let rejected = self.rejected.iter().find(|rejected| rejected.backend == backend);
+            let imitated = self.devices.iter().find(|device| device.backend == backend && device.software);
+            match (rejected, imitated) {
+                (Some(rejected), _) => Some(rejected.reason.clone()),
+                (None, Some(device)) => Some(format!("{backend} only in software ({})", device.name)),
+                (None, None) => None,
+            }
+        };
+        preferred.filter_map(reason).collect()
+    }
+}
+
+/// What `auto` says of a backend that it takes.
+const fn preference(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cuda => "an NVIDIA GPU first",
+        Backend::Wgpu => "a hardware GPU before the CPU",
+        Backend::Cpu => "the CPU where there is no GPU",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(backend: Backend, software: bool) -> Device {
+        Device {
+            backend,
+            index: 0,
+            name: if software { "llvmpipe" } else { "real" }.into(),
+            driver: String::new(),
+            software,
+            memory: None,
+            chosen: None,
+        }
+    }
+
+    #[test]
+    fn auto_takes_the_best_that_is_no_imitation_and_says_why() {
+        let none =
+            Rejected { backend: Backend::Cuda, reason: "no NVIDIA driver answers".into(), advice: String::new() };
+        let only_software = Probe {
+            devices: vec![device(Backend::Wgpu, true), device(Backend::Cpu, false)],
+            rejected: vec![none.clone()],
+        };
+        let chosen = only_software.choose(BackendChoice::Auto).unwrap();
+        assert_eq!(chosen.backend, Backend::Cpu);
+        assert_eq!(
+            chosen.chosen.as_deref(),
+            Some(
+                "`--backend auto` takes the CPU where there is no GPU; no NVIDIA driver answers; \
+                 wgpu only in software (llvmpipe)"
+            )
+        );
+        let by_name = only_software.choose(BackendChoice::Only(Backend::Wgpu)).unwrap();
+        assert_eq!(by_name.chosen.as_deref(), Some("asked for with `--backend wgpu`"));
+        assert_eq!(only_software.choose(BackendChoice::Only(Backend::Cuda)).unwrap_err(), none);
+
+        let hardware =
+            Probe { devices: vec![device(Backend::Wgpu, false), device(Backend::Cpu, false)], rejected: vec![none] };
+        assert_eq!(hardware.choose(BackendChoice::Auto).unwrap().backend, Backend::Wgpu);
+        let all = Backend::ALL.map(|backend| device(backend, false)).to_vec();
+        assert_eq!(
+            Probe { devices: all, rejected: vec![] }.choose(BackendChoice::Auto).unwrap().backend,
+            Backend::Cuda
+        );
     }
 }

@@ -61,6 +61,12 @@ pub enum Unit {
     /// Tokens a second.
     #[serde(rename = "tokens/s")]
     TokensPerSecond,
+    /// Floating-point operations a second.
+    #[serde(rename = "FLOP/s")]
+    FlopsPerSecond,
+    /// Bytes a second.
+    #[serde(rename = "B/s")]
+    BytesPerSecond,
     /// Things counted.
     #[serde(rename = "count")]
     Count,
@@ -85,6 +91,8 @@ impl Unit {
             Self::Seconds => "s",
             Self::Bytes => "B",
             Self::TokensPerSecond => "tokens/s",
+            Self::FlopsPerSecond => "FLOP/s",
+            Self::BytesPerSecond => "B/s",
         }
     }
 }

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Mock, Train},
+    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Mock, Parity, Train},
 };
 
 /// Parameters by name.
 pub type Values = BTreeMap<String, Value>;
 
 /// A task with its parameters, typed and complete.
-#[expect(clippy::large_enum_variant, reason = "a process has one, and moves it twice")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Task {
     /// Trains a network.
@@ -20,6 +19,10 @@ pub enum Task {
     Eval(Eval),
     /// Checks that a network is what it claims to be.
     Check(Check),
+    /// Compares a backend with plain operations on the CPU.
+    Parity(Parity),
+    /// Raises the batch until memory or throughput stops it.
+    BatchSize(BatchSize),
     /// Measures how a threshold is found.
     BenchThreshold(BenchThreshold),
     /// Measures how masks are made.
@@ -129,6 +132,36 @@ impl Task {
             build: |values| Check::from_values(values).map(Task::Check),
             artifacts: |_| Vec::new(),
             conflicts: Check::conflicts,
+        },
+        TaskInfo {
+            name: "parity",
+            revision: 1,
+            about: "asserts that a backend computes what plain operations on the CPU compute, and names what differs first",
+            groups: Parity::GROUPS,
+            metrics: Parity::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["error.logits", "error.gradients", "error.loss"],
+            on_device: true,
+            hidden: false,
+            build: |values| Parity::from_values(values).map(Task::Parity),
+            artifacts: |_| Vec::new(),
+            conflicts: Parity::conflicts,
+        },
+        TaskInfo {
+            name: "bench/batch-size",
+            revision: 1,
+            about: "raises the batch until memory or throughput stops it, and finds the size from which on it brings nothing",
+            groups: BatchSize::GROUPS,
+            metrics: BatchSize::METRICS,
+            curves: BatchSize::CURVES,
+            open_metrics: false,
+            headline: &["batch.knee", "throughput.tokens_per_s", "memory.peak"],
+            on_device: true,
+            hidden: false,
+            build: |values| BatchSize::from_values(values).map(Task::BatchSize),
+            artifacts: |_| Vec::new(),
+            conflicts: BatchSize::conflicts,
         },
         TaskInfo {
             name: "bench/threshold",

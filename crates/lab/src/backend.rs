@@ -1,18 +1,33 @@
 //! The concrete Burn backends, named here and nowhere else.
 //!
-//! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. The eager types
-//! are used: Burn's own `fusion` feature stays off, so that fusion can later be a choice per job.
+//! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. Burn's own `fusion`
+//! feature stays off, because it makes every type a fusing one: here each backend is there as it is, and inside `Fusion`,
+//! so that fusion is a choice of the job.
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
-use sweep_job::Backend;
+use sweep_job::{
+    Backend,
+    tasks::{Autotune, Computing, TuningCache},
+};
 
-use crate::{LabError, ops, prune::Selects};
+use crate::{
+    LabError,
+    measure::DeviceMemory,
+    ops::{self, Ops},
+    prune::Selects,
+};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
 pub trait Compute: Selects {
     /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
+
+    /// What the device's allocator has given out; `None` where Burn has no allocator of its own. Does not wait for the
+    /// device.
+    fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
+        None
+    }
 }
 
 impl Compute for Flex {
@@ -23,30 +38,50 @@ impl Compute for Flex {
 #[cfg(feature = "cuda")]
 type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
-#[cfg(feature = "cuda")]
-impl ops::Ops for Cuda {}
-
-#[cfg(feature = "cuda")]
-impl Selects for Cuda {}
-
-#[cfg(feature = "cuda")]
-impl Compute for Cuda {
-    const SYNCHRONOUS: bool = false;
-}
-
 /// A GPU through Vulkan, Metal or DX12.
 #[cfg(feature = "wgpu")]
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
-#[cfg(feature = "wgpu")]
-impl ops::Ops for Wgpu {}
+/// A backend as it is, and the same inside `Fusion`.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+macro_rules! gpu {
+    ($backend:ty, $runtime:ty) => {
+        impl Ops for $backend {}
+
+        impl Selects for $backend {}
+
+        impl Compute for $backend {
+            const SYNCHRONOUS: bool = false;
+
+            fn device_memory(device: &Self::Device) -> Option<DeviceMemory> {
+                allocated::<$runtime>(device)
+            }
+        }
+
+        impl Ops for burn_fusion::Fusion<$backend> {}
+
+        impl Selects for burn_fusion::Fusion<$backend> {}
+
+        impl Compute for burn_fusion::Fusion<$backend> {
+            const SYNCHRONOUS: bool = false;
+
+            fn device_memory(device: &Self::Device) -> Option<DeviceMemory> {
+                allocated::<$runtime>(device)
+            }
+        }
+    };
+}
+
+#[cfg(feature = "cuda")]
+gpu!(Cuda, cubecl::cuda::CudaRuntime);
 
 #[cfg(feature = "wgpu")]
-impl Selects for Wgpu {}
+gpu!(Wgpu, cubecl::wgpu::WgpuRuntime);
 
-#[cfg(feature = "wgpu")]
-impl Compute for Wgpu {
-    const SYNCHRONOUS: bool = false;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+fn allocated<R: cubecl::Runtime>(device: &R::Device) -> Option<DeviceMemory> {
+    let usage = R::client(device).memory_usage().ok()?;
+    Some(DeviceMemory { in_use: usage.bytes_in_use, reserved: usage.bytes_reserved })
 }
 
 impl<B: Selects, C: CheckpointStrategy> Selects for Autodiff<B, C> {}
@@ -63,11 +98,35 @@ pub(crate) trait Work {
     fn run<B: Compute>(self, device: &B::Device) -> Result<Self::Output, LabError>;
 }
 
-/// Does `work` on the first device of `backend`; an error in one sentence if there is none.
+/// Where and how a job computes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    backend: Backend,
+    fusion: bool,
+    autotune: Autotune,
+    cache: TuningCache,
+}
+
+impl Place {
+    /// On `backend`, the way that `computing` says.
+    pub(crate) fn new(backend: Backend, computing: &Computing) -> Self {
+        let Computing { fusion, autotune, autotune_cache, .. } = *computing;
+        Self { backend, fusion: fusion.is_on(), autotune, cache: autotune_cache }
+    }
+}
+
+impl From<Backend> for Place {
+    fn from(backend: Backend) -> Self {
+        Self::new(backend, &Computing::default())
+    }
+}
+
+/// Does `work` on the first device of a backend; an error in one sentence if there is none.
 ///
 /// The backend is probed first, because the libraries below panic when the driver is missing.
-pub(crate) fn dispatch<W: Work>(backend: Backend, work: W) -> Result<W::Output, LabError> {
-    match backend {
+pub(crate) fn dispatch<W: Work>(place: impl Into<Place>, work: W) -> Result<W::Output, LabError> {
+    let place = place.into();
+    match place.backend {
         Backend::Cpu => {
             ops::compute_on_this_thread();
             work.run::<Flex>(&burn::backend::flex::FlexDevice)
@@ -75,14 +134,16 @@ pub(crate) fn dispatch<W: Work>(backend: Backend, work: W) -> Result<W::Output, 
         #[cfg(feature = "cuda")]
         Backend::Cuda => {
             crate::probe::cuda().map_err(LabError::from)?;
-            keep_tuning_out_of_the_way();
-            work.run::<Cuda>(&cubecl::cuda::CudaDevice::new(0))
+            configure(place);
+            let device = cubecl::cuda::CudaDevice::new(0);
+            if place.fusion { work.run::<burn_fusion::Fusion<Cuda>>(&device) } else { work.run::<Cuda>(&device) }
         }
         #[cfg(feature = "wgpu")]
         Backend::Wgpu => {
             let adapters = crate::probe::wgpu().map_err(LabError::from)?;
-            keep_tuning_out_of_the_way();
-            work.run::<Wgpu>(&wgpu_device(&adapters))
+            configure(place);
+            let device = wgpu_device(&adapters);
+            if place.fusion { work.run::<burn_fusion::Fusion<Wgpu>>(&device) } else { work.run::<Wgpu>(&device) }
         }
         #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
         absent => Err(crate::probe::not_built(absent).into()),
@@ -103,22 +164,35 @@ fn wgpu_device(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     }
 }
 
-/// Lets the kernel library keep what it learns about kernels in the user's cache folder. By default that goes to
-/// `target` next to the nearest `Cargo.toml`; a `cubecl.toml` that says otherwise is respected.
+/// Tells the kernel library how many kernels to time, and lets it keep what it learns in the user's cache folder. By
+/// default that goes to `target` next to the nearest `Cargo.toml`; a `cubecl.toml` that says otherwise is respected.
+///
+/// The settings are the process's, so the first job of a process decides.
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
-fn keep_tuning_out_of_the_way() {
+fn configure(place: Place) {
     use std::{env, path::PathBuf, sync::Once};
 
-    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, cache::CacheConfig};
+    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, autotune::AutotuneLevel, cache::CacheConfig};
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
-        let cache = env::var_os("XDG_CACHE_HOME")
+        config.autotune.level = match place.autotune {
+            Autotune::Minimal => AutotuneLevel::Minimal,
+            Autotune::Balanced => AutotuneLevel::Balanced,
+            Autotune::Extensive => AutotuneLevel::Extensive,
+            Autotune::Full => AutotuneLevel::Full,
+        };
+        let home = env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
             .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-        if let (CacheConfig::Target, Some(cache)) = (&config.autotune.cache, cache) {
-            config.autotune.cache = CacheConfig::File(cache.join("sweep").join("kernels"));
+        let folder = match place.cache {
+            TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-kernels-{}", std::process::id()))),
+            TuningCache::Warm => home.map(|home| home.join("sweep").join("kernels")),
+        };
+        let by_default = matches!(config.autotune.cache, CacheConfig::Target);
+        if let Some(folder) = folder.filter(|_| by_default || place.cache == TuningCache::Cold) {
+            config.autotune.cache = CacheConfig::File(folder);
         }
         CubeClRuntimeConfig::set(config);
     });

@@ -42,6 +42,14 @@ pub enum LabError {
     /// Dimensions that no network can have.
     #[error("{0}")]
     Dimensions(String),
+    /// A format that the device or the network cannot have.
+    #[error("`precision: {precision}` cannot be used: {reason}")]
+    Precision {
+        /// The parameter's value.
+        precision: &'static str,
+        /// Why not.
+        reason: String,
+    },
     /// Training has left the finite numbers.
     #[error("{what} is {value} {when}")]
     Diverged {
@@ -69,6 +77,20 @@ pub enum LabError {
         /// Assertions made.
         total: usize,
     },
+    /// A backend computes something else than the reference.
+    #[error(
+        "{what} differ from those of plain operations on the CPU by {error:.1e}, {allowed:.1e} is allowed: {first}"
+    )]
+    Parity {
+        /// What differs.
+        what: &'static str,
+        /// By how much.
+        error: f64,
+        /// By how much it may.
+        allowed: f64,
+        /// The first module that differs, as a phrase.
+        first: String,
+    },
     /// A task that the engine must run itself.
     #[error("the lab does not run the task `{0}`")]
     NotALabTask(&'static str),
@@ -85,10 +107,14 @@ impl LabError {
     /// The kind of failure, as the engine counts it.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Backend { .. } | Self::Device(_) | Self::Unsupported(_) => FailureKind::Backend,
+            Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } | Self::Unsupported(_) => {
+                FailureKind::Backend
+            }
             Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
-            Self::Diverged { .. } | Self::NotANumber { .. } | Self::Check { .. } => FailureKind::Experiment,
+            Self::Diverged { .. } | Self::NotANumber { .. } | Self::Check { .. } | Self::Parity { .. } => {
+                FailureKind::Experiment
+            }
             Self::NotALabTask(_) => FailureKind::Crash,
         }
     }

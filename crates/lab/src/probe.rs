@@ -9,25 +9,37 @@ use sweep_job::{Backend, Device, Probe, Rejected};
 
 use crate::LabError;
 
-/// What this machine has to compute on, best first; the CPU, which is always there, last.
-pub fn probe() -> Probe {
-    let mut probe = Probe::default();
-    match cuda() {
-        Ok(devices) => probe.devices.extend(devices),
-        Err(rejected) => probe.rejected.push(rejected),
+/// What this machine has for `backend` to compute on, best first, or why there is nothing.
+pub fn probe(backend: Backend) -> Probe {
+    let devices = match backend {
+        Backend::Cuda => cuda(),
+        Backend::Wgpu => wgpu_devices(),
+        Backend::Cpu => Ok(vec![cpu()]),
+    };
+    match devices {
+        Ok(devices) => Probe { devices, rejected: Vec::new() },
+        Err(rejected) => Probe { devices: Vec::new(), rejected: vec![rejected] },
     }
-    match wgpu_devices() {
-        Ok(devices) => probe.devices.extend(devices),
-        Err(rejected) => probe.rejected.push(rejected),
-    }
-    probe.devices.push(Device {
+}
+
+/// The processor, which is always there.
+fn cpu() -> Device {
+    Device {
         backend: Backend::Cpu,
         index: 0,
         name: cpu_name(),
         driver: String::new(),
         software: false,
-    });
-    probe
+        memory: main_memory(),
+        chosen: None,
+    }
+}
+
+/// The machine's memory in bytes, as Linux gives it.
+fn main_memory() -> Option<u64> {
+    let text = fs_err::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 impl From<Rejected> for LabError {
@@ -70,7 +82,8 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     };
     let advice = "install the driver, or choose `--backend cpu`";
     let driver = cuda::Driver::load().ok_or_else(|| rejected("no NVIDIA driver answers", advice))?;
-    let devices = driver.devices().ok_or_else(|| rejected("the NVIDIA driver is there, but does not start", advice))?;
+    let devices =
+        driver.devices().map_err(|problem| rejected(&format!("the NVIDIA driver is there, but {problem}"), advice))?;
     if devices.is_empty() {
         return Err(rejected(
             "the NVIDIA driver shows no GPU",
@@ -86,14 +99,23 @@ pub(crate) fn cuda() -> Result<Vec<Device>, Rejected> {
     Ok(devices)
 }
 
-/// The four calls of the CUDA driver that a probe needs.
+/// The calls of the CUDA driver that a probe needs.
 #[cfg(feature = "cuda")]
 #[expect(unsafe_code, reason = "the driver is a C library that may be missing, so it is loaded and called by name")]
 mod cuda {
-    use std::ffi::{CStr, c_char, c_int, c_uint};
+    use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
     use libloading::Library;
     use sweep_job::{Backend, Device};
+
+    /// A call into the driver.
+    macro_rules! unsafe_call {
+        ($call:expr) => {{
+            // SAFETY: the pointers are to live values of the declared types, lengths are passed with buffers, and `cuInit`
+            // comes before every other call.
+            unsafe { $call }
+        }};
+    }
 
     /// A loaded driver.
     pub(super) struct Driver(Library);
@@ -105,51 +127,78 @@ mod cuda {
             names.into_iter().find_map(open).map(Self)
         }
 
-        /// The GPUs, or `None` if the driver does not start.
-        pub(super) fn devices(&self) -> Option<Vec<Device>> {
+        /// The GPUs, each of which has been started once; or what goes wrong, as the rest of a sentence.
+        pub(super) fn devices(&self) -> Result<Vec<Device>, String> {
             let mut version: c_int = 0;
             let mut count: c_int = 0;
-            // SAFETY: the four signatures are those of the CUDA driver API, unchanged since CUDA 2.0; 0 is success; the
-            // pointers are to live values of the declared types; `cuInit` comes before every other call.
-            unsafe {
-                let init = self.0.get::<unsafe extern "C" fn(c_uint) -> c_int>(b"cuInit\0").ok()?;
-                let driver_version =
-                    self.0.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"cuDriverGetVersion\0").ok()?;
-                let device_count =
-                    self.0.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"cuDeviceGetCount\0").ok()?;
-                if init(0) != 0 || driver_version(&raw mut version) != 0 || device_count(&raw mut count) != 0 {
-                    return None;
-                }
-            }
+            self.call::<unsafe extern "C" fn(c_uint) -> c_int>("cuInit", |init| unsafe_call!(init(0)))?;
+            self.call::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDriverGetVersion", |get| {
+                unsafe_call!(get(&raw mut version))
+            })?;
+            self.call::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDeviceGetCount", |get| {
+                unsafe_call!(get(&raw mut count))
+            })?;
             let driver = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
-            (0..count)
-                .map(|index| {
-                    Some(Device {
-                        backend: Backend::Cuda,
-                        index: usize::try_from(index).ok()?,
-                        name: self.device_name(index)?,
-                        driver: driver.clone(),
-                        software: false,
-                    })
-                })
-                .collect()
+            (0..count).map(|index| self.device(index, driver.clone())).collect()
         }
 
-        fn device_name(&self, index: c_int) -> Option<String> {
+        /// The GPU `index`, after a context on it was made and given back: what fails there would fail in every job.
+        fn device(&self, index: c_int, driver: String) -> Result<Device, String> {
             let mut device: c_int = 0;
             let mut name: [c_char; 256] = [0; 256];
-            // SAFETY: as above; the buffer's length is passed, and the driver ends the name with a zero within it.
-            unsafe {
-                let get = self.0.get::<unsafe extern "C" fn(*mut c_int, c_int) -> c_int>(b"cuDeviceGet\0").ok()?;
-                let get_name = self
-                    .0
-                    .get::<unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int>(b"cuDeviceGetName\0")
-                    .ok()?;
-                if get(&raw mut device, index) != 0 || get_name(name.as_mut_ptr(), 255, device) != 0 {
-                    return None;
-                }
-                Some(CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned())
+            let mut bytes: usize = 0;
+            let mut context: *mut c_void = std::ptr::null_mut();
+            self.call::<unsafe extern "C" fn(*mut c_int, c_int) -> c_int>("cuDeviceGet", |get| {
+                unsafe_call!(get(&raw mut device, index))
+            })?;
+            self.call::<unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int>("cuDeviceGetName", |get| {
+                unsafe_call!(get(name.as_mut_ptr(), 255, device))
+            })?;
+            self.call::<unsafe extern "C" fn(*mut usize, c_int) -> c_int>("cuDeviceTotalMem_v2", |get| {
+                unsafe_call!(get(&raw mut bytes, device))
+            })?;
+            self.call::<unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(
+                "cuDevicePrimaryCtxRetain",
+                |retain| unsafe_call!(retain(&raw mut context, device)),
+            )?;
+            self.call::<unsafe extern "C" fn(c_int) -> c_int>("cuDevicePrimaryCtxRelease_v2", |release| {
+                unsafe_call!(release(device))
+            })?;
+            // SAFETY: the driver has ended the name with a zero within the buffer's length, which it was told.
+            let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
+            Ok(Device {
+                backend: Backend::Cuda,
+                index: usize::try_from(index).unwrap_or_default(),
+                name,
+                driver,
+                software: false,
+                memory: u64::try_from(bytes).ok(),
+                chosen: None,
+            })
+        }
+
+        /// Calls a function of the driver, whose result 0 is success.
+        fn call<F: Copy>(&self, name: &str, call: impl FnOnce(F) -> c_int) -> Result<(), String> {
+            // SAFETY: every caller names a function together with its type in the CUDA driver API, unchanged since CUDA 7.
+            let function = unsafe { self.0.get::<F>(name.as_bytes()) };
+            let function = function.map_err(|_| format!("it is too old: it has no `{name}`"))?;
+            match call(*function) {
+                0 => Ok(()),
+                code => Err(format!("`{name}` fails with error {code}{}", explained(code))),
             }
+        }
+    }
+
+    /// What the commonest codes mean.
+    fn explained(code: c_int) -> &'static str {
+        match code {
+            2 => " (out of memory)",
+            3 => " (not initialised)",
+            35 | 803 => " (driver and library do not fit together)",
+            46 => " (the GPU is taken by another process alone)",
+            100 => " (no GPU)",
+            999 => " (unknown)",
+            _ => "",
         }
     }
 
@@ -185,6 +234,8 @@ fn wgpu_devices() -> Result<Vec<Device>, Rejected> {
 pub(crate) struct Adapter {
     /// What kind of device it is.
     pub(crate) kind: wgpu::DeviceType,
+    /// Whether a device could be made of it.
+    starts: bool,
     name: String,
     driver: String,
 }
@@ -209,6 +260,9 @@ impl Adapter {
             software: self.kind == wgpu::DeviceType::Cpu,
             name: self.name,
             driver: self.driver,
+            // wgpu does not tell.
+            memory: None,
+            chosen: None,
         }
     }
 }
@@ -229,6 +283,11 @@ pub(crate) fn wgpu() -> Result<Vec<Adapter>, Rejected> {
     if adapters.is_empty() {
         return Err(rejected("no graphics adapter answers"));
     }
+    // One that shows itself but does not start would fail in every job.
+    adapters.retain(|adapter| adapter.starts);
+    if adapters.is_empty() {
+        return Err(rejected("the graphics driver shows an adapter, but cannot start it"));
+    }
     adapters.sort_by_key(Adapter::rank);
     Ok(adapters)
 }
@@ -248,8 +307,9 @@ fn list_adapters() -> Vec<Adapter> {
         .into_iter()
         .map(|adapter| {
             let info = adapter.get_info();
+            let starts = cubecl::future::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).is_ok();
             let driver = format!("{} {}", info.driver, info.driver_info);
-            Adapter { kind: info.device_type, name: info.name, driver: driver.trim().to_owned() }
+            Adapter { kind: info.device_type, starts, name: info.name, driver: driver.trim().to_owned() }
         })
         .collect()
 }
@@ -259,13 +319,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cpu_is_always_there_and_last() {
-        let probe = probe();
-        assert_eq!(probe.devices.last().map(|device| device.backend), Some(Backend::Cpu));
-        for backend in [Backend::Cuda, Backend::Wgpu] {
-            let found = probe.devices.iter().any(|device| device.backend == backend);
-            let rejected = probe.rejected.iter().any(|rejected| rejected.backend == backend);
-            assert!(found != rejected, "{backend} is either found or rejected with a reason");
+    fn every_backend_is_found_or_rejected_with_a_reason() {
+        for backend in Backend::ALL {
+            let Probe { devices, rejected } = probe(backend);
+            assert!(devices.is_empty() != rejected.is_empty(), "{backend}");
+            assert!(devices.iter().all(|device| device.backend == backend));
+            assert!(rejected.iter().all(|rejected| rejected.backend == backend && !rejected.reason.is_empty()));
         }
+        let cpu = &probe(Backend::Cpu).devices[0];
+        assert!(!cpu.name.is_empty() && cpu.memory.is_none_or(|bytes| bytes > 1 << 26), "{cpu:?}");
     }
 }

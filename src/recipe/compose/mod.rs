@@ -29,6 +29,8 @@ use super::{
 #[derive(Default)]
 pub(super) struct Loader {
     sources: Sources,
+    /// See [`Draft::typed`].
+    typed: Vec<String>,
     problems: Collector,
     /// What has been read, by its canonical path: a base of two recipes has one place for each of its mistakes.
     files: HashMap<PathBuf, Option<Node>>,
@@ -52,6 +54,7 @@ impl Wanted {
 impl Loader {
     /// Reads what a request names.
     pub(super) fn load(mut self, request: &Request<'_>) -> Result<Draft, RecipeError> {
+        self.typed = request.typed();
         let typed = Overlay::typed(request, &mut self.sources, &mut self.problems);
         let mut only = Vec::new();
         let mut overlays = Vec::new();
@@ -94,7 +97,8 @@ impl Loader {
         let Some(node) = Node::parse(&self.sources, source, &mut self.problems) else { return self.problems.fail() };
         let node = self.extended(node, &mut vec![path.to_owned()]);
         let mut wanted = vec![Wanted::new(path.to_owned(), node, None)];
-        let request = Request { set, ..Request::default() };
+        let request = Request { paths: &[path.to_owned()], set, ..Request::default() };
+        self.typed = request.typed();
         let typed = Overlay::typed(&request, &mut self.sources, &mut self.problems);
         typed.apply(&mut wanted, &self.sources, &mut self.problems);
         Ok(self.finish(wanted, Vec::new()))
@@ -124,7 +128,7 @@ impl Loader {
         for recipe in &mut recipes {
             recipe.sources = self.sources.clone();
         }
-        Draft { recipes, only, sources: self.sources, problems: self.problems }
+        Draft { recipes, only, sources: self.sources, typed: self.typed, problems: self.problems }
     }
 
     /// Adds the recipes that a sweep file names.

@@ -41,8 +41,19 @@ impl Lower<'_> {
             };
             Some(Spanned::new(self.text(node, &format!("`{key}`"))?, node.span))
         };
-        let (x, y) = (given("x"), given("y"));
+        let x = given("x");
+        let y = if kind == Some(FigureKind::Histogram) { x.clone() } else { given("y") };
+        let value = if kind == Some(FigureKind::Heat) { Some(given("value")?) } else { None };
         let (kind, x, y) = (kind?, x?, y?);
+        for (key, only) in [("value", FigureKind::Heat), ("best", FigureKind::Pareto)] {
+            if let (Some(node), true) = (find(keys, key), kind != only) {
+                let word = FigureKind::WORDS.iter().find(|(_, known)| *known == only).map_or("", |(word, _)| word);
+                let message = format!("`{key}` is for figures of kind `{word}`");
+                self.problem(node.span, message, "not here", format!("remove it, or write `kind: {word}`"));
+            }
+        }
+        let both = [x.clone(), y.clone()];
+        let best = find(keys, "best").map_or_else(Vec::new, |node| self.best(node, &both));
         match kind {
             FigureKind::Line => {
                 if x.value != "iteration" {
@@ -60,12 +71,19 @@ impl Lower<'_> {
                 self.check_axis(&x, step, &axes);
                 self.check_metric(&y, step);
             }
-            FigureKind::Scatter => {
+            FigureKind::Scatter | FigureKind::Pareto | FigureKind::Histogram => {
                 self.check_metric(&x, step);
                 self.check_metric(&y, step);
             }
+            FigureKind::Heat => {
+                self.check_axis(&x, step, &axes);
+                self.check_axis(&y, step, &axes);
+                if let Some(value) = &value {
+                    self.check_metric(value, step);
+                }
+            }
         }
-        Some(Figure { name: name.clone(), title, from, only, kind, x, y, color, band })
+        Some(Figure { name: name.clone(), title, from, only, kind, x, y, value, best, color, band })
     }
 
     fn kind(&mut self, name: &Spanned<String>, keys: &[Entry]) -> Option<FigureKind> {

@@ -4,8 +4,8 @@ use sweep_job::Value;
 
 use super::{Lower, find};
 use crate::recipe::{
-    Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
-    Random, Template,
+    Ablation, Adaptive, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names,
+    Progression, Random, Template,
     node::{Entry, Node, NodeKind},
     problem::suggest,
     source::{Span, Spanned},
@@ -17,6 +17,8 @@ pub(crate) const AXIS_FORMS: &[&str] = &["range", "linspace", "logspace"];
 pub(crate) const DRAW_FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
 /// The keys of `random`.
 pub(crate) const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
+/// The keys of `seeds`, where their number is decided while the step runs.
+pub(crate) const ADAPTIVE_KEYS: &[&str] = &["min", "max", "until"];
 /// The keys of `ablate`.
 pub(crate) const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
 
@@ -248,6 +250,10 @@ impl Lower<'_> {
 
     /// `seeds: 5`: the axis `seed` with 0, 1, 2, 3, 4.
     fn seeds(&mut self, node: &Node, params: &Names) -> Option<Axis> {
+        let node = match &node.kind {
+            NodeKind::Map(entries) => find(entries, "max")?,
+            _ => node,
+        };
         let count = self.value(node, params)?;
         if let NodeKind::Scalar(written) = &node.kind
             && let Some(count) = written.as_f64()
@@ -260,6 +266,48 @@ impl Lower<'_> {
         let from = Template::literal(Value::Int(0), node.span);
         let values = AxisValues::Numbers(Progression::Range, vec![from, count], node.span);
         Some(Axis { name: Spanned::new("seed".to_owned(), node.span), values })
+    }
+
+    /// `seeds: { min: 2, max: 10, until: decided }`: the axis `seed` with at least 0 and 1, and more while something is
+    /// undecided.
+    pub(super) fn adaptive(&mut self, node: &Node, params: &Names) -> Option<Adaptive> {
+        let NodeKind::Map(_) = &node.kind else { return None };
+        let keys = self.map(node, "`seeds`", ADAPTIVE_KEYS)?;
+        let usage = "write `seeds: { min: 2, max: 10, until: decided }`";
+        let mut bound = |key: &str| {
+            let Some(node) = find(keys, key) else {
+                self.problem(node.span, format!("`seeds` lacks `{key}`"), "incomplete", usage);
+                return None;
+            };
+            let number = self.value(node, params)?.resolve(params, &Names::new())?.value;
+            match number.as_f64().filter(|number| *number >= 2.0 && number.fract() == 0.0 && *number <= 1e4) {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 2 to 10,000")]
+                Some(number) => Some(number as usize),
+                None => {
+                    let message = format!("`{key}` must be a whole number from 2 to 10000, found {number}");
+                    let help = "two seeds are the fewest that say anything about chance";
+                    self.problem(node.span, message, "no number of seeds", help);
+                    None
+                }
+            }
+        };
+        let (least, most) = (bound("min"), bound("max"));
+        match find(keys, "until") {
+            Some(until) => {
+                let word = self.text(until, "`until`")?;
+                if word != "decided" {
+                    self.problem(until.span, format!("`until` must be `decided`, not `{word}`"), "unknown word", usage);
+                }
+            }
+            None => self.problem(node.span, "`seeds` lacks `until`", "until when?", usage),
+        }
+        let (least, most) = (least?, most?);
+        if least > most {
+            let message = format!("`min` is {least} and `max` is {most}");
+            self.problem(node.span, message, "cannot hold", "exchange the two");
+            return None;
+        }
+        Some(Adaptive { least, most, span: node.span })
     }
 
     fn condition(&mut self, node: &Node, matrix: &Matrix, params: &Names) -> Option<Condition> {

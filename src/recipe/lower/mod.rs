@@ -13,7 +13,7 @@ use sweep_job::{Task, Value};
 
 pub(super) use self::sweep::Sweep;
 pub(crate) use self::{
-    matrix::{ABLATE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS},
+    matrix::{ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS},
     policy::{CPUS, GPUS, RESOURCE_KEYS, RETRIES},
 };
 use super::{
@@ -52,11 +52,12 @@ pub(crate) const STEP_KEYS: &[&str] = &[
 /// The keys of an entry of `needs`.
 pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
 /// The keys of a table.
-pub(crate) const TABLE_KEYS: &[&str] = &["title", "from", "where", "rows", "columns", "cells", "compare"];
+pub(crate) const TABLE_KEYS: &[&str] =
+    &["title", "from", "where", "rows", "columns", "cells", "compare", "best", "paper"];
 /// The keys of a table's `compare`.
-pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs"];
+pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs", "show", "noise", "decide"];
 /// The keys of a figure.
-pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "color", "band"];
+pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "value", "color", "band", "best"];
 /// The keys of a claim.
 pub(crate) const CLAIM_KEYS: &[&str] =
     &["says", "value", "ratio", "difference", "order", "expect", "paper", "hardware"];
@@ -111,6 +112,13 @@ impl<'a> Lower<'a> {
         let figures =
             find(entries, "figures").map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
         let claims = find(entries, "claims").map_or_else(Vec::new, |node| self.claims(node, &steps, &written, &params));
+        let decides = !claims.is_empty()
+            || tables.iter().filter_map(|table| table.compare.as_ref()).any(|compare| compare.decide);
+        for adaptive in steps.iter().filter_map(|step| step.adaptive.as_ref()).filter(|_| !decides) {
+            let help = "add a claim, or `decide: true` to a table's `compare`";
+            let message = "seeds are added until something is decided, but nothing is to be decided";
+            self.problem(adaptive.span, message, "until what is decided?", help);
+        }
         let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
         let name = name.map(|name| name.value).unwrap_or_default();
         let sources = Sources::default();
@@ -158,6 +166,7 @@ impl<'a> Lower<'a> {
         let needs = find(keys, "needs").map_or_else(Vec::new, |node| self.needs(node, name, names, params));
         let needed: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
         let matrix = self.matrix(keys, params, &needed);
+        let adaptive = find(keys, "seeds").and_then(|node| self.adaptive(node, params));
         let mut resources = find(keys, "resources").map(|node| self.resources(node)).unwrap_or_default();
         resources.exclusive = find(keys, "exclusive").is_some_and(|node| self.flag(node, "exclusive"));
         let policy = self.policy(keys);
@@ -179,7 +188,7 @@ impl<'a> Lower<'a> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
-        let step = Step { name: name.clone(), task, needs, matrix, with, resources, policy };
+        let step = Step { name: name.clone(), task, needs, matrix, adaptive, with, resources, policy };
         self.check_step(&step, params, &needed);
         Some(step)
     }

@@ -1,8 +1,13 @@
 //! `tables`: which metrics of which step make rows and columns.
 
+use sweep_job::{
+    Unit, Value,
+    units::{parse_bytes, parse_seconds},
+};
+
 use super::{COMPARE_KEYS, Lower, TABLE_KEYS, find};
 use crate::recipe::{
-    Compare, Names, Step, Table,
+    Better, Compare, Names, PaperRow, Selection, Step, Table,
     node::{Entry, Node, NodeKind},
     problem::suggest,
     source::Spanned,
@@ -56,7 +61,102 @@ impl Lower<'_> {
             let help = "remove `rows` and `columns`, or `compare`";
             self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
         }
-        Some(Table { name: name.clone(), title, from, only, rows, columns, cells, compare })
+        let best = find(keys, "best").map_or_else(Vec::new, |node| self.best(node, &cells));
+        let paper = find(keys, "paper").map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
+        for (key, given) in [("best", !best.is_empty()), ("paper", !paper.is_empty())] {
+            if let (Some(node), true, true) = (find(keys, key), given, compare.is_some()) {
+                let message = format!("a table that compares has no place for `{key}`");
+                self.problem(node.span, message, "shown beside values only", "remove it, or give it to another table");
+            }
+        }
+        Some(Table { name: name.clone(), title, from, only, rows, columns, cells, compare, best, paper })
+    }
+
+    /// `{ loss: min, accuracy: max, perplexity: none }`.
+    pub(super) fn best(&mut self, node: &Node, cells: &[Spanned<String>]) -> Vec<(Spanned<String>, Option<Better>)> {
+        let mut best = Vec::new();
+        for entry in self.entries(node, "`best`") {
+            self.check_cell(&entry.key, cells, "`best`");
+            let Some(word) = self.text(&entry.value, "`best`") else { continue };
+            match Better::WORDS.iter().find(|(known, _)| *known == word) {
+                Some((_, better)) => best.push((entry.key.clone(), *better)),
+                None => {
+                    let help = suggest(&word, "words", Better::WORDS.map(|(word, _)| word)).unwrap_or_default();
+                    let message = format!("the best value is `min`, `max` or `none`, not `{word}`");
+                    self.problem(entry.value.span, message, "unknown word", help);
+                }
+            }
+        }
+        best
+    }
+
+    fn check_cell(&mut self, metric: &Spanned<String>, cells: &[Spanned<String>], what: &str) {
+        if !cells.iter().any(|cell| cell.value == metric.value) {
+            let names = cells.iter().map(|cell| cell.value.as_str());
+            let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
+            let message = format!("{what} speaks of `{}`, which is not shown", metric.value);
+            self.problem(metric.span, message, "not shown", help);
+        }
+    }
+
+    /// `[{ prune: none, loss: 3.1 }, …]`: axes say where, metrics say what the paper has there.
+    fn paper(&mut self, node: &Node, step: &Step, cells: &[Spanned<String>], params: &Names) -> Vec<PaperRow> {
+        let NodeKind::List(items) = &node.kind else {
+            let help = "write a list: `[{ axis: value, metric: number }, …]`";
+            self.problem(node.span, format!("`paper` must be a list, found {}", node.describe()), "not a list", help);
+            return Vec::new();
+        };
+        let axes = step.axes();
+        let mut rows = Vec::new();
+        for item in items {
+            let entries = self.entries(item, "an entry of `paper`");
+            let (point, metrics): (Vec<Entry>, Vec<Entry>) =
+                entries.iter().cloned().partition(|entry| axes.contains(&entry.key.value.as_str()));
+            let only: Selection = self.selection(&Node { kind: NodeKind::Map(point), span: item.span }, params);
+            let mut values = Vec::new();
+            for entry in metrics {
+                self.check_cell(&entry.key, cells, "`paper`");
+                let unit = step.task.metric(&entry.key.value).map_or(Unit::One, |metric| metric.unit);
+                values.extend(self.measured(&entry.value, unit).map(|value| (entry.key, value)));
+            }
+            if values.is_empty() {
+                let help = "add a metric and its value, for example `loss: 3.1`";
+                self.problem(item.span, "this entry of `paper` has no value", "measured what?", help);
+            }
+            rows.push(PaperRow { only, metrics: values });
+        }
+        rows
+    }
+
+    /// A number in base units, or with a unit of time or size where the metric has one.
+    fn measured(&mut self, node: &Node, unit: Unit) -> Option<f64> {
+        let value = match &node.kind {
+            NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
+            NodeKind::Scalar(Value::Text(text)) => match unit {
+                Unit::Bytes => parse_bytes(text).ok().map(|bytes| bytes as f64),
+                Unit::Seconds => parse_seconds(text).ok(),
+                Unit::Nats
+                | Unit::One
+                | Unit::Fraction
+                | Unit::TokensPerSecond
+                | Unit::FlopsPerSecond
+                | Unit::BytesPerSecond
+                | Unit::Count => None,
+            },
+            _ => None,
+        };
+        if value.is_none() {
+            let help = match unit {
+                Unit::Bytes => "write bytes, or a size with its unit, such as `4.3GiB`",
+                Unit::Seconds => "write seconds, or a span of time with its unit, such as `250ms`",
+                Unit::Fraction => "write a number from 0 to 1",
+                Unit::FlopsPerSecond => "write operations a second, such as `4.9e13`",
+                Unit::BytesPerSecond => "write bytes a second, such as `4.8e12`",
+                Unit::Nats | Unit::One | Unit::TokensPerSecond | Unit::Count => "write a number",
+            };
+            self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);
+        }
+        value
     }
 
     /// The step that a table or a figure is about.
@@ -109,6 +209,23 @@ impl Lower<'_> {
                 _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
             }
         }
-        (!found.is_empty()).then_some(Compare { axis, pairs: found })
+        let ratio = find(keys, "show").is_some_and(|node| {
+            let word = self.text(node, "`show`").unwrap_or_else(|| "difference".to_owned());
+            if word != "difference" && word != "ratio" {
+                let help = suggest(&word, "words", ["difference", "ratio"]).unwrap_or_default();
+                self.problem(node.span, format!("`show` is `difference` or `ratio`, not `{word}`"), "neither", help);
+            }
+            word == "ratio"
+        });
+        let noise = find(keys, "noise").and_then(|node| Some(Spanned::new(self.text(node, "`noise`")?, node.span)));
+        if let Some(noise) = &noise {
+            self.check_axis(noise, step, &step.axes());
+            if noise.value == axis.value {
+                let help = "name the axis along which the same job is repeated, for example `repeat`";
+                self.problem(noise.span, "the axis that is compared is no noise", "also `axis`", help);
+            }
+        }
+        let decide = find(keys, "decide").is_some_and(|node| self.flag(node, "decide"));
+        (!found.is_empty()).then_some(Compare { axis, pairs: found, ratio, noise, decide })
     }
 }

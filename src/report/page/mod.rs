@@ -1,107 +1,328 @@
 //! A report as one HTML page: what was asked, verdicts, tables, figures, the graph of steps, and every job.
 //!
-//! The page needs nothing but itself: no network, no other file. Everything that comes from a recipe or a record is
-//! escaped where it is put in, and the jobs, which may be many, are data that the page shows a hundred at a time.
+//! The page needs no network and, as long as all that is known of the jobs fits into it, no other file; of a larger study
+//! it has a line for every job, and the details are in pages beside it. Everything that comes from a recipe or a record is
+//! escaped where it is put in, and the page's own policy lets no script run but the one that it brings.
 
+mod detail;
 mod graph;
+mod list;
+mod shell;
+mod tally;
 
-use std::collections::BTreeMap;
-
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde::Serialize;
-
-use super::{Figure, State, Table, Verdict};
-use crate::{
-    plan::{JobId, Plan, Study},
-    store::{Record, Store},
-    text::{clean, count},
-    ui::{duration, quantity},
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    fmt::Write as _,
+    ops::Range,
+    path::Path,
 };
 
-/// A job, as the page shows it.
-#[derive(Debug, Serialize)]
-struct JobLine {
-    #[serde(skip)]
-    step: String,
-    label: String,
-    key: String,
-    done: bool,
-    /// How long it took.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    time: String,
-    /// Where it ran.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    device: String,
-    /// Its metrics, with units.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    metrics: Vec<(String, String)>,
-    /// Its parameters that differ from their defaults.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    params: Vec<(String, String)>,
-}
+use maud::{Markup, PreEscaped, html};
 
-/// Of more jobs than this the page has only names and states, so that a browser can hold it.
-const MOST_DETAILED: usize = 2000;
+use self::list::Jobs;
+#[cfg(feature = "ui")]
+pub(crate) use self::{
+    detail::Detail,
+    list::{Columns, Line, state},
+    tally::Tally,
+};
+pub(crate) use self::{
+    graph::{Node, draw},
+    list::{Head, STATES},
+    shell::{Shell, list_section},
+};
+use super::{Figure, State, Table, Verdict};
+use crate::{
+    fault,
+    plan::{JobId, Key, Plan, Study},
+    store::{Record, Store},
+    text::{clean, clean_lines, count},
+};
 
-/// Where the files are that the page is made of.
+/// A page is at most so long, in bytes, whatever the number of jobs.
+const LIMIT: usize = 1_900_000;
+/// The pages with details are so long, in bytes, or have one job.
+const PART: usize = 1_000_000;
+/// Of more rows than this a table shows the first.
+const MOST_ROWS: usize = 300;
+/// A longer drawing, in bytes, is not put into the page.
+const MOST_DRAWN: usize = 300_000;
+/// Of a longer recipe the beginning is shown, in bytes.
+const MOST_ASKED: usize = 60_000;
+
+/// What the page is made of.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Contents<'a> {
     pub(super) plan: &'a Plan,
     pub(super) study: &'a Study,
+    /// Those that tables, figures and claims are about, at least.
     pub(super) records: &'a BTreeMap<JobId, Record>,
-    pub(super) store: &'a Store,
+    pub(super) results: &'a Path,
     pub(super) tables: &'a [Table],
     pub(super) figures: &'a [Figure],
     pub(super) verdicts: &'a [Verdict],
 }
 
-/// The page.
-pub(super) fn render(contents: &Contents<'_>) -> String {
-    let Contents { study, tables, figures, verdicts, .. } = contents;
-    let recipe = &study.recipe;
-    let jobs = jobs(contents);
-    let done = jobs.iter().filter(|job| job.done).count();
-    let name = clean(&recipe.name);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (name) " · sweep" }
-                style { (PreEscaped(include_str!("page.css"))) }
+/// The page and those beside it.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// `index.html`.
+    pub(super) index: String,
+    /// `jobs/1.html` and so on.
+    pub(super) parts: Vec<String>,
+}
+
+/// The pages; `None` if `before` says the same.
+pub(super) fn render(contents: &Contents<'_>, store: &Store, before: Option<&str>) -> Option<Pages> {
+    let Contents { plan, study, tables, figures, verdicts, .. } = contents;
+    let report = html! {
+        @if !verdicts.is_empty() { (claims(verdicts)) }
+        @if !tables.is_empty() { (sections(tables)) }
+        @if !figures.is_empty() { (pictures(figures)) }
+    };
+    let asked = asked(study);
+    let mut keys: Vec<Key> = study.steps.iter().flatten().map(|(_, id)| plan.job(*id).key).collect();
+    keys.dedup();
+    let done: HashSet<Key> = keys.into_iter().filter(|key| store.contains(*key)).collect();
+    let done = |key: Key| done.contains(&key);
+    let mark = mark(contents, &done, &[&report.0, &asked.0]);
+    if mark
+        .as_ref()
+        .is_some_and(|mark| before.is_some_and(|page| page.get(..600).is_some_and(|head| head.contains(mark))))
+    {
+        return None;
+    }
+    let records = all_records(contents, store);
+    let jobs = Jobs::new(contents, &records, &done);
+    let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
+    let details = list::details(contents, &records);
+    let mark = mark.unwrap_or_default();
+    Some(Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages())
+}
+
+/// A text that is another one if the page is; `None` while anything is not done, because then a run may have to say
+/// something new of it.
+fn mark(contents: &Contents<'_>, done: &dyn Fn(Key) -> bool, texts: &[&str]) -> Option<String> {
+    let Contents { plan, study, .. } = contents;
+    let mut hasher = blake3::Hasher::new();
+    for text in texts.iter().copied().chain([env!("CARGO_PKG_VERSION")]) {
+        hasher.update(text.as_bytes()).update(&[0]);
+    }
+    for (point, id) in study.steps.iter().flatten() {
+        let key = plan.job(*id).key;
+        if !done(key) {
+            return None;
+        }
+        hasher.update(format!("{key} {point}\0").as_bytes());
+    }
+    Some(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+/// The records of all jobs that can be read. Those that cannot are nothing that a report could mend.
+fn all_records<'a>(contents: &Contents<'a>, store: &Store) -> Records<'a> {
+    let Contents { plan, study, records, .. } = contents;
+    let mut all = Records::new();
+    for (_, id) in study.steps.iter().flatten() {
+        let record = match records.get(id) {
+            Some(record) => Some(Cow::Borrowed(record)),
+            None if all.contains_key(id) => None,
+            None => store.get(plan.job(*id).key).ok().flatten().map(Cow::Owned),
+        };
+        all.extend(record.map(|record| (*id, record)));
+    }
+    all
+}
+
+/// Those that the report has read, and all others of the recipe.
+type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
+
+/// Everything, before it is known what has room where.
+struct Laid<'a> {
+    contents: &'a Contents<'a>,
+    jobs: &'a Jobs,
+    /// The jobs' lines as JSON, and what is known of each.
+    lines: Vec<String>,
+    details: Vec<String>,
+    report: Markup,
+    asked: Markup,
+    mark: String,
+}
+
+impl Laid<'_> {
+    fn pages(&self) -> Pages {
+        let lines = &self.lines;
+        let without_jobs = self.index(0, &[]).len();
+        let room = LIMIT.saturating_sub(without_jobs);
+        // `<` is written longer than it is.
+        let size = |text: &String| text.len() + 5 * text.matches('<').count() + 20;
+        let all: usize = lines.iter().chain(&self.details).map(size).sum();
+        if all <= room {
+            return Pages { index: self.index(lines.len(), &[]), parts: Vec::new() };
+        }
+        let (mut begins, mut length) = (Vec::new(), PART);
+        for (index, (line, detail)) in lines.iter().zip(&self.details).enumerate() {
+            let own = size(line) + size(detail);
+            if length + own > PART {
+                begins.push(index);
+                length = 0;
             }
-            body {
-                header {
-                    h1 { (name) }
-                    @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
-                    p .summary { (done) " of " (count(jobs.len(), "job")) " done" }
-                    nav aria-label="Sections" {
-                        @if !verdicts.is_empty() { a href="#claims" { "Claims" } }
-                        @if !tables.is_empty() { a href="#tables" { "Tables" } }
-                        @if !figures.is_empty() { a href="#figures" { "Figures" } }
-                        a href="#steps" { "Steps" }
-                        a href="#jobs" { "Jobs" }
-                    }
+            length += own;
+        }
+        let named: Vec<(usize, String)> =
+            begins.iter().enumerate().map(|(number, begin)| (*begin, format!("jobs/{}.html", number + 1))).collect();
+        let mut left = room.saturating_sub(60 * named.len());
+        let fitting = lines.iter().take_while(|line| {
+            let own = size(line);
+            let fits = own <= left;
+            left = left.saturating_sub(own);
+            fits
+        });
+        let shown = fitting.count();
+        let ends = begins.iter().skip(1).copied().chain([lines.len()]);
+        let parts = begins.iter().zip(ends).map(|(begin, end)| self.part(*begin..end));
+        Pages { index: self.index(shown, &named), parts: parts.collect() }
+    }
+
+    fn index(&self, shown: usize, parts: &[(usize, String)]) -> String {
+        let Contents { study, tables, figures, verdicts, .. } = self.contents;
+        let recipe = &study.recipe;
+        let name = clean(&recipe.name);
+        let tally = self.jobs.tally();
+        let at = self.jobs.live.then(fault::now);
+        let data = self.data(0..shown, parts.is_empty(), parts, at);
+        let nodes = recipe.steps.iter().zip(&self.jobs.tallies).map(|(step, tally)| Node {
+            name: step.name.value.clone(),
+            about: step.task.name.to_owned(),
+            needs: step.needs.iter().map(|need| need.step).collect(),
+            tally: *tally,
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        let header = html! {
+            div .top { h1 { (name) } @if self.jobs.live { span .pill.running { "▸ live" } } }
+            @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
+            div .status {
+                p .summary { (tally.words()) }
+                @if self.jobs.live {
+                    span .note #age { }
+                    button .plain #pause type="button" hidden { "Pause" }
                 }
-                main {
-                    @if !verdicts.is_empty() { (claims(verdicts)) }
-                    @if !tables.is_empty() { (sections(tables)) }
-                    @if !figures.is_empty() { (pictures(figures)) }
-                    section id="steps" { h2 { "Steps" } (graph::draw(study, &states(&jobs))) }
-                    (job_list(jobs.len()))
+            }
+            (tally.bar())
+            nav aria-label="Sections" {
+                @if !verdicts.is_empty() { a href="#claims" { "Claims" } }
+                @if !tables.is_empty() { a href="#tables" { "Tables" } }
+                @if !figures.is_empty() { a href="#figures" { "Figures" } }
+                a href="#steps" { "Steps" }
+                a href="#jobs" { "Jobs" }
+                a href="#asked" { "Recipe" }
+            }
+        };
+        let more = html! {
+            @if shown < self.jobs.lines.len() && !parts.is_empty() {
+                p .note { "The list has the first " (shown) " of " (count(self.jobs.lines.len(), "job")) "." }
+            }
+            @if !parts.is_empty() {
+                details {
+                    summary { "All jobs with everything that is known of them, in " (count(parts.len(), "page")) }
+                    p { @for (index, (begin, path)) in parts.iter().enumerate() {
+                        @let end = parts.get(index + 1).map_or(self.jobs.lines.len(), |(next, _)| *next);
+                        a href=(path) { (begin + 1) " to " (end) } " "
+                    } }
                 }
-                script type="application/json" id="data" { (PreEscaped(embedded(&jobs))) }
-                script { (PreEscaped(include_str!("page.js"))) }
+            }
+        };
+        let main = html! {
+            (self.report)
+            section id="steps" { h2 { "Steps" } (draw(&nodes)) }
+            (list_section(&more))
+            (self.asked)
+        };
+        Shell {
+            title: &name,
+            mark: &self.mark,
+            header,
+            main,
+            data: &data,
+            script: include_str!("page.js"),
+            connect: false,
+        }
+        .render()
+    }
+
+    fn part(&self, range: Range<usize>) -> String {
+        let name = clean(&self.contents.study.recipe.name);
+        let (from, to) = (range.start + 1, range.end);
+        let data = self.data(range, true, &[], None);
+        let header = html! {
+            nav .crumbs aria-label="Where this is" { a href="../index.html" { (name) } span { "jobs " (from) " to " (to) } }
+            h1 { (name) ": jobs " (from) " to " (to) }
+        };
+        let main = list_section(&PreEscaped(String::new()));
+        let title = format!("{name}: jobs {from} to {to}");
+        Shell { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }
+            .render()
+    }
+
+    /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
+    fn data(&self, jobs: Range<usize>, whole: bool, parts: &[(usize, String)], at: Option<jiff::Timestamp>) -> String {
+        let Jobs { steps, columns, lines, .. } = self.jobs;
+        let head = Head { live: at.is_some(), at, steps, states: STATES, columns, parts };
+        let mut text = serde_json::to_string(&head).unwrap_or_else(|_| "{}".to_owned());
+        text.pop();
+        let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));
+        // Points may be the same job.
+        let mut said = HashSet::new();
+        for job in jobs.filter(|_| whole) {
+            let key = &lines[job].3;
+            if said.insert(key) {
+                let separator = if said.len() > 1 { "," } else { "" };
+                let _ = write!(text, "{separator}\"{key}\":{}", self.details[job]);
             }
         }
-    };
-    page.into_string()
+        text.push_str("}}");
+        text
+    }
+}
+
+/// What the recipe says.
+fn asked(study: &Study) -> Markup {
+    let recipe = &study.recipe;
+    let mut texts: Vec<u16> = recipe.steps.iter().map(|step| step.name.span.source).collect();
+    texts.extend(recipe.tables.iter().map(|table| table.name.span.source));
+    texts.extend(recipe.figures.iter().map(|figure| figure.name.span.source));
+    texts.extend(recipe.claims.iter().map(|claim| claim.name.span.source));
+    texts.extend(recipe.params.values().map(|value| value.span.source));
+    texts.sort_unstable();
+    texts.dedup();
+    let (typed, files): (Vec<u16>, Vec<u16>) =
+        texts.into_iter().partition(|source| recipe.sources.name(*source).starts_with("--"));
+    html! {
+        section .asked id="asked" {
+            h2 { "Recipe" }
+            @if !recipe.params.is_empty() {
+                dl { @for (name, value) in &recipe.params { dt { (clean(name)) } dd { (clean(&value.value.to_string())) } } }
+            }
+            @for source in typed { p { code { (clean(recipe.sources.name(source))) } } }
+            @for source in files {
+                @let text = recipe.sources.text(source);
+                @let end = text.floor_char_boundary(MOST_ASKED);
+                details {
+                    summary { (clean(recipe.sources.name(source))) }
+                    pre tabindex="0" role="region" aria-label=(clean(recipe.sources.name(source))) {
+                        (clean_lines(&text[..end])) @if end < text.len() { "…" }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn claims(verdicts: &[Verdict]) -> Markup {
     html! {
         section id="claims" {
             h2 { "Claims" }
+            div .cards {
             @for verdict in verdicts {
                 @let (class, sign, word) = match verdict.state {
                     State::Supported => ("supported", "✓", "supported"),
@@ -109,7 +330,7 @@ fn claims(verdicts: &[Verdict]) -> Markup {
                     State::Undecided => ("undecided", "?", "undecided"),
                 };
                 article class={ "claim " (class) } {
-                    h3 { span .verdict { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
                     @if let Some(says) = &verdict.says { p { (says) } }
                     p .because {
                         (clean(&verdict.because))
@@ -117,6 +338,7 @@ fn claims(verdicts: &[Verdict]) -> Markup {
                     }
                     @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
                 }
+            }
             }
         }
     }
@@ -139,7 +361,7 @@ fn sections(tables: &[Table]) -> Markup {
                                 }
                             }
                             tbody {
-                                @for row in &table.rows {
+                                @for row in table.rows.iter().take(MOST_ROWS) {
                                     tr {
                                         @for (index, text) in table.texts(row).enumerate() {
                                             @if index < table.axes.len() {
@@ -155,6 +377,12 @@ fn sections(tables: &[Table]) -> Markup {
                         }
                     }
                     @for note in &table.notes { p .note { (clean(note)) } }
+                    @if table.rows.len() > MOST_ROWS {
+                        p .note {
+                            "The first " (MOST_ROWS) " of " (table.rows.len()) " rows; "
+                            a href={ "tables/" (table.name) ".csv" } { "all of them" } "."
+                        }
+                    }
                 }
             }
         }
@@ -169,6 +397,9 @@ fn pictures(figures: &[Figure]) -> Markup {
                 @for figure in figures {
                     figure {
                         @match &figure.svg {
+                            Some(svg) if svg.len() > MOST_DRAWN => p .note {
+                                a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."
+                            },
                             // Drawn by this program, every text in it escaped.
                             Some(svg) => div .drawing role="img" aria-label=(figure.title) { (PreEscaped(svg)) },
                             None => p .note { (figure.title) ": there is nothing to draw yet" },
@@ -178,79 +409,4 @@ fn pictures(figures: &[Figure]) -> Markup {
             }
         }
     }
-}
-
-fn job_list(number: usize) -> Markup {
-    html! {
-        section id="jobs" {
-            h2 { "Jobs" }
-            form .filter {
-                label for="filter" { "Show jobs whose name has" }
-                " "
-                input id="filter" type="search" autocomplete="off" placeholder="train/seed=0";
-            }
-            p #shown role="status" { (count(number, "job")) }
-            div #list {}
-            p .pages {
-                button type="button" id="earlier" { "Earlier" }
-                " "
-                button type="button" id="later" { "Later" }
-            }
-            noscript { "The list of jobs needs JavaScript; everything else does not." }
-        }
-    }
-}
-
-/// How many jobs each step has, and how many of them are done.
-fn states(jobs: &[JobLine]) -> BTreeMap<&str, (usize, usize)> {
-    let mut states: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for job in jobs {
-        let (done, all) = states.entry(&job.step).or_default();
-        *done += usize::from(job.done);
-        *all += 1;
-    }
-    states
-}
-
-fn jobs(contents: &Contents<'_>) -> Vec<JobLine> {
-    let Contents { plan, study, records, store, .. } = contents;
-    let mut lines = Vec::new();
-    let detailed = study.steps.iter().map(Vec::len).sum::<usize>() <= MOST_DETAILED;
-    for (step, points) in study.recipe.steps.iter().zip(&study.steps) {
-        for (point, id) in points {
-            let job = plan.job(*id);
-            let record = records.get(id);
-            let shown = record.filter(|_| detailed);
-            let separator = if point.values.is_empty() { "" } else { "/" };
-            let provenance = record.map(|record| &record.provenance);
-            let metrics = shown.map(|record| &record.outcome.metrics).into_iter().flatten();
-            let params = job.identity.params.iter().filter(|_| detailed);
-            lines.push(JobLine {
-                step: step.name.value.clone(),
-                label: clean(&format!("{}{separator}{point}", step.name.value)).into_owned(),
-                key: job.key.short(),
-                done: record.is_some() || store.contains(job.key),
-                time: provenance.map(|provenance| duration(provenance.seconds)).unwrap_or_default(),
-                device: provenance
-                    .filter(|_| detailed)
-                    .and_then(|provenance| provenance.device.as_ref())
-                    .map(|device| clean(&format!("{} ({})", device.backend.name(), device.name)).into_owned())
-                    .unwrap_or_default(),
-                metrics: metrics
-                    .map(|(name, metric)| (clean(name).into_owned(), quantity(metric.value, metric.unit)))
-                    .collect(),
-                params: params
-                    .map(|(name, value)| {
-                        (name.clone(), clean(&crate::plan::without_keys(&value.to_string())).into_owned())
-                    })
-                    .collect(),
-            });
-        }
-    }
-    lines
-}
-
-/// Data in a script element: JSON in which nothing can end the element.
-fn embedded(jobs: &[JobLine]) -> String {
-    serde_json::to_string(jobs).unwrap_or_else(|_| "[]".to_owned()).replace('<', "\\u003c")
 }

@@ -1,14 +1,17 @@
 //! One file per task: its parameters, what it measures, and which parameters do not go together.
 
 mod architecture;
+mod batch_size;
 mod bench;
 mod check;
 mod command;
+mod computing;
 mod data;
 mod eval;
 mod mock;
 mod model;
 mod optimizer;
+mod parity;
 mod prune;
 mod train;
 
@@ -17,16 +20,19 @@ pub use architecture::{
     CrossProjection, CrossSelect, CrossSpec, GatePool, GateSpec, Keep, KvPruneSpec, Mechanism, RMlpSpec, RaCtApply,
     RaCtSpec, RaCtStatistic, RecipSpec, RecipTying, ReciprocalSpec, Selection, StepPruning,
 };
+pub use batch_size::{BatchSize, BatchSizes};
 pub use bench::{
     BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, ThresholdSearch, Timing, UpdateKind,
     Workload,
 };
 pub use check::{Check, Checking};
 pub use command::{Command, input_name};
+pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
 pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use parity::{Comparing, Parity};
 pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
 pub use train::{Train, Training};

@@ -1,6 +1,6 @@
 //! `uses: train`.
 
-use super::{Architecture, Coupling, Data, GatePool, Model, Optimizer, Prune, data::held_out_conflict};
+use super::{Architecture, Computing, Coupling, Data, GatePool, Model, Optimizer, Prune, data::held_out_conflict};
 use crate::{Conflict, Group, MetricInfo, Param, Unit, Value, Values, params::params};
 
 params! {
@@ -28,6 +28,12 @@ params! {
         /// Whether to measure where the time of the steps goes, as `time.forward` and so on. This waits for the device after
         /// every part, so it makes steps slower where the device works on its own.
         breakdown: bool = false;
+        /// Whether to keep what the first 200 steps did, and when, as the artifact `trace`: trace-event JSON, which Perfetto
+        /// opens. It measures as `breakdown` does.
+        trace: bool = false;
+        /// Whether to measure first how fast the device multiplies and copies, so that `compute.mfu` can be told; that takes
+        /// about a second.
+        ceiling: bool = false;
     }
 }
 
@@ -44,6 +50,8 @@ pub struct Train {
     pub data: Data,
     /// The loop.
     pub training: Training,
+    /// How it computes.
+    pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,
     /// The pruning.
@@ -57,6 +65,7 @@ impl Train {
         Coupling::PARAMS,
         Data::PARAMS,
         Training::PARAMS,
+        Computing::PARAMS,
         Optimizer::PARAMS,
         Prune::PARAMS,
     ];
@@ -72,12 +81,24 @@ impl Train {
             doc: "trained tokens over the time of the training steps, evaluation and the first step left out",
         },
         MetricInfo { name: "time.step", unit: Unit::Seconds, doc: "median time of an optimizer step" },
+        MetricInfo {
+            name: "time.step.p5",
+            unit: Unit::Seconds,
+            doc: "time below which 5 % of the optimizer steps lie; where the device works on its own, of means between readings",
+        },
+        MetricInfo { name: "time.step.p95", unit: Unit::Seconds, doc: "time below which 95 % of them lie" },
+        MetricInfo {
+            name: "time.first_step",
+            unit: Unit::Seconds,
+            doc: "time of the first optimizer step, which compiles kernels, chooses among them and fills caches",
+        },
         MetricInfo { name: "time.prune", unit: Unit::Seconds, doc: "time spent choosing masks, in all" },
         MetricInfo {
-            name: "time.forward",
+            name: "time.data",
             unit: Unit::Seconds,
-            doc: "mean time of a step's forward passes; with `breakdown` only, like the rest of its kind; first step left out",
+            doc: "mean time that a step waits for its batches; with `breakdown` only, like the rest of its kind; first step left out",
         },
+        MetricInfo { name: "time.forward", unit: Unit::Seconds, doc: "mean time of a step's forward passes" },
         MetricInfo { name: "time.backward", unit: Unit::Seconds, doc: "mean time of a step's backward passes" },
         MetricInfo {
             name: "time.optimizer",
@@ -102,6 +123,79 @@ impl Train {
         },
         MetricInfo { name: "time.train", unit: Unit::Seconds, doc: "time of the whole loop, evaluation included" },
         MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
+        MetricInfo {
+            name: "memory.mean",
+            unit: Unit::Bytes,
+            doc: "mean resident memory of the worker process, looked at ten times a second while it trains",
+        },
+        MetricInfo {
+            name: "memory.device.peak",
+            unit: Unit::Bytes,
+            doc: "most memory in tensors on the device, after each part of the first steps",
+        },
+        MetricInfo { name: "memory.device.mean", unit: Unit::Bytes, doc: "mean of the same readings" },
+        MetricInfo {
+            name: "memory.device.reserved",
+            unit: Unit::Bytes,
+            doc: "most that was taken from the driver for it",
+        },
+        MetricInfo {
+            name: "memory.device.used",
+            unit: Unit::Bytes,
+            doc: "most memory of the device in use by everybody, as its driver says while it trains",
+        },
+        MetricInfo {
+            name: "utilisation.compute",
+            unit: Unit::Fraction,
+            doc: "part of the time in which the device was computing, as its driver says",
+        },
+        MetricInfo {
+            name: "utilisation.memory",
+            unit: Unit::Fraction,
+            doc: "part of the time in which the device's memory was being read or written, as its driver says",
+        },
+        MetricInfo {
+            name: "utilisation.cpu",
+            unit: Unit::Fraction,
+            doc: "processor time of the worker process over that of all cores, while it trains",
+        },
+        MetricInfo {
+            name: "fusion.operations",
+            unit: Unit::Count,
+            doc: "operations of the first step that ran in fused kernels, as Burn's fusion reports; 0 without `fusion`",
+        },
+        MetricInfo { name: "fusion.kernels", unit: Unit::Count, doc: "fused kernels that they ran in" },
+        MetricInfo {
+            name: "fusion.unfused",
+            unit: Unit::Count,
+            doc: "operations of the first step that went through the fusing backend and ran by themselves",
+        },
+        MetricInfo {
+            name: "compute.flops",
+            unit: Unit::FlopsPerSecond,
+            doc: "floating-point operations a second: 6 for each weight in a product and token, and attention's",
+        },
+        MetricInfo {
+            name: "compute.ceiling",
+            unit: Unit::FlopsPerSecond,
+            doc: "the same of one large matrix product on this device; with `ceiling` only, like the next three",
+        },
+        MetricInfo { name: "compute.mfu", unit: Unit::Fraction, doc: "`compute.flops` over `compute.ceiling`" },
+        MetricInfo {
+            name: "bandwidth.ceiling",
+            unit: Unit::BytesPerSecond,
+            doc: "bytes that a copy reads and writes a second",
+        },
+        MetricInfo {
+            name: "bandwidth.optimizer",
+            unit: Unit::Fraction,
+            doc: "bytes that AdamW has to read and write over the time that it takes and what a copy reaches; with `breakdown`",
+        },
+        MetricInfo {
+            name: "steps.left_out",
+            unit: Unit::Count,
+            doc: "steps left out because gradients in half precision overflowed; with `precision: f16` only",
+        },
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
     ];
 
@@ -112,6 +206,7 @@ impl Train {
             coupling: Coupling::from_values(values)?,
             data: Data::from_values(values)?,
             training: Training::from_values(values)?,
+            computing: Computing::from_values(values)?,
             optimizer: Optimizer::from_values(values)?,
             prune: Prune::from_values(values)?,
         })
@@ -122,9 +217,18 @@ impl Train {
     /// The name of the artifact that `save` keeps.
     pub const CHECKPOINT: &'static str = "checkpoint";
 
+    /// The name of the artifact that `trace` keeps.
+    pub const TRACE: &'static str = "trace";
+
+    /// The metrics that it may measure.
+    pub fn metric_names() -> impl Iterator<Item = &'static str> {
+        Self::METRICS.iter().map(|metric| metric.name)
+    }
+
     pub(crate) fn artifacts(values: &Values) -> Vec<String> {
-        let saves = values.get("save") == Some(&Value::Bool(true));
-        saves.then(|| Self::CHECKPOINT.to_owned()).into_iter().collect()
+        let kept = [("save", Self::CHECKPOINT), ("trace", Self::TRACE)];
+        let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
+        kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
 
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
@@ -141,6 +245,9 @@ impl Train {
         let Training { eval_batches, batch_size, .. } = train.training;
         conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
         conflicts.extend(train.prune.conflicts(train.training.iters));
+        let dims = train.model.dims();
+        let block = train.architecture.block(dims);
+        conflicts.extend(train.computing.conflicts(train.model.init.is_none().then_some((dims.n_layer, &block))));
         conflicts
     }
 }

@@ -1,10 +1,12 @@
 //! Tokens to train on and tokens held out: where they come from, and which windows a job reads.
 
+mod ahead;
 mod source;
 mod windows;
 
 use std::{io, path::PathBuf};
 
+pub use ahead::Batches;
 pub use source::{Dataset, KJV, Tokens};
 pub use windows::Batch;
 

@@ -2,7 +2,7 @@
 
 use burn::{
     module::{Module, Param},
-    tensor::{Tensor, activation, backend::Backend},
+    tensor::{Tensor, backend::Backend},
 };
 
 use super::{
@@ -182,7 +182,7 @@ pub(crate) struct Scores<B: Backend> {
     keys: Tensor<B, 4>,
 }
 
-impl<B: Backend> Scores<B> {
+impl<B: Ops> Scores<B> {
     /// The scores of `heads`' queries with the keys in `cache` and their own.
     pub(crate) fn new(heads: Heads<B>, cache: Option<&mut BlockCache<B>>) -> Self {
         let Heads { queries, keys, values } = heads;
@@ -235,11 +235,8 @@ impl<B: Backend> Scores<B> {
     pub(crate) fn weights(logits: Tensor<B, 4>, rows: &Rows<B>) -> Tensor<B, 2> {
         let [batch, heads, length, seen] = logits.dims();
         let logits = logits.reshape([batch * heads, length * seen]);
-        let logits = match &rows.mask {
-            Some(mask) if !fault::active(Fault::MaskDropped) => logits + mask.clone(),
-            _ => logits,
-        };
-        activation::softmax(logits.reshape([batch * heads * length, seen]), 1)
+        let mask = rows.mask.as_ref().filter(|_| !fault::active(Fault::MaskDropped));
+        B::softmax_rows(logits, mask, seen)
     }
 
     /// The values that `weights` gather, `[batch, heads, length, any]`.

@@ -141,13 +141,13 @@ impl<B: Ops> Block<B> {
         }
         let handed = handed.gate.filter(|_| !fault::active(Fault::GateDropped));
         if let (Some(gate), Some(handed)) = (&self.gate, handed) {
-            weights = weights * gate.factor(handed, coupling);
+            weights = B::scale_rows(weights, gate.factor(handed, coupling));
         }
         let mut after = None;
         if let Some(ra_ct) = &self.ra_ct {
             let factor = ra_ct.factor(weights.clone(), &flow.pass);
             match ra_ct.spec.apply {
-                RaCtApply::Weights => weights = weights * factor,
+                RaCtApply::Weights => weights = B::scale_rows(weights, factor),
                 RaCtApply::Output => after = Some(factor),
             }
         }
@@ -157,7 +157,7 @@ impl<B: Ops> Block<B> {
         let mut context = self.attn.restarted(self.attn.lift(scores.context(weights)), own);
         if let Some(factor) = after {
             let width = d_model / heads;
-            let scaled = context.reshape([batch * heads * length, width]) * factor;
+            let scaled = B::scale_rows(context.reshape([batch * heads * length, width]), factor);
             context = scaled.reshape([batch, heads, length, width]);
         }
         let output = self.attn.output(context.swap_dims(1, 2).reshape([rows, d_model]));

@@ -1,12 +1,15 @@
 //! The network: tables, blocks, final LayerNorm, tied output layer.
 
+use std::ops::Range;
+
 use burn::{
-    module::Module,
-    tensor::{Int, Tensor, backend::Backend},
+    module::{Module, ModuleMapper, Param},
+    tensor::{DType, Int, Tensor, backend::Backend},
 };
 use sweep_job::tasks::Mechanism;
 
 use super::{
+    autocast,
     block::{Block, Flow, Handed},
     build::Builder,
     cache::{BlockCache, Cache},
@@ -109,13 +112,19 @@ impl<B: Backend> Gpt<B> {
     pub fn set_coupling(&mut self, scale: f64) {
         self.coupling = scale.clamp(0.0, 1.0);
     }
+
+    /// This network with all its numbers in another format.
+    pub(crate) fn in_format(self, dtype: DType) -> Self {
+        let mut network = self.map(&mut Cast(dtype));
+        network.sight.mask = network.sight.mask.cast(dtype);
+        network
+    }
 }
 
 impl<B: Ops> Gpt<B> {
     /// What the output layer gets, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
-        let length = tokens.dims()[1];
-        let rows = self.sight.rows(length, self.dims.block.gate.map(|gate| gate.pool));
+        let rows = self.rows(tokens.dims()[1]);
         self.stream(tokens, 0, &rows, dropout_p, None)
     }
 
@@ -128,34 +137,84 @@ impl<B: Ops> Gpt<B> {
         dropout_p: f64,
         cache: Option<&mut Cache<B>>,
     ) -> Tensor<B, 2> {
+        let dims = tokens.dims();
+        let x = self.embed(tokens, position, dropout_p, cache.is_some());
+        let flow = self.flow(dims[0], position, rows, dropout_p);
+        let (x, _) = self.through(0..self.h.len(), (x, Handed::NOTHING), &flow, cache);
+        self.ln_f.forward(x)
+    }
+
+    /// What the first block gets for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
+    pub(crate) fn embed(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        position: usize,
+        dropout_p: f64,
+        cached: bool,
+    ) -> Tensor<B, 2> {
         let [batch, length] = tokens.dims();
-        let GptDims { d_model, block_size, activation, .. } = self.dims;
+        let GptDims { d_model, block_size, .. } = self.dims;
         let positions = self.wpe.weight.val();
-        let first = if cache.is_some() && fault::active(Fault::CachedPosition) { 0 } else { position };
+        let first = if cached && fault::active(Fault::CachedPosition) { 0 } else { position };
         let positions = if length == block_size { positions } else { positions.narrow(0, first, length) };
         // A sequence as one row, so that adding the positions repeats a row.
         let x = self.wte.forward(tokens).reshape([batch, length * d_model]);
         let x = if fault::active(Fault::NoPositions) { x } else { x + positions.reshape([1, length * d_model]) };
-        let mut x = dropout(x.reshape([batch * length, d_model]), dropout_p);
+        dropout(x.reshape([batch * length, d_model]), dropout_p)
+    }
+
+    /// The parts of a forward pass over `batch` sequences that are the same in every block.
+    pub(crate) fn flow<'a>(&self, batch: usize, position: usize, rows: &'a Rows<B>, dropout: f64) -> Flow<'a, B> {
         let pass = Pass { batch, rows, coupling: self.coupling };
-        let flow = Flow { pass, activation, dropout: dropout_p, position };
-        let mut handed = Handed::NOTHING;
+        Flow { pass, activation: self.dims.activation, dropout, position }
+    }
+
+    /// What sequences of `length` tokens may see.
+    pub(crate) fn rows(&self, length: usize) -> Rows<B> {
+        self.sight.rows(length, self.dims.block.gate.map(|gate| gate.pool))
+    }
+
+    /// The residual stream and what is handed on after the blocks `range`.
+    pub(crate) fn through(
+        &self,
+        range: Range<usize>,
+        (mut x, mut handed): (Tensor<B, 2>, Handed<B>),
+        flow: &Flow<'_, B>,
+        cache: Option<&mut Cache<B>>,
+    ) -> (Tensor<B, 2>, Handed<B>) {
+        let [rows, _] = x.dims();
+        let sequences = [flow.pass.batch, rows / flow.pass.batch];
         let mut caches: Vec<Option<&mut BlockCache<B>>> = match cache {
             Some(cache) => cache.blocks.iter_mut().map(Some).collect(),
             None => self.h.iter().map(|_| None).collect(),
         };
-        for (index, (block, cache)) in self.h.iter().zip(&mut caches).enumerate() {
-            handed.gate = fault::route(index, handed.gate.take(), [batch, length]);
-            (x, handed) = block.forward(x, handed, &flow, cache.as_deref_mut());
+        for index in range {
+            handed.gate = fault::route(index, handed.gate.take(), sequences);
+            (x, handed) = self.h[index].forward(x, handed, flow, caches[index].as_deref_mut());
             fault::made(index, handed.gate.as_ref());
         }
-        self.ln_f.forward(x)
+        (x, handed)
+    }
+
+    /// The loss, see [`Network::loss`], of what the last block gives.
+    pub(crate) fn loss_after(&self, x: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
+        self.loss_of(self.ln_f.forward(x), targets)
+    }
+
+    /// The loss of what the output layer gets, in single precision whatever the format of `hidden` is.
+    fn loss_of(&self, hidden: Tensor<B, 2>, targets: Tensor<B, 2, Int>) -> Tensor<B, 1> {
+        let low = if hidden.dtype() == DType::F32 { autocast::format() } else { Some(hidden.dtype()) };
+        let Some(low) = low else { return B::tied_cross_entropy(hidden, self.wte.weight.val(), targets) };
+        let logits = hidden.cast(low).matmul(self.wte.weight.val().cast(low).transpose()).cast(DType::F32);
+        let [batch, length] = targets.dims();
+        cross_entropy(logits.reshape([batch, length, self.dims.vocab_size]), targets)
     }
 
     /// Logits of what [`stream`](Self::stream) gives.
     fn head(&self, hidden: Tensor<B, 2>, batch: usize) -> Tensor<B, 3> {
         let length = hidden.dims()[0] / batch;
-        hidden.matmul(self.wte.weight.val().transpose()).reshape([batch, length, self.dims.vocab_size])
+        let logits = autocast::product(hidden, self.wte.weight.val().transpose());
+        logits.reshape([batch, length, self.dims.vocab_size])
     }
 }
 
@@ -166,7 +225,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
     }
 
     fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 1> {
-        B::tied_cross_entropy(self.hidden(tokens, dropout_p), self.wte.weight.val(), targets)
+        self.loss_of(self.hidden(tokens, dropout_p), targets)
     }
 
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {
@@ -189,5 +248,16 @@ impl<B: Ops> Network<B> for Gpt<B> {
     fn without(mut self, mechanism: Mechanism) -> Self {
         self.h = self.h.into_iter().map(|block| block.without(mechanism)).collect();
         self
+    }
+}
+
+/// Brings parameters into a format.
+struct Cast(DType);
+
+impl<B: Backend> ModuleMapper<B> for Cast {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        let (id, tensor, mapper) = param.consume();
+        let trained = tensor.is_require_grad();
+        Param::from_mapped_value(id, tensor.detach().cast(self.0).set_require_grad(trained), mapper)
     }
 }

@@ -6,6 +6,7 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
+use super::autocast;
 use crate::ops::{Ops, plain::dropout};
 
 /// Added to the variance in a LayerNorm.
@@ -37,11 +38,17 @@ pub struct Linear<B: Backend> {
 impl<B: Ops> Linear<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        if autocast::format().is_some() {
+            return autocast::product(x, self.weight.val()) + self.bias.val().unsqueeze();
+        }
         Ops::linear(x, self.weight.val(), self.bias.val())
     }
 
     /// The GELU of [`forward`](Self::forward).
     pub(crate) fn forward_gelu(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
+        if autocast::format().is_some() {
+            return Ops::gelu(self.forward(x), activation);
+        }
         B::linear_gelu(x, self.weight.val(), self.bias.val(), activation)
     }
 }
@@ -56,7 +63,7 @@ pub struct Unbiased<B: Backend> {
 impl<B: Backend> Unbiased<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        x.matmul(self.weight.val())
+        autocast::product(x, self.weight.val())
     }
 }
 
@@ -93,7 +100,16 @@ impl<B: Ops> Attention<B> {
     /// `mask` `[1, length * length]` is added to the scores: 0 where a query may look, a large negative number where
     /// it may not. `dropout` applies to the probabilities and to the output.
     pub fn forward(&self, x: Tensor<B, 2>, batch: usize, mask: &Tensor<B, 2>, dropout_p: f64) -> Tensor<B, 2> {
-        let context = B::causal_attention(self.c_attn.forward(x), batch, self.n_head, mask, dropout_p);
+        let qkv = self.c_attn.forward(x);
+        let context = match autocast::format() {
+            None => B::causal_attention(qkv, batch, self.n_head, mask, dropout_p),
+            // Scores and probabilities are the largest tensors of a block, so they stay short as well.
+            Some(low) => {
+                let wide = qkv.dtype();
+                let mask = mask.clone().cast(low);
+                B::causal_attention(qkv.cast(low), batch, self.n_head, &mask, dropout_p).cast(wide)
+            }
+        };
         dropout(self.c_proj.forward(context), dropout_p)
     }
 

@@ -3,7 +3,7 @@
 
 use burn::{
     module::{Module, Param},
-    tensor::{Int, Tensor, activation, backend::Backend},
+    tensor::{Tensor, activation, backend::Backend},
 };
 use sweep_job::tasks::{CrossSpec, GatePool, GateSpec, RaCtApply, RaCtSpec, RaCtStatistic, ReciprocalSpec, Selection};
 
@@ -118,7 +118,7 @@ pub struct CrossToken<B: Backend> {
     pub(crate) spec: CrossSpec,
 }
 
-impl<B: Backend> CrossToken<B> {
+impl<B: Ops> CrossToken<B> {
     /// `hidden` `[batch * length, hidden]` with what it gathers along `weights` `[batch, length, seen]`, through which
     /// no gradient flows.
     ///
@@ -153,7 +153,7 @@ impl<B: Backend> CrossToken<B> {
     fn select(&self, weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor<B, 2> {
         let kept = match self.spec.select {
             Selection::All => return weights,
-            Selection::TopK { k } => weights.clone() * largest(&weights, k),
+            Selection::TopK { k } => weights.clone() * B::largest(weights, k),
             Selection::Rms { tau } => {
                 let least = root_mean_square(weights.clone(), rows) * tau;
                 let small = weights.clone().lower(least.expand(weights.dims()));
@@ -211,7 +211,7 @@ pub struct RaCt<B: Backend> {
     pub(crate) spec: RaCtSpec,
 }
 
-impl<B: Backend> RaCt<B> {
+impl<B: Ops> RaCt<B> {
     /// What attention weights or outputs are multiplied with, `[batch * heads * length, 1]`, for `weights`
     /// `[batch * heads * length, seen]`.
     pub(crate) fn factor(&self, weights: Tensor<B, 2>, pass: &Pass<'_, B>) -> Tensor<B, 2> {
@@ -241,8 +241,10 @@ impl<B: Backend> RaCt<B> {
                 (weights * logarithm).sum_dim(1).neg()
             }
             RaCtStatistic::Rms => root_mean_square(weights, rows),
-            RaCtStatistic::Max => (weights.clone() * largest(&weights, 1)).sum_dim(1),
-            RaCtStatistic::Topk | RaCtStatistic::None => (weights.clone() * largest(&weights, self.spec.k)).sum_dim(1),
+            RaCtStatistic::Max => (weights.clone() * B::largest(weights, 1)).sum_dim(1),
+            RaCtStatistic::Topk | RaCtStatistic::None => {
+                (weights.clone() * B::largest(weights, self.spec.k)).sum_dim(1)
+            }
         }
     }
 }
@@ -252,27 +254,6 @@ pub(crate) fn head_mean<B: Backend>(weights: Tensor<B, 2>, batch: usize, heads: 
     let [rows, seen] = weights.dims();
     let length = rows / batch / heads;
     weights.reshape([batch, heads, length * seen]).mean_dim(1).reshape([batch, length, seen])
-}
-
-/// 1 at the `k` largest numbers of each row, 0 elsewhere, `[rows, columns]`; no gradient flows through it.
-///
-/// The largest is taken `k` times, because sorting leaves the device on some backends.
-fn largest<B: Backend>(numbers: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
-    let [rows, columns] = numbers.dims();
-    let mut left = numbers.clone().detach();
-    if k >= columns {
-        return left.ones_like();
-    }
-    let end = i64::try_from(columns).unwrap_or(i64::MAX);
-    let places = Tensor::<B, 1, Int>::arange(0..end, &left.device()).reshape([1, columns]);
-    let places = places.expand([rows, columns]);
-    let mut kept = left.zeros_like();
-    for _ in 0..k {
-        let chosen = left.clone().argmax(1).expand([rows, columns]).equal(places.clone());
-        kept = kept.mask_fill(chosen.clone(), 1.0);
-        left = left.mask_fill(chosen, -1.0);
-    }
-    kept
 }
 
 /// The root of the mean square over the visible numbers of each row of `weights` `[any * length, seen]`,

@@ -5,6 +5,7 @@
 //! matrix product, and every broadcast is of a row or of a column, which the CPU backend has fast paths for.
 
 mod attention;
+pub(crate) mod autocast;
 mod block;
 mod build;
 mod cache;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use attention::{FoldedAttention, LatentAttention, TokenMixer};
 pub use block::Block;
+pub(crate) use block::Handed;
 pub use cache::Cache;
 pub use dims::{GptDims, ParamInfo, Role, VOCAB_BYTES, VOCAB_UINT16};
 #[cfg(test)]

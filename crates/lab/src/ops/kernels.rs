@@ -100,6 +100,26 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// `left + right`, of one shape.
     fn add(&self, left: FloatTensor<B>, right: FloatTensor<B>) -> FloatTensor<B>;
 
+    /// The softmax of every `columns` numbers, with the mask added.
+    fn softmax_rows(&self, logits: FloatTensor<B>, mask: Option<&FloatTensor<B>>, columns: usize) -> FloatTensor<B>;
+
+    /// The gradient with respect to the logits, in the shape of `weights`, where `weights` are what the forward pass gave.
+    fn softmax_rows_backward(&self, weights: &FloatTensor<B>, gradient: FloatTensor<B>) -> FloatTensor<B>;
+
+    /// 1 at the `k` largest numbers of each row, 0 elsewhere.
+    fn largest(&self, x: &FloatTensor<B>, k: usize) -> FloatTensor<B>;
+
+    /// Every row times its factor.
+    fn scale_rows(&self, x: FloatTensor<B>, factors: &FloatTensor<B>) -> FloatTensor<B>;
+
+    /// The gradients with respect to `x` and the factors.
+    fn scale_rows_backward(
+        &self,
+        x: &FloatTensor<B>,
+        factors: &FloatTensor<B>,
+        gradient: FloatTensor<B>,
+    ) -> [FloatTensor<B>; 2];
+
     /// The sum `[1]` of the squares.
     fn sum_of_squares(&self, x: &FloatTensor<B>) -> FloatTensor<B>;
 

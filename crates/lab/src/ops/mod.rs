@@ -175,6 +175,32 @@ pub trait Ops: BurnBackend {
         }
     }
 
+    /// The softmax, `[rows, columns]`, of every `columns` numbers of `logits` `[any, rows of the mask * columns]`, after
+    /// `mask` `[1, rows of the mask * columns]` has been added, if there is one.
+    fn softmax_rows(logits: Tensor<Self, 2>, mask: Option<&Tensor<Self, 2>>, columns: usize) -> Tensor<Self, 2> {
+        match fused::<Self>(&[logits.dtype()]) {
+            Some(kernels) => wrap(kernels.softmax_rows(float(logits), mask.cloned().map(float).as_ref(), columns)),
+            None => plain::softmax_rows(logits, mask, columns),
+        }
+    }
+
+    /// 1 at the `k` largest numbers of each row of `x`, of equal ones the first, 0 elsewhere, `[rows, columns]`; no gradient
+    /// flows through it.
+    fn largest(x: Tensor<Self, 2>, k: usize) -> Tensor<Self, 2> {
+        match fused::<Self>(&[x.dtype()]) {
+            Some(kernels) => wrap(kernels.largest(&float(x), k)),
+            None => plain::largest(&x, k),
+        }
+    }
+
+    /// `x` `[rows, columns]` times a factor for every row, `[rows, 1]`.
+    fn scale_rows(x: Tensor<Self, 2>, factors: Tensor<Self, 2>) -> Tensor<Self, 2> {
+        match fused::<Self>(&[x.dtype(), factors.dtype()]) {
+            Some(kernels) => wrap(kernels.scale_rows(float(x), &float(factors))),
+            None => x * factors,
+        }
+    }
+
     /// The sum `[1]` of the squares of `x` `[numbers]`.
     fn sum_of_squares(x: Tensor<Self, 1>) -> Tensor<Self, 1> {
         match fused::<Self>(&[x.dtype()]) {
@@ -303,6 +329,27 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
                 wrap(tracked::tied_cross_entropy::<B, C>(kernels, float(hidden), float(table), &targets))
             }
             None => plain::tied_cross_entropy(hidden, table, targets),
+        }
+    }
+
+    fn softmax_rows(logits: Tensor<Self, 2>, mask: Option<&Tensor<Self, 2>>, columns: usize) -> Tensor<Self, 2> {
+        match fused::<B>(&[logits.dtype()]) {
+            Some(kernels) => {
+                let mask = mask.map(|mask| float(mask.clone().inner()));
+                wrap(tracked::softmax_rows::<B, C>(kernels, float(logits), mask.as_ref(), columns))
+            }
+            None => plain::softmax_rows(logits, mask, columns),
+        }
+    }
+
+    fn largest(x: Tensor<Self, 2>, k: usize) -> Tensor<Self, 2> {
+        Tensor::from_inner(B::largest(x.inner(), k))
+    }
+
+    fn scale_rows(x: Tensor<Self, 2>, factors: Tensor<Self, 2>) -> Tensor<Self, 2> {
+        match fused::<B>(&[x.dtype(), factors.dtype()]) {
+            Some(kernels) => wrap(tracked::scale_rows::<B, C>(kernels, float(x), float(factors))),
+            None => x * factors,
         }
     }
 

@@ -75,7 +75,7 @@ pub fn dropout<B: Backend>(x: Tensor<B, 2>, p: f64) -> Tensor<B, 2> {
         return x;
     }
     let kept = 1.0 - p;
-    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), &x.device()) * kept.recip();
+    let mask = Tensor::random(x.dims(), Distribution::Bernoulli(kept), (&x.device(), x.dtype())) * kept.recip();
     x * mask
 }
 
@@ -97,6 +97,36 @@ pub fn tied_cross_entropy<B: Backend>(
     let chosen = shifted.clone().gather(1, targets.reshape([rows, 1]));
     let log_normaliser = shifted.exp().sum_dim(1).log();
     (log_normaliser - chosen).mean()
+}
+
+/// See [`Ops::softmax_rows`](super::Ops::softmax_rows).
+pub fn softmax_rows<B: Backend>(logits: Tensor<B, 2>, mask: Option<&Tensor<B, 2>>, columns: usize) -> Tensor<B, 2> {
+    let rows = logits.shape().num_elements() / columns;
+    let logits = match mask {
+        Some(mask) => logits + mask.clone(),
+        None => logits,
+    };
+    activation::softmax(logits.reshape([rows, columns]), 1)
+}
+
+/// See [`Ops::largest`](super::Ops::largest). The largest is taken `k` times, because sorting leaves the device on some
+/// backends.
+pub fn largest<B: Backend>(x: &Tensor<B, 2>, k: usize) -> Tensor<B, 2> {
+    let [rows, columns] = x.dims();
+    let mut left = x.clone().detach();
+    if k >= columns {
+        return left.ones_like();
+    }
+    let end = i64::try_from(columns).unwrap_or(i64::MAX);
+    let places = Tensor::<B, 1, Int>::arange(0..end, &left.device()).reshape([1, columns]);
+    let places = places.expand([rows, columns]);
+    let mut kept = left.zeros_like();
+    for _ in 0..k {
+        let chosen = left.clone().argmax(1).expand([rows, columns]).equal(places.clone());
+        kept = kept.mask_fill(chosen.clone(), 1.0);
+        left = left.mask_fill(chosen, f64::from(f32::MIN));
+    }
+    kept
 }
 
 /// See [`Ops::adamw_step`](super::Ops::adamw_step).

@@ -208,3 +208,39 @@ pub(super) fn add<B: Backend, C: CheckpointStrategy>(
         OpsKind::UnTracked(step) => step.finish(out),
     }
 }
+
+backward!(SoftmaxBackward, 1, (FloatTensor<B>, [usize; 2]), |kernels, (weights, shape), gradient, _| {
+    let gradient = kernels.softmax_rows_backward(&weights, gradient);
+    [Some(B::float_reshape(gradient, shape.into()))]
+});
+
+/// See [`Ops::softmax_rows`](super::Ops::softmax_rows).
+pub(super) fn softmax_rows<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    logits: Tracked<B, C>,
+    mask: Option<&FloatTensor<B>>,
+    columns: usize,
+) -> Tracked<B, C> {
+    let shape = logits.primitive.shape();
+    let shape = [shape[0], shape[1]];
+    let node = logits.node.clone();
+    let out = kernels.softmax_rows(logits.primitive, mask, columns);
+    match SoftmaxBackward(kernels).prepare::<C>([node]).compute_bound().stateful() {
+        OpsKind::Tracked(step) => step.finish((out.clone(), shape), out),
+        OpsKind::UnTracked(step) => step.finish(out),
+    }
+}
+
+backward!(ScaleRowsBackward, 2, (FloatTensor<B>, FloatTensor<B>), |kernels, (x, factors), gradient, _| {
+    kernels.scale_rows_backward(&x, &factors, gradient).map(Some)
+});
+
+/// See [`Ops::scale_rows`](super::Ops::scale_rows).
+pub(super) fn scale_rows<B: Backend, C: CheckpointStrategy>(
+    kernels: &'static dyn Kernels<B>,
+    x: Tracked<B, C>,
+    factors: Tracked<B, C>,
+) -> Tracked<B, C> {
+    let out = kernels.scale_rows(x.primitive.clone(), &factors.primitive);
+    record!(ScaleRowsBackward(kernels), [x, factors], out, (x.primitive, factors.primitive))
+}

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod coupling;
 mod eval;
+mod parity;
 mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
@@ -17,7 +18,7 @@ pub use check::{Assertion, Expected, assertions};
 
 use crate::{
     Folders, LabError,
-    backend::{Compute, dispatch},
+    backend::{Compute, Place, dispatch},
     data::Batch,
     hub,
     model::{Gpt, GptDims, Network},
@@ -32,9 +33,13 @@ pub(crate) fn run(
     report: &mut dyn Report,
 ) -> Result<Outcome, LabError> {
     match task {
-        Task::Train(train) => dispatch(backend, train::Job { train, folders, report }),
+        Task::Train(train) => {
+            dispatch(Place::new(backend, &train.computing), train::Job { train, backend, folders, report })
+        }
         Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch(backend, check::Job { check, report }),
+        Task::Parity(parity) => parity::run(parity, backend, report),
+        Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
         Task::BenchThreshold(found) => dispatch(backend, bench::Job { bench: Bench::Threshold(found), report }),
         Task::BenchMaskUpdate(made) => dispatch(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
         Task::BenchMasking(applied) => dispatch(backend, bench::Job { bench: Bench::Masking(applied), report }),

@@ -9,16 +9,23 @@ use std::{
 };
 
 use burn::{backend::Autodiff, module::AutodiffModule};
-use sweep_job::{Curve, Outcome, Progress, Report, Unit, tasks::Train};
+use sweep_job::{Backend, Curve, Outcome, Progress, Report, Unit, tasks::Train};
 
 use super::{Mean, coupling::Schedule, mean_loss, network, sync};
 use crate::{
     Folders, LabError,
     backend::{Compute, Work},
-    data::{Batch, Dataset},
+    data::{Batch, Batches, Dataset},
+    gradient::{self, Dropout, Forward, LossScale},
     hub,
-    measure::{self, Breakdown, Part},
-    model::{self, Gpt, Network, ParamInfo},
+    measure::{
+        self, Breakdown, Part,
+        ceiling::{Ceiling, flops_per_token},
+        fusion,
+        sampler::Sampler,
+        trace::Trace,
+    },
+    model::{self, Gpt, GptDims, ParamInfo},
     optim::{self, AdamW, Gradients, Reading},
     prune::{self, Pruner},
     rng,
@@ -26,10 +33,13 @@ use crate::{
 
 /// Where the trained network is kept, relative to the job's folder.
 const CHECKPOINT: &str = Train::CHECKPOINT;
+/// Where the trace is kept.
+const TRACE: &str = "trace.json";
 
 /// A training to do.
 pub(super) struct Job<'a> {
     pub(super) train: &'a Train,
+    pub(super) backend: Backend,
     pub(super) folders: &'a Folders,
     pub(super) report: &'a mut dyn Report,
 }
@@ -38,7 +48,7 @@ impl Work for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
-        let Self { train, folders, report } = self;
+        let Self { train, backend, folders, report } = self;
         let data = Dataset::open(&train.data)?;
         let seed = train.training.seed;
         let network = network::<Autodiff<B>>(&train.model, &train.architecture, data.vocab_size, seed, device)?;
@@ -48,25 +58,33 @@ impl Work for Job<'_> {
                 "the network's head gate sees the tokens that are to be predicted, so it cannot be trained".into(),
             ));
         }
+        gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);
         let random = network.clone();
-        let begin = |data, held_out| Trainer::<B> {
+        let begin = |held_out| Trainer::<B> {
             train,
             device,
-            data,
+            backend,
+            batches: Batches::new(&train.training, train.computing.prefetch, data.train.clone(), &dims),
             held_out,
+            loss_scale: LossScale::new(train.computing.precision),
             optimizer: AdamW::new(&train.optimizer, &parameters),
             pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(&random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
             prune_time: Duration::ZERO,
-            breakdown: Breakdown::new(train.training.breakdown),
+            breakdown: Breakdown::new(train.training.breakdown, train.training.trace),
             curves: Curves::default(),
         };
-        let mut trainer = begin(data, held_out);
+        let ceiling = train.training.ceiling.then(|| {
+            let format = gradient::products(train.computing.precision);
+            Ceiling::measure::<B>(device, format)
+        });
+        let ceiling = ceiling.transpose()?;
+        let mut trainer = begin(held_out);
         let (mut network, mut done) = (network, Done::default());
         if let Some(folder) = checkpoint::latest(&folders.scratch) {
             match trainer.restore(random.clone(), &parameters, &folder) {
@@ -77,13 +95,20 @@ impl Work for Job<'_> {
                 }
                 Err(error) => {
                     report.note(&format!("the checkpoint cannot be used, so the training begins anew: {error}"));
-                    trainer = begin(trainer.data, trainer.held_out);
+                    trainer = begin(trainer.held_out);
                 }
             }
         }
         let scratch = folders.scratch.as_path();
-        let (network, mut outcome) = trainer.run(network, done, &parameters, scratch, report)?;
+        let (network, mut outcome, trace) = trainer.run(network, done, &parameters, scratch, report)?;
         describe(&mut outcome, train, &parameters);
+        describe_speed(&mut outcome, &dims, ceiling);
+        explain_absence(&mut outcome, train, backend);
+        if let Some(trace) = trace {
+            let path = folders.files.join(TRACE);
+            trace.write(&path).map_err(|source| LabError::Write { path, source })?;
+            outcome.artifacts.insert(Train::TRACE.into(), TRACE.into());
+        }
         if train.training.save {
             hub::save(&network, &folders.files.join(CHECKPOINT))?;
             outcome.artifacts.insert(CHECKPOINT.into(), CHECKPOINT.into());
@@ -104,6 +129,49 @@ fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
     outcome.facts.insert("parameters.prunable".into(), prunable.to_string());
 }
 
+/// Adds how much of what the device can do at best a training does.
+fn describe_speed(outcome: &mut Outcome, dims: &GptDims, ceiling: Option<Ceiling>) {
+    let of = |outcome: &Outcome, name: &str| outcome.metrics.get(name).map(|metric| metric.value);
+    let Some(weights) = of(outcome, "parameters") else { return };
+    let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims, weights));
+    outcome.metric("compute.flops", flops.unwrap_or(f64::NAN), Unit::FlopsPerSecond);
+    let Some(ceiling) = ceiling else { return };
+    outcome.metric("compute.ceiling", ceiling.flops, Unit::FlopsPerSecond);
+    outcome.metric("compute.mfu", flops.unwrap_or(f64::NAN) / ceiling.flops, Unit::Fraction);
+    outcome.metric("bandwidth.ceiling", ceiling.bytes, Unit::BytesPerSecond);
+    // Weight and both moments are read and written, the gradient is read: seven times four bytes.
+    let least = 28.0 * weights / ceiling.bytes;
+    outcome.metric("bandwidth.optimizer", least / of(outcome, "time.optimizer").unwrap_or(f64::NAN), Unit::Fraction);
+}
+
+/// Says of every metric that is declared and was not measured why that is so.
+fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Backend) {
+    let reason = |name: &str| -> &str {
+        match name {
+            "memory.device.peak" | "memory.device.mean" | "memory.device.reserved" if backend == Backend::Cpu => {
+                "the CPU backend has no allocator of its own; `memory.peak` counts what it has"
+            }
+            "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
+                "the CPU backend compiles no kernels, so there is nothing to fuse"
+            }
+            "bandwidth.optimizer" if train.training.ceiling => "needs `breakdown: true`",
+            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer" => "needs `ceiling: true`",
+            "time.data" | "time.forward" | "time.backward" | "time.optimizer" | "time.spam" | "time.masking"
+            | "time.score" | "time.threshold"
+                if !train.training.breakdown =>
+            {
+                "needs `breakdown: true`"
+            }
+            "steps.left_out" => "only half precision needs to leave steps out",
+            "memory.peak" => "this system does not say what a process has in memory",
+            _ => "one iteration is no measure of it",
+        }
+    };
+    for name in Train::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
+        outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
+    }
+}
+
 /// What earlier attempts have done.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
@@ -111,12 +179,50 @@ struct Done {
     seconds: f64,
 }
 
+/// What is seen of this attempt's steps from outside of them.
+struct Seen {
+    /// Steps that do not count as time. The first compiles kernels and fills caches, and the optimizer makes its moments at
+    /// its end, so that memory is whole in the second.
+    warm_up: usize,
+    first_step: Duration,
+    fused: Option<fusion::Fused>,
+    sampler: Option<Sampler>,
+}
+
+impl Seen {
+    fn new(steps: usize) -> Self {
+        Self { warm_up: if steps > 2 { 2 } else { 1 }, first_step: Duration::ZERO, fused: None, sampler: None }
+    }
+
+    fn describe(self, outcome: &mut Outcome) {
+        if !self.first_step.is_zero() {
+            outcome.metric("time.first_step", self.first_step.as_secs_f64(), Unit::Seconds);
+        }
+        if let Some(fusion::Fused { operations, kernels, unfused }) = self.fused {
+            let counts = [("fusion.operations", operations), ("fusion.kernels", kernels), ("fusion.unfused", unfused)];
+            for (name, count) in counts {
+                outcome.metric(name, count as f64, Unit::Count);
+            }
+        }
+        let Some(sampled) = self.sampler.map(Sampler::finish) else { return };
+        for (name, (value, unit)) in sampled.metrics {
+            outcome.metric(name, value, unit);
+        }
+        for (name, reason) in sampled.absent {
+            outcome.facts.insert(format!("absent.{name}"), reason);
+        }
+    }
+}
+
 /// A training in progress.
 struct Trainer<'a, B: Compute> {
     train: &'a Train,
     device: &'a B::Device,
-    data: Dataset,
+    backend: Backend,
+    batches: Batches,
     held_out: Vec<Batch>,
+    /// In half precision.
+    loss_scale: Option<LossScale>,
     optimizer: AdamW<B>,
     pruner: Pruner<B>,
     coupling: Schedule<'a, B>,
@@ -138,24 +244,38 @@ impl<B: Compute> Trainer<'_, B> {
         parameters: &[ParamInfo],
         scratch: &Path,
         report: &mut dyn Report,
-    ) -> Result<(Gpt<Autodiff<B>>, Outcome), LabError> {
+    ) -> Result<(Gpt<Autodiff<B>>, Outcome, Option<Trace>), LabError> {
         let settings = &self.train.training;
         let iters = settings.iters;
+        let mut seen = Seen::new(iters - earlier.iters);
         let tokens_per_step = (settings.batch_size * settings.grad_accumulation * network.dims().block_size) as f64;
         let begun = Instant::now();
         let mut held_out_loss = f64::NAN;
         for iter in earlier.iters..iters {
+            let passed = iter - earlier.iters;
+            let watch = (passed == 0).then(|| fusion::Watch::start(self.backend)).flatten();
+            self.breakdown.watch(passed < seen.warm_up);
             let started = Instant::now();
             network.set_coupling(self.coupling.at(iter)?);
             network = self.step(network, iter)?;
+            let ended = Instant::now();
+            if let Some(trace) = self.breakdown.trace() {
+                trace.step(iter, started, ended);
+            }
             let done = iter + 1;
-            if iter == earlier.iters {
-                // The first step compiles kernels and fills caches.
+            if passed < seen.warm_up {
                 sync::<B>(self.device)?;
+                if passed == 0 {
+                    seen.first_step = started.elapsed();
+                    seen.fused = watch.map(fusion::Watch::finish);
+                }
+                if passed + 1 == seen.warm_up {
+                    self.measure_parts();
+                    seen.sampler = Some(Sampler::start(self.backend));
+                }
                 self.clock.restart();
-                self.measure_parts();
             } else {
-                self.clock.step(started.elapsed());
+                self.clock.step(ended - started);
             }
             if done.is_multiple_of(settings.log_every) || done == iters {
                 let loss = self.read_loss(done)?;
@@ -167,7 +287,9 @@ impl<B: Compute> Trainer<'_, B> {
             if in_between || done == iters {
                 sync::<B>(self.device)?;
                 self.clock.pause();
+                seen.sampler.iter().for_each(Sampler::pause);
                 held_out_loss = self.evaluate(&network, done)?;
+                seen.sampler.iter().for_each(Sampler::resume);
                 self.clock.restart();
             }
             if settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every) && done < iters {
@@ -190,33 +312,46 @@ impl<B: Compute> Trainer<'_, B> {
         } else {
             report.note("one iteration is no measure of speed: raise `iters` to get one");
         }
-        outcome.metric("time.step", self.clock.median().unwrap_or(f64::NAN), Unit::Seconds);
+        let clock = &mut self.clock;
+        outcome.metric("time.step", clock.median().unwrap_or(f64::NAN), Unit::Seconds);
+        for (name, part) in [("time.step.p5", 0.05), ("time.step.p95", 0.95)] {
+            outcome.metric(name, measure::quantile(&mut clock.samples, part).unwrap_or(f64::NAN), Unit::Seconds);
+        }
         outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
-        let steps = iters - earlier.iters;
-        if self.breakdown.is_on() && steps > 1 {
-            self.describe_parts(&mut outcome, steps - 1);
+        let timed = (iters - earlier.iters).saturating_sub(seen.warm_up);
+        if settings.breakdown && timed > 0 {
+            self.describe_parts(&mut outcome, timed);
+        }
+        seen.describe(&mut outcome);
+        if let Some(watch) = self.breakdown.watched() {
+            outcome.metric("memory.device.peak", watch.peak as f64, Unit::Bytes);
+            outcome.metric("memory.device.mean", watch.mean().unwrap_or(f64::NAN), Unit::Bytes);
+            outcome.metric("memory.device.reserved", watch.reserved as f64, Unit::Bytes);
+        }
+        if let Some(scale) = self.loss_scale {
+            outcome.metric("steps.left_out", f64::from(scale.left_out), Unit::Count);
         }
         outcome.metric("time.train", train_time, Unit::Seconds);
         if let Some(bytes) = measure::peak_memory() {
             outcome.metric("memory.peak", bytes, Unit::Bytes);
         }
         outcome.curves = self.curves.0;
-        Ok((network, outcome))
+        Ok((network, outcome, self.breakdown.into_trace()))
     }
 
     /// One optimizer step, and what pruning adds to it.
     fn step(&mut self, network: Gpt<Autodiff<B>>, iter: usize) -> Result<Gpt<Autodiff<B>>, LabError> {
         let Train { training, optimizer, prune, .. } = self.train;
         let gradients = self.accumulate(&network, iter)?;
-        let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
-        let gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
-        let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;
+        let gradients = match &mut self.loss_scale {
+            None => Some(gradients),
+            Some(scale) => scale.unscale(gradients)?,
+        };
         let rate = optim::learning_rate(optimizer, iter, training.iters);
-        let network = breakdown.time::<B, _>(Part::Optimizer, device, || {
-            let norm = norm.or_else(|| (optimizer.grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten());
-            let factor = norm.and_then(|norm| optim::clip_factor(norm, optimizer.grad_clip));
-            pruner.step::<Autodiff<B>, _>(network, gradients, adam, rate, factor)
-        })?;
+        let network = match gradients {
+            Some(gradients) => self.update(network, gradients, rate)?,
+            None => network,
+        };
 
         let done = iter as u64 + 1;
         if done.is_multiple_of(training.log_every as u64) || done == training.iters as u64 {
@@ -233,9 +368,31 @@ impl<B: Compute> Trainer<'_, B> {
         let started = Instant::now();
         let target = prune.target_at(iter, training.iters);
         let reached = self.pruner.choose::<Autodiff<B>, _>(&network, &self.optimizer, target)?;
-        self.prune_time += started.elapsed();
+        let ended = Instant::now();
+        self.prune_time += ended - started;
+        if let Some(trace) = self.breakdown.trace() {
+            trace.span("prune", started, ended, ended, false);
+        }
         self.curves.push("sparsity", Unit::Fraction, done, reached);
         self.mask(network)
+    }
+
+    /// The network after the optimizer's step with `gradients`, and masked.
+    fn update(
+        &mut self,
+        network: Gpt<Autodiff<B>>,
+        gradients: Gradients<B>,
+        rate: f64,
+    ) -> Result<Gpt<Autodiff<B>>, LabError> {
+        let grad_clip = self.train.optimizer.grad_clip;
+        let Self { optimizer: adam, pruner, breakdown, device, .. } = self;
+        let gradients = breakdown.time::<B, _>(Part::Masking, device, || pruner.mask_gradients(gradients))?;
+        let (gradients, norm) = breakdown.time::<B, _>(Part::Spam, device, || adam.guard(gradients))?;
+        breakdown.time::<B, _>(Part::Optimizer, device, || {
+            let norm = norm.or_else(|| (grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten());
+            let factor = norm.and_then(|norm| optim::clip_factor(norm, grad_clip));
+            pruner.step::<Autodiff<B>, _>(network, gradients, adam, rate, factor)
+        })
     }
 
     /// Sets what is pruned to 0.
@@ -264,28 +421,29 @@ impl<B: Compute> Trainer<'_, B> {
 
     /// The gradients of iteration `iter`, averaged over its micro-batches.
     fn accumulate(&mut self, network: &Gpt<Autodiff<B>>, iter: usize) -> Result<Gradients<B>, LabError> {
-        let Train { model, training, .. } = self.train;
-        let dims = network.dims();
+        let Train { model, training, computing, .. } = self.train;
         let dropout = model.dropout;
         if dropout > 0.0 {
             B::seed(self.device, rng::derived_seed(training.seed, "dropout", &[iter as u64]));
         }
-        let shape = [training.batch_size, dims.block_size];
         let mut sum: Option<Gradients<B>> = None;
+        let scale = self.loss_scale.map_or(1.0, LossScale::factor) / training.grad_accumulation as f64;
         for micro_batch in 0..training.grad_accumulation {
             let at = [iter as u64, micro_batch as u64];
-            let batch = self.data.train.random_batch(training.seed, at, shape, dims.vocab_size)?;
-            let loss = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
-                let (inputs, targets) = batch.to_tensors(self.device);
-                network.loss(inputs, targets, dropout)
+            let (inputs, targets) = self.breakdown.time::<B, _>(Part::Data, self.device, || {
+                let batch = self.batches.get(at)?;
+                Ok::<_, LabError>(batch.to_tensors::<B>(self.device))
+            })??;
+            let forward = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
+                let dropout = Dropout { p: dropout, seed: training.seed, at };
+                Forward::new(network, inputs, targets, computing, dropout)
             })?;
-            self.loss.add(loss.clone().inner());
+            self.loss.add(forward.loss());
             if micro_batch == 0 {
-                self.coupling.saw(loss.clone().inner());
+                self.coupling.saw(forward.loss());
             }
             sum = Some(self.breakdown.time::<B, _>(Part::Backward, self.device, || {
-                let mut gradients = (loss / training.grad_accumulation as f64).backward();
-                let gradients = model::gradients(network, &mut gradients);
+                let gradients = forward.backward(scale);
                 match sum {
                     Some(sum) => optim::add_gradients(sum, gradients),
                     None => gradients,

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use sweep_job::tasks::Activation;
 
 use super::{
-    math::{erf, exp, fma, sigmoid, sum_of, versions},
+    math::{LANES, erf, exp, fma, sigmoid, sum_of, total, versions},
     memory::Buffer,
 };
 
@@ -31,6 +31,59 @@ fn add_rows_body<const FMA: bool>(rows: &mut [f32], bias: &[f32]) {
             *x += bias;
         }
     }
+}
+
+/// Multiplies every row of `x` by its factor.
+pub(super) fn scale_rows(x: &mut [f32], factors: &[f32], columns: usize) {
+    let rows = rows_per_task(columns);
+    x.par_chunks_mut(rows * columns).zip(factors.par_chunks(rows)).for_each(|(x, factors)| {
+        for (row, factor) in x.chunks_exact_mut(columns).zip(factors) {
+            scale_row(row, *factor);
+        }
+    });
+}
+
+versions!(fn scale_row(row: &mut [f32], factor: f32) = scale_row_body);
+
+#[inline(always)]
+fn scale_row_body<const FMA: bool>(row: &mut [f32], factor: f32) {
+    for x in row {
+        *x *= factor;
+    }
+}
+
+/// The gradient with respect to the factors; `gradient` becomes the one with respect to `x`.
+pub(super) fn scale_rows_backward(x: &[f32], factors: &[f32], gradient: &mut [f32], columns: usize) -> Buffer {
+    let mut d_factors = Buffer::new(factors.len());
+    let rows = rows_per_task(columns);
+    let read = x.par_chunks(rows * columns).zip(factors.par_chunks(rows));
+    let written = gradient.par_chunks_mut(rows * columns).zip(d_factors.par_chunks_mut(rows));
+    written.zip(read).for_each(|((gradient, d_factors), (x, factors))| {
+        let of_rows = gradient.chunks_exact_mut(columns).zip(x.chunks_exact(columns));
+        for (((gradient, x), factor), d_factor) in of_rows.zip(factors).zip(d_factors) {
+            *d_factor = dot(gradient, x);
+            scale_row(gradient, *factor);
+        }
+    });
+    d_factors
+}
+
+versions!(fn dot(left: &[f32], right: &[f32]) -> f32 = dot_body);
+
+#[inline(always)]
+pub(super) fn dot_body<const FMA: bool>(left: &[f32], right: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; LANES];
+    let (whole, rest) = left.as_chunks::<LANES>();
+    let (whole_right, rest_right) = right.as_chunks::<LANES>();
+    for (left, right) in whole.iter().zip(whole_right) {
+        for ((lane, left), right) in lanes.iter_mut().zip(left).zip(right) {
+            *lane = fma::<FMA>(*left, *right, *lane);
+        }
+    }
+    for ((lane, left), right) in lanes.iter_mut().zip(rest).zip(rest_right) {
+        *lane = fma::<FMA>(*left, *right, *lane);
+    }
+    total(lanes)
 }
 
 /// Sets the numbers of `x` to 0 whose number in `mask` is 0, which is 1 elsewhere.

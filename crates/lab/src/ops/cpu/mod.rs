@@ -18,6 +18,7 @@ mod math;
 mod matrix;
 mod memory;
 mod norm;
+mod softmax;
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
@@ -189,6 +190,40 @@ impl Kernels<Flex> for Cpu {
         }
         let (left, right) = (dense(&left), dense(&right));
         elementwise::add(numbers(&left), numbers(&right)).into_tensor([size(&left, 0), size(&left, 1)])
+    }
+
+    fn softmax_rows(&self, logits: FlexTensor, mask: Option<&FlexTensor>, columns: usize) -> FlexTensor {
+        let mut weights = writable(logits);
+        let mask = mask.map(dense);
+        softmax::forward(numbers_mut(&mut weights), mask.as_ref().map(numbers), columns);
+        let rows = numbers(&weights).len() / columns;
+        weights.reshape([rows, columns].into())
+    }
+
+    fn softmax_rows_backward(&self, weights: &FlexTensor, gradient: FlexTensor) -> FlexTensor {
+        let mut gradient = writable(gradient);
+        softmax::backward(numbers(&dense(weights)), numbers_mut(&mut gradient), size(weights, 1));
+        gradient
+    }
+
+    fn largest(&self, x: &FlexTensor, k: usize) -> FlexTensor {
+        let [rows, columns] = [size(x, 0), size(x, 1)];
+        softmax::largest(numbers(&dense(x)), columns, k).into_tensor([rows, columns])
+    }
+
+    fn scale_rows(&self, x: FlexTensor, factors: &FlexTensor) -> FlexTensor {
+        let columns = size(&x, 1);
+        let mut x = writable(x);
+        elementwise::scale_rows(numbers_mut(&mut x), numbers(&dense(factors)), columns);
+        x
+    }
+
+    fn scale_rows_backward(&self, x: &FlexTensor, factors: &FlexTensor, gradient: FlexTensor) -> [FlexTensor; 2] {
+        let (x, factors, mut gradient) = (dense(x), dense(factors), writable(gradient));
+        let (rows, columns) = (size(&x, 0), size(&x, 1));
+        let d_factors =
+            elementwise::scale_rows_backward(numbers(&x), numbers(&factors), numbers_mut(&mut gradient), columns);
+        [gradient, d_factors.into_tensor([rows, 1])]
     }
 
     fn sum_of_squares(&self, x: &FlexTensor) -> FlexTensor {

@@ -87,6 +87,9 @@ impl<B: Compute> Trainer<'_, B> {
         }
         self.optimizer.store(&mut snapshot, parameters);
         self.pruner.store(&mut snapshot, parameters);
+        if let Some(scale) = self.loss_scale {
+            scale.store(&mut snapshot);
+        }
         if let Some(sum) = &self.loss.sum {
             snapshot.put("loss.sum".to_owned(), sum.clone());
         }
@@ -141,6 +144,9 @@ impl<B: Compute> Trainer<'_, B> {
         self.loss.sum = snapshot.take("loss.sum", 1)?;
         self.loss.count = progress.losses;
         self.coupling.restore(progress.coupling, snapshot.take_any("coupling.losses"));
+        if let Some(scale) = &mut self.loss_scale {
+            scale.restore(&mut snapshot)?;
+        }
         snapshot.finish()?;
         self.curves = Curves(progress.curves.clone());
         self.prune_time = Duration::from_secs_f64(progress.prune_time);

@@ -3,7 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod adamw;
+mod weights;
 
 use burn::{
     backend::{
@@ -19,7 +23,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use sweep_job::tasks::Activation;
-use sweep_lab::ops::{AdamWState, AdamWStep, Mask, Ops, Parameter, plain};
+use sweep_lab::ops::{Ops, plain};
 
 /// An operation with its shapes; inputs and output are flat.
 trait Case {
@@ -31,6 +35,11 @@ trait Case {
     fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
     /// The same in loops.
     fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64>;
+
+    /// What gradients are compared with that are 0 but for rounding: the numbers they were made from.
+    fn least_gradient(&self) -> f32 {
+        1e-2
+    }
 }
 
 fn normal(length: usize, seed: u64) -> Vec<f32> {
@@ -120,8 +129,7 @@ fn check<K: Case>(case: &K, seed: u64) {
     for (name, (value, gradients)) in &runs {
         assert!(relative_error(value, &expected) < 1e-5, "{name}: {:.2e}", relative_error(value, &expected));
         for (index, (gradient, slope)) in gradients.iter().zip(&slopes).enumerate() {
-            // A gradient that is 0 but for rounding is compared with the numbers it was made from.
-            let scale = slope.iter().fold(1e-2_f32, |scale, slope| scale.max(slope.abs()));
+            let scale = slope.iter().fold(case.least_gradient(), |scale, slope| scale.max(slope.abs()));
             let pairs = gradient.iter().zip(slope);
             let error = pairs.map(|(found, slope)| (found - slope).abs() / scale).fold(0.0, f32::max);
             assert!(error < 2e-5, "{name}: gradient {index} differs by {error:.2e}");
@@ -479,13 +487,6 @@ proptest! {
     fn cross_entropy(rows in 1..9_usize, vocab in 2..20_usize, d in 1..6_usize, seed: u16) {
         check(&CrossEntropy { rows, vocab, d }, u64::from(seed));
     }
-
-    #[test]
-    fn adamw(
-        length in 1..40_usize, decay in 0.0..0.1_f64, amsgrad: bool, guarded: bool, masks: Option<bool>, seed: u16,
-    ) {
-        check_adamw(length, Beside { decay, amsgrad, guarded, masks }, u64::from(seed));
-    }
 }
 
 #[test]
@@ -510,89 +511,6 @@ fn sizes_that_take_several_tasks() {
     }
     // 140 rows of 40,000 logits are more than one chunk.
     check_against_plain(&CrossEntropy { rows: 140, vocab: 40_000, d: 5 }, 5);
-}
-
-/// What a step of AdamW may have beside the usual.
-#[derive(Debug, Clone, Copy, Default)]
-struct Beside {
-    decay: f64,
-    amsgrad: bool,
-    /// What the moments keep, as the device says, and what gradients are multiplied by.
-    guarded: bool,
-    /// Whether every third number is pruned, and whether its moments are too.
-    masks: Option<bool>,
-}
-
-/// Steps of AdamW in double precision, in kernels, and in Burn's operations.
-fn check_adamw(length: usize, beside: Beside, seed: u64) {
-    let tensor = |values: &[f32]| Tensor::<Flex, 1>::from_floats(values, &FlexDevice);
-    let step = AdamWStep {
-        beta_1: 0.9,
-        beta_2: 0.95,
-        epsilon: 1e-8,
-        step_size: 0.01,
-        root_correction: 1.5,
-        amsgrad: beside.amsgrad,
-        keeps: beside.guarded.then(|| [tensor(&[0.6]), tensor(&[0.8])]),
-        gradient_factor: beside.guarded.then(|| tensor(&[0.5])),
-    };
-    let ([keep_1, keep_2], factor) = if beside.guarded { ([0.6, 0.8], 0.5) } else { ([0.9, 0.95], 1.0) };
-    let keep: Vec<f32> = (0..length).map(|index| if index % 3 == 0 { 0.0 } else { 1.0 }).collect();
-    let mask = tensor(&keep);
-    let start = normal(length, seed);
-    let (mut weights, mut means) = (wide(&start), [vec![0.0; length], vec![0.0; length], vec![0.0; length]]);
-    let original = tensor(&start);
-    let (mut fused, mut fused_state) = (original.clone(), None);
-    let (mut plain, mut plain_state) = (original.clone(), None);
-    for round in 0..3 {
-        // The gradients grow smaller, so that the largest second mean is an earlier one.
-        let gradient: Vec<f32> = normal(length, seed + 1 + round).iter().map(|x| x / (round + 1) as f32).collect();
-        for (index, gradient) in wide(&gradient).into_iter().enumerate() {
-            let gradient = gradient * factor;
-            means[0][index] = means[0][index] * keep_1 + gradient * 0.1;
-            means[1][index] = means[1][index] * keep_2 + gradient * gradient * 0.05;
-            means[2][index] = means[2][index].max(means[1][index]);
-            let second = means[if beside.amsgrad { 2 } else { 1 }][index];
-            let change = 0.01 * means[0][index] / (second.sqrt() * 1.5 + 1e-8);
-            weights[index] = weights[index] * (1.0 - beside.decay) - change;
-            if beside.masks.is_some() && keep[index] == 0.0 {
-                weights[index] = 0.0;
-            }
-            if beside.masks == Some(true) && keep[index] == 0.0 {
-                means.iter_mut().for_each(|mean| mean[index] = 0.0);
-            }
-        }
-        let parameter = |weights: Tensor<Flex, 1>, state: Option<AdamWState<Flex>>| Parameter {
-            weights,
-            gradient: tensor(&gradient),
-            state,
-            decay: beside.decay,
-            mask: beside.masks.map(|moments| Mask { keep: &mask, moments }),
-        };
-        let (next, state) = Flex::adamw_step(&step, parameter(fused, fused_state));
-        (fused, fused_state) = (next, Some(state));
-        let (next, state) = plain::adamw_step(&step, parameter(plain, plain_state));
-        (plain, plain_state) = (next, Some(state));
-    }
-    let expected = |values: &[f64]| -> Vec<f32> { values.iter().copied().map(narrow).collect() };
-    for (found, state) in [(fused, fused_state.unwrap()), (plain, plain_state.unwrap())] {
-        assert!(relative_error(&host(found), &expected(&weights)) < 1e-5, "{beside:?}");
-        assert_eq!(state.max_moment_2.is_some(), beside.amsgrad);
-        let found = [Some(state.moment_1), Some(state.moment_2), state.max_moment_2];
-        for (found, mean) in found.into_iter().zip(&means) {
-            let Some(found) = found else { continue };
-            assert!(relative_error(&host(found), &expected(mean)) < 1e-5, "{beside:?}");
-        }
-    }
-    assert_eq!(host(original), start, "weights that something else uses are not written to");
-    assert_eq!(host(mask), keep);
-}
-
-#[test]
-fn adamw_over_many_pieces() {
-    for (amsgrad, masks) in [(false, None), (true, Some(true)), (false, Some(false))] {
-        check_adamw(40_001, Beside { decay: 0.01, amsgrad, guarded: amsgrad, masks }, 7);
-    }
 }
 
 #[test]

@@ -1,7 +1,14 @@
-//! Figures as SVG: curves over iterations, bars by an axis, dots of one metric against another.
+//! Figures as SVG and PNG: curves over iterations, bars by an axis, dots of one metric against another, heat maps and
+//! histograms.
 //!
 //! The colours are those of Okabe and Ito, which colour-blind people tell apart; lines differ in their dashes and dots
 //! in their shape, too, so that a figure printed in grey can be read. The ground is white whatever surrounds it.
+
+mod bars;
+mod dots;
+mod heat;
+mod lines;
+mod raster;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +18,7 @@ use plotters::{
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
-use sweep_job::{Unit, Value};
+use sweep_job::Unit;
 
 use super::stats::Sample;
 use crate::{
@@ -31,13 +38,20 @@ pub struct Figure {
     pub title: String,
     /// The SVG; `None` while there is nothing to draw.
     pub svg: Option<String>,
+    /// The same as PNG, twice as large.
+    pub png: Option<Vec<u8>>,
 }
 
 /// Whether there was anything to draw. None of the errors can happen to a text in memory, but the library's interface has
 /// them.
 type Drawn = Result<bool, Box<dyn std::error::Error>>;
-type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
-type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Area<B> = DrawingArea<B, Shift>;
+type Chart<'c, B> = ChartContext<'c, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// What can be drawn on.
+trait Ground: DrawingBackend<ErrorType: 'static> {}
+
+impl<B: DrawingBackend<ErrorType: 'static>> Ground for B {}
 
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
@@ -86,14 +100,24 @@ impl Figure {
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();
         let mut svg = String::new();
-        let drawn = match figure.kind {
-            FigureKind::Line => lines(figure, &title, &dots, &mut svg),
-            FigureKind::Bar => bars(figure, &title, &dots, &mut svg),
-            FigureKind::Scatter => scatter(figure, &title, &dots, &mut svg),
-        };
+        let drawn = draw(figure, &title, &dots, &SVGBackend::with_string(&mut svg, SIZE).into_drawing_area());
         let svg = matches!(drawn, Ok(true)).then_some(svg);
-        Self { name: figure.name.value.clone(), title, svg }
+        let png = svg.is_some().then(|| raster::png(SIZE, |root| draw(figure, &title, &dots, root))).flatten();
+        Self { name: figure.name.value.clone(), title, svg, png }
     }
+}
+
+fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+    root.fill(&WHITE)?;
+    let drawn = match figure.kind {
+        FigureKind::Line => lines::draw(figure, title, dots, root),
+        FigureKind::Bar => bars::draw(figure, title, dots, root),
+        FigureKind::Histogram => bars::histogram(figure, title, dots, root),
+        FigureKind::Scatter | FigureKind::Pareto => dots::draw(figure, title, dots, root),
+        FigureKind::Heat => heat::draw(figure, title, dots, root),
+    }?;
+    root.present()?;
+    Ok(drawn)
 }
 
 /// The dots of each colour, in the order in which the colours come.
@@ -108,151 +132,6 @@ fn by_color<'d, 'a>(figure: &recipe::Figure, dots: &'d [Dot<'a>]) -> Vec<(String
         }
     }
     groups
-}
-
-fn lines(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], svg: &mut String) -> Drawn {
-    let mut unit = Unit::One;
-    let mut series = Vec::new();
-    for (name, group) in by_color(figure, dots) {
-        let mut at: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for curve in group.iter().filter_map(|dot| dot.record.outcome.curves.get(&figure.y.value)) {
-            unit = curve.unit;
-            for (iteration, value) in curve.at.iter().zip(&curve.values).filter(|(_, value)| value.is_finite()) {
-                at.entry(*iteration).or_default().push(*value);
-            }
-        }
-        let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
-        series.push(Series { name, points, bars: BTreeMap::new() });
-    }
-    let ends = |of: &dyn Fn(&Sample) -> f64| -> Vec<f64> {
-        series.iter().flat_map(|series| series.points.iter().map(|(_, sample)| of(sample))).collect()
-    };
-    let half = |sample: &Sample| half(figure, sample);
-    let (low, high) = (ends(&|sample| sample.mean - half(sample)), ends(&|sample| sample.mean + half(sample)));
-    let Some((bottom, top)) = range(low.iter().chain(&high).copied(), false) else { return Ok(false) };
-    let scale = Scale::of(top.abs().max(bottom.abs()), unit);
-    let right = series.iter().flat_map(|series| &series.points).map(|(x, _)| *x).fold(1.0, f64::max);
-
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = builder(&root, title, &series).build_cartesian_2d(0.0..right, bottom..top)?;
-    let whole = Scale { factor: 1.0, suffix: "" };
-    let y_name = heading(&figure.y.value, scale, unit);
-    mesh(&mut chart, "iteration", &y_name, Ticks { x: Some(whole), y: scale })?;
-    for (index, series) in series.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
-        if figure.band && series.points.iter().any(|(_, sample)| sample.sd.is_some()) {
-            let upper = series.points.iter().map(|(x, sample)| (*x, sample.mean + half(sample)));
-            let lower = series.points.iter().rev().map(|(x, sample)| (*x, sample.mean - half(sample)));
-            let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
-            chart.draw_series(std::iter::once(Polygon::new(outline, color.mix(0.18).filled())))?;
-        }
-        let points: Vec<(f64, f64)> = series.points.iter().map(|(x, sample)| (*x, sample.mean)).collect();
-        let style = color.stroke_width(2);
-        match DASHES[index % DASHES.len()] {
-            None => drop(chart.draw_series(LineSeries::new(points, style))?),
-            Some((dash, gap)) => drop(chart.draw_series(DashedLineSeries::new(points, dash, gap, style))?),
-        }
-    }
-    legend(&root, figure.kind, &series)?;
-    root.present()?;
-    Ok(true)
-}
-
-fn bars(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], svg: &mut String) -> Drawn {
-    let mut groups: Vec<&Value> = Vec::new();
-    let mut unit = Unit::One;
-    let mut series = Vec::new();
-    for (name, dots) in by_color(figure, dots) {
-        let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        for dot in dots {
-            let metric = dot.record.outcome.metrics.get(&figure.y.value);
-            let (Some(metric), Some(group)) = (metric, dot.point.get(&figure.x.value)) else { continue };
-            unit = metric.unit;
-            let index = groups.iter().position(|known| *known == group).unwrap_or_else(|| {
-                groups.push(group);
-                groups.len() - 1
-            });
-            values.entry(index).or_default().push(metric.value);
-        }
-        let bars = values.iter().filter_map(|(group, values)| Some((*group, Sample::new(values)?))).collect();
-        series.push(Series { name, points: Vec::new(), bars });
-    }
-    let half = |sample: &Sample| half(figure, sample);
-    let ends = series
-        .iter()
-        .flat_map(|series| series.bars.values())
-        .flat_map(|sample| [sample.mean - half(sample), sample.mean + half(sample)]);
-    let ends: Vec<f64> = ends.collect();
-    if ends.is_empty() {
-        return Ok(false);
-    }
-    // A bar begins at zero, or its length means nothing.
-    let Some((bottom, top)) = range(ends.into_iter().chain([0.0]), true) else { return Ok(false) };
-    let scale = Scale::of(top.abs().max(bottom.abs()), unit);
-
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = builder(&root, title, &series).build_cartesian_2d(0.0..groups.len() as f64, bottom..top)?;
-    let y_name = heading(&figure.y.value, scale, unit);
-    mesh(&mut chart, &clean(&figure.x.value), &y_name, Ticks { x: None, y: scale })?;
-    for (index, group) in groups.iter().enumerate() {
-        let (x, y) = chart.backend_coord(&(index as f64 + 0.5, bottom));
-        let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
-        root.draw(&Text::new(clean(&group.to_string()).into_owned(), (x, y + 6), style))?;
-    }
-    // The bars of a group share three quarters of its room.
-    let width = 0.75 / series.len() as f64;
-    for (index, series) in series.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
-        let left = |group: usize| group as f64 + 0.125 + width * index as f64;
-        chart.draw_series(series.bars.iter().map(|(group, sample)| {
-            let (left, right) = (left(*group) + 0.06 * width, left(*group) + 0.94 * width);
-            Rectangle::new([(left, 0.0), (right, sample.mean)], color.mix(0.85).filled())
-        }))?;
-        chart.draw_series(series.bars.iter().filter(|(_, sample)| half(sample) > 0.0).map(|(group, sample)| {
-            let (x, half) = (left(*group) + width / 2.0, half(sample));
-            let (low, high) = (sample.mean - half, sample.mean + half);
-            ErrorBar::new_vertical(x, low, sample.mean, high, INK.stroke_width(1), 8)
-        }))?;
-    }
-    legend(&root, figure.kind, &series)?;
-    root.present()?;
-    Ok(true)
-}
-
-fn scatter(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], svg: &mut String) -> Drawn {
-    let mut units = (Unit::One, Unit::One);
-    let mut series = Vec::new();
-    for (name, dots) in by_color(figure, dots) {
-        let mut points = Vec::new();
-        for dot in dots {
-            let metrics = &dot.record.outcome.metrics;
-            let (Some(x), Some(y)) = (metrics.get(&figure.x.value), metrics.get(&figure.y.value)) else { continue };
-            units = (x.unit, y.unit);
-            points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
-        }
-        series.push(Series { name, points, bars: BTreeMap::new() });
-    }
-    let points = || series.iter().flat_map(|series| &series.points);
-    let Some((left, right)) = range(points().map(|(x, _)| *x), false) else { return Ok(false) };
-    let Some((bottom, top)) = range(points().map(|(_, sample)| sample.mean), false) else { return Ok(false) };
-    let (x_scale, y_scale) =
-        (Scale::of(right.abs().max(left.abs()), units.0), Scale::of(top.abs().max(bottom.abs()), units.1));
-
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = builder(&root, title, &series).build_cartesian_2d(left..right, bottom..top)?;
-    let names = (heading(&figure.x.value, x_scale, units.0), heading(&figure.y.value, y_scale, units.1));
-    mesh(&mut chart, &names.0, &names.1, Ticks { x: Some(x_scale), y: y_scale })?;
-    for (index, series) in series.iter().enumerate() {
-        for (x, sample) in &series.points {
-            marker(&root, index, chart.backend_coord(&(*x, sample.mean)))?;
-        }
-    }
-    legend(&root, figure.kind, &series)?;
-    root.present()?;
-    Ok(true)
 }
 
 // ---- What all of them have ------------------------------------------------------------------------------------------
@@ -287,14 +166,19 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     Some((if stays(low) { low } else { low - room }, if stays(high) && low < 0.0 { high } else { high + room }))
 }
 
-fn builder<'b, 's>(root: &'b Area<'s>, title: &str, series: &[Series]) -> ChartBuilder<'b, 'b, SVGBackend<'s>> {
+fn builder<'b, B: Ground>(root: &'b Area<B>, title: &str, series: &[Series]) -> ChartBuilder<'b, 'b, B> {
     let mut builder = ChartBuilder::on(root);
     builder.margin(14).margin_right(legend_width(series)).x_label_area_size(48).y_label_area_size(72);
     builder.caption(title, (FONT, 17).into_font().color(&INK));
     builder
 }
 
-fn mesh(chart: &mut Chart<'_, '_>, x_name: &str, y_name: &str, ticks: Ticks) -> Result<(), Box<dyn std::error::Error>> {
+fn mesh<B: Ground>(
+    chart: &mut Chart<'_, B>,
+    x_name: &str,
+    y_name: &str,
+    ticks: Ticks,
+) -> Result<(), Box<dyn std::error::Error>> {
     let x_text = |value: &f64| ticks.x.map_or_else(String::new, |scale| tick(*value, scale));
     let y_text = |value: &f64| tick(*value, ticks.y);
     let mut mesh = chart.configure_mesh();
@@ -307,7 +191,7 @@ fn mesh(chart: &mut Chart<'_, '_>, x_name: &str, y_name: &str, ticks: Ticks) -> 
 }
 
 /// Names the colours, to the right of the plot, where no data is.
-fn legend(root: &Area<'_>, kind: FigureKind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
+fn legend<B: Ground>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
     let left = pixels(SIZE.0) - legend_width(series) + 12;
     let rows = (SIZE.1 as usize - 52) / 22;
     for (index, Series { name, .. }) in series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
@@ -329,8 +213,12 @@ fn legend(root: &Area<'_>, kind: FigureKind, series: &[Series]) -> Result<(), Bo
                     start += dash + gap;
                 }
             }
-            FigureKind::Bar => root.draw(&Rectangle::new([(x, y - 6), (x + 26, y + 6)], color.mix(0.85).filled()))?,
-            FigureKind::Scatter => marker(root, index, (x + 13, y))?,
+            FigureKind::Bar | FigureKind::Histogram => {
+                root.draw(&Rectangle::new([(x, y - 6), (x + 26, y + 6)], color.mix(0.85).filled()))?;
+            }
+            FigureKind::Scatter | FigureKind::Pareto => marker(root, index, (x + 13, y))?,
+            // It has a scale of its own.
+            FigureKind::Heat => {}
         }
         let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
         root.draw(&Text::new(name.clone(), (x + 34, y), style))?;
@@ -345,7 +233,7 @@ fn legend_width(series: &[Series]) -> i32 {
 }
 
 /// Draws a dot, in the shape that goes with its colour.
-fn marker(root: &Area<'_>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
+fn marker<B: Ground>(root: &Area<B>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
     let color = COLORS[index % COLORS.len()];
     match index % 3 {
         0 => root.draw(&Circle::new(at, 5, color.filled()))?,

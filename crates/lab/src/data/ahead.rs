@@ -1,0 +1,115 @@
+//! The batches of a training, in its order: each when it is needed, or prepared ahead by a thread of their own.
+
+use std::{
+    sync::mpsc::{Receiver, sync_channel},
+    thread,
+};
+
+use sweep_job::tasks::Training;
+
+use super::{Batch, DataError, Tokens};
+use crate::model::GptDims;
+
+/// Gives batches by iteration and micro-batch.
+#[derive(Debug)]
+pub struct Batches {
+    order: Order,
+    /// How many may wait.
+    ahead: usize,
+    prepared: Option<Receiver<Prepared>>,
+}
+
+/// Which batch, and the batch.
+type Prepared = ([u64; 2], Result<Batch, DataError>);
+
+/// What the batches are made from.
+#[derive(Debug, Clone)]
+struct Order {
+    tokens: Tokens,
+    seed: u64,
+    /// `[batch, length]`.
+    shape: [usize; 2],
+    vocab_size: usize,
+    micro_batches: u64,
+    iters: u64,
+}
+
+impl Order {
+    fn batch(&self, at: [u64; 2]) -> Result<Batch, DataError> {
+        self.tokens.random_batch(self.seed, at, self.shape, self.vocab_size)
+    }
+
+    fn after(&self, [iter, micro_batch]: [u64; 2]) -> [u64; 2] {
+        if micro_batch + 1 < self.micro_batches { [iter, micro_batch + 1] } else { [iter + 1, 0] }
+    }
+}
+
+impl Batches {
+    /// The batches of `training` on `tokens` for a network of `dims`; up to `ahead` of them wait.
+    pub fn new(training: &Training, ahead: usize, tokens: Tokens, dims: &GptDims) -> Self {
+        let order = Order {
+            tokens,
+            seed: training.seed,
+            shape: [training.batch_size, dims.block_size],
+            vocab_size: dims.vocab_size,
+            micro_batches: training.grad_accumulation as u64,
+            iters: training.iters as u64,
+        };
+        Self { order, ahead, prepared: None }
+    }
+
+    /// The batch of an iteration and micro-batch.
+    pub fn get(&mut self, at: [u64; 2]) -> Result<Batch, DataError> {
+        if self.ahead == 0 {
+            return self.order.batch(at);
+        }
+        // The first one asked for decides where the thread begins: a training may go on in the middle.
+        let next = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.ahead, at)).recv();
+        match next {
+            Ok((found, batch)) if found == at => batch,
+            // Out of order, or the thread has ended: whatever the reason, the batch depends on its place alone.
+            _ => {
+                self.prepared = None;
+                self.order.batch(at)
+            }
+        }
+    }
+}
+
+/// A thread that prepares batches from `at` on, until nobody wants them any more.
+fn prepare(order: Order, ahead: usize, mut at: [u64; 2]) -> Receiver<Prepared> {
+    let (sender, receiver) = sync_channel(ahead);
+    thread::spawn(move || {
+        while at[0] < order.iters && sender.send((at, order.batch(at))).is_ok() {
+            at = order.after(at);
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::tasks::{Activation, BlockSpec, Data};
+
+    use super::{super::Dataset, *};
+
+    #[test]
+    fn batches_prepared_ahead_are_the_same() {
+        let tokens = Dataset::open(&Data::default()).unwrap().train;
+        let dims = GptDims {
+            n_layer: 1,
+            n_head: 1,
+            d_model: 8,
+            block_size: 16,
+            vocab_size: 256,
+            activation: Activation::Gelu,
+            block: BlockSpec::GPT2,
+        };
+        let training = Training { iters: 5, grad_accumulation: 2, batch_size: 3, seed: 7, ..Training::default() };
+        let [mut now, mut ahead] = [0, 3].map(|ahead| Batches::new(&training, ahead, tokens.clone(), &dims));
+        // From the third iteration on, then back again, then past the end.
+        for at in [[2, 0], [2, 1], [3, 0], [0, 0], [0, 1], [4, 1], [9, 0]] {
+            assert_eq!(now.get(at).unwrap(), ahead.get(at).unwrap(), "{at:?}");
+        }
+    }
+}

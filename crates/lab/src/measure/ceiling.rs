@@ -1,0 +1,90 @@
+//! What a device can do at best, measured with Burn's own operations: the speed of a large matrix product and of a copy.
+//! A training is compared with them (MFU), not with a data sheet.
+
+use std::time::{Duration, Instant};
+
+use burn::tensor::{DType, Distribution, Tensor};
+
+use crate::{LabError, backend::Compute, model::GptDims};
+
+/// The best that was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ceiling {
+    /// Floating-point operations of a product of square matrices, a second.
+    pub flops: f64,
+    /// Bytes read and written by adding a number to a large tensor, a second.
+    pub bytes: f64,
+}
+
+/// How long each of the two may take, beside compiling.
+const BUDGET: Duration = Duration::from_millis(500);
+
+impl Ceiling {
+    /// Measures `device` in the format of matrix products `dtype`: a few tenths of a second, and what compiling takes.
+    pub fn measure<B: Compute>(device: &B::Device, dtype: DType) -> Result<Self, LabError> {
+        let (size, numbers) = if B::SYNCHRONOUS { (1024, 16 << 20) } else { (4096, 64 << 20) };
+        let matrix = || Tensor::<B, 2>::random([size, size], Distribution::Uniform(-1.0, 1.0), device).cast(dtype);
+        let (left, right) = (matrix(), matrix());
+        let product = best::<B, _>(device, || left.clone().matmul(right.clone()))?;
+        let source = Tensor::<B, 1>::zeros([numbers], device);
+        let copy = best::<B, _>(device, || source.clone() + 1.0)?;
+        Ok(Self { flops: 2.0 * (size as f64).powi(3) / product, bytes: 2.0 * 4.0 * numbers as f64 / copy })
+    }
+}
+
+/// The least seconds of `work`, the first time left out.
+fn best<B: Compute, T>(device: &B::Device, work: impl Fn() -> T) -> Result<f64, LabError> {
+    drop(work());
+    B::sync(device)?;
+    let begun = Instant::now();
+    let mut least = f64::INFINITY;
+    while begun.elapsed() < BUDGET || least.is_infinite() {
+        let started = Instant::now();
+        let done = work();
+        B::sync(device)?;
+        least = least.min(started.elapsed().as_secs_f64());
+        drop(done);
+    }
+    Ok(least)
+}
+
+/// Floating-point operations of training on one token: six for each weight in a matrix product, twelve for each pair of
+/// token and width in attention (as the PaLM paper counts, with the token table counted as the output layer that it is).
+/// What checkpointing computes again is not counted, because it brings nothing.
+pub fn flops_per_token(dims: &GptDims, weights: f64) -> f64 {
+    // The position table takes part in no product.
+    let in_products = weights - (dims.block_size * dims.d_model) as f64;
+    6.0 * in_products + 12.0 * (dims.n_layer * dims.d_model * dims.block_size) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::{Flex, flex::FlexDevice};
+
+    use super::*;
+
+    #[test]
+    fn a_ceiling_is_a_speed() {
+        let ceiling = Ceiling::measure::<Flex>(&FlexDevice, DType::F32).unwrap();
+        // Any machine that runs this does more than a million operations a second, and none does 10^15.
+        assert!((1e6..1e15).contains(&ceiling.flops), "{ceiling:?}");
+        assert!((1e6..1e15).contains(&ceiling.bytes), "{ceiling:?}");
+    }
+
+    #[test]
+    fn gpt_2_takes_what_the_paper_says() {
+        use sweep_job::tasks::{Activation, BlockSpec};
+        let dims = GptDims {
+            n_layer: 12,
+            n_head: 12,
+            d_model: 768,
+            block_size: 1024,
+            vocab_size: 50_304,
+            activation: Activation::Gelu,
+            block: BlockSpec::GPT2,
+        };
+        // nanoGPT's estimate for 124 million parameters: 6 N + 12 L H Q T = 855 MFLOP a token.
+        let found = flops_per_token(&dims, 124_475_904.0);
+        assert!((found / 855e6 - 1.0).abs() < 0.01, "{found}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Which operations were fused, as Burn's fusion itself reports.
+
+use sweep_job::Backend;
+
+/// What went through a fusing backend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Fused {
+    /// Operations that ran in fused kernels.
+    pub(crate) operations: usize,
+    /// Those kernels.
+    pub(crate) kernels: usize,
+    /// Operations that ran by themselves.
+    pub(crate) unfused: usize,
+}
+
+/// Watches this thread's stream of operations, from now on.
+pub(crate) struct Watch(#[cfg(any(feature = "cuda", feature = "wgpu"))] burn_fusion::inspect::FusionInspector);
+
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+impl Watch {
+    /// `None` on a backend that compiles no kernels.
+    pub(crate) fn start(backend: Backend) -> Option<Self> {
+        use burn_fusion::{inspect::FusionInspector, stream::StreamId};
+        (backend != Backend::Cpu).then(|| Self(FusionInspector::install(StreamId::current())))
+    }
+
+    /// What has been reported. The device must have done everything that it was told.
+    pub(crate) fn finish(self) -> Fused {
+        use burn_fusion::inspect::matchers::is_drop;
+        // Giving memory back goes through the stream, but computes nothing.
+        let computes = is_drop();
+        let mut fused = Fused::default();
+        for block in self.0.drain().iter().flat_map(|report| &report.blocks) {
+            let operations = block.operations.iter().filter(|operation| !computes(operation)).count();
+            if block.fuser_name().is_some() {
+                fused.operations += operations;
+                fused.kernels += 1;
+            } else {
+                fused.unfused += operations;
+            }
+        }
+        fused
+    }
+}
+
+#[cfg(not(any(feature = "cuda", feature = "wgpu")))]
+impl Watch {
+    pub(crate) fn start(_: Backend) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn finish(self) -> Fused {
+        Fused::default()
+    }
+}

@@ -1,0 +1,252 @@
+//! Measurement of the process itself and of its device, and of where the time of steps goes.
+//!
+//! What a machine cannot measure is absent, with a reason, and never 0.
+
+pub mod ceiling;
+pub(crate) mod fusion;
+pub mod sampler;
+pub mod trace;
+
+use std::time::{Duration, Instant};
+
+use trace::Trace;
+
+use crate::{LabError, backend::Compute};
+
+/// A part of a training step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Finding a batch and bringing it to the device.
+    Data,
+    /// From tokens to the loss.
+    Forward,
+    /// From the loss to the gradients.
+    Backward,
+    /// Clipping by the global norm, and the optimizer's step.
+    Optimizer,
+    /// What SPAM does with the gradients.
+    Spam,
+    /// Masking gradients, and weights and moments by new masks; in between the optimizer does that.
+    Masking,
+}
+
+impl Part {
+    /// Every part, with the name of its metric.
+    pub(crate) const ALL: [(Self, &'static str); 6] = [
+        (Self::Data, "time.data"),
+        (Self::Forward, "time.forward"),
+        (Self::Backward, "time.backward"),
+        (Self::Optimizer, "time.optimizer"),
+        (Self::Spam, "time.spam"),
+        (Self::Masking, "time.masking"),
+    ];
+
+    /// What a trace calls it.
+    fn word(self) -> &'static str {
+        let name = Self::ALL[self as usize].1;
+        name.strip_prefix("time.").unwrap_or(name)
+    }
+}
+
+/// Where the time of steps goes. If it is on, it waits for the device after every part; else it only calls.
+#[derive(Debug)]
+pub(crate) struct Breakdown {
+    on: bool,
+    spent: [Duration; Part::ALL.len()],
+    trace: Option<Trace>,
+    watch: Option<Watch>,
+    /// Whether the device's allocator is read after every part.
+    watching: bool,
+}
+
+/// What the device's allocator has given out, at the boundaries of parts.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Watch {
+    /// The most in use, in bytes.
+    pub(crate) peak: u64,
+    /// The sum over the readings of what was in use.
+    sum: u64,
+    readings: u64,
+    /// The most reserved, in bytes.
+    pub(crate) reserved: u64,
+}
+
+/// What a device's allocator has given out, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// In tensors.
+    pub in_use: u64,
+    /// Taken from the driver.
+    pub reserved: u64,
+}
+
+impl Watch {
+    fn see(&mut self, memory: DeviceMemory) {
+        self.peak = self.peak.max(memory.in_use);
+        self.reserved = self.reserved.max(memory.reserved);
+        self.sum += memory.in_use;
+        self.readings += 1;
+    }
+
+    /// The mean in use, in bytes; `None` before the first reading.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.readings > 0).then(|| self.sum as f64 / self.readings as f64)
+    }
+}
+
+impl Breakdown {
+    pub(crate) fn new(on: bool, trace: bool) -> Self {
+        let trace = trace.then(Trace::begin);
+        Self {
+            on: on || trace.is_some(),
+            spent: [Duration::ZERO; Part::ALL.len()],
+            trace,
+            watch: None,
+            watching: false,
+        }
+    }
+
+    /// Whether it measures.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Begins, or ends, to read what the device's allocator has given out after every part, for which it waits.
+    pub(crate) fn watch(&mut self, on: bool) {
+        if on {
+            self.watch.get_or_insert_default();
+        }
+        self.watching = on;
+    }
+
+    /// What has been read of the device's allocator.
+    pub(crate) fn watched(&self) -> Option<Watch> {
+        self.watch.filter(|watch| watch.readings > 0)
+    }
+
+    /// Does `work`, which is `part` of a step on `device`.
+    pub(crate) fn time<B: Compute, T>(
+        &mut self,
+        part: Part,
+        device: &B::Device,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, LabError> {
+        if !self.on && !self.watching {
+            return Ok(work());
+        }
+        let started = Instant::now();
+        let done = work();
+        let called = Instant::now();
+        B::sync(device)?;
+        let ended = Instant::now();
+        self.spent[part as usize] += ended - started;
+        let memory = if self.watching || self.trace.is_some() { B::device_memory(device) } else { None };
+        if let (true, Some(memory), Some(watch)) = (self.watching, memory, &mut self.watch) {
+            watch.see(memory);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.span(part.word(), started, called, ended, !B::SYNCHRONOUS);
+            if let Some(memory) = memory {
+                trace.memory(ended, memory);
+            }
+        }
+        Ok(done)
+    }
+
+    /// The trace, if there is one.
+    pub(crate) fn trace(&mut self) -> Option<&mut Trace> {
+        self.trace.as_mut()
+    }
+
+    /// The trace, if there is one, whole.
+    pub(crate) fn into_trace(self) -> Option<Trace> {
+        self.trace
+    }
+
+    /// Forgets how much time has been spent.
+    pub(crate) fn restart(&mut self) {
+        self.spent = [Duration::ZERO; Part::ALL.len()];
+    }
+
+    /// Seconds spent on every part, with the name of its metric.
+    pub(crate) fn seconds(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        Part::ALL.into_iter().map(|(part, name)| (name, self.spent[part as usize].as_secs_f64()))
+    }
+}
+
+/// Largest resident memory of this process so far, in bytes; `None` where the system does not say.
+///
+/// Read from `VmHWM` in `/proc/self/status`, which counts the whole process: the program's own pages, the data mapped
+/// and touched, and everything allocated on the host.
+pub(crate) fn peak_memory() -> Option<f64> {
+    let status = fs_err::read_to_string("/proc/self/status").ok()?;
+    parse_peak(&status)
+}
+
+fn parse_peak(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0)
+}
+
+/// The number below which a part `q`, from 0 to 1, of `values` lies, in place; `None` if there are none.
+pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the values")]
+    let place = (q.clamp(0.0, 1.0) * values.len().saturating_sub(1) as f64).round() as usize;
+    values.get(place).copied()
+}
+
+/// The median of `values`, in place; `None` if there are none.
+pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() {
+        0 => None,
+        length if length % 2 == 0 => Some(f64::midpoint(values[half - 1], values[half])),
+        _ => Some(values[half]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peak_is_read_in_bytes() {
+        assert_eq!(parse_peak("VmPeak:\t  100 kB\nVmHWM:\t   12 kB\n"), Some(12_288.0));
+        assert_eq!(parse_peak("VmPeak:\t  100 kB\n"), None);
+    }
+
+    #[test]
+    fn parts_are_measured_if_asked() {
+        use burn::backend::{Flex, flex::FlexDevice};
+        for on in [false, true] {
+            let mut breakdown = Breakdown::new(on, false);
+            let spin = || {
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_micros(10) {}
+                7
+            };
+            assert_eq!(breakdown.time::<Flex, _>(Part::Spam, &FlexDevice, spin).unwrap(), 7);
+            let measured: Vec<_> = breakdown.seconds().filter(|(_, seconds)| *seconds > 0.0).collect();
+            let names: Vec<_> = measured.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, if on { vec!["time.spam"] } else { vec![] });
+            breakdown.restart();
+            assert!(breakdown.seconds().all(|(_, seconds)| seconds == 0.0));
+        }
+        let order = Part::ALL.map(|(part, _)| part as usize);
+        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn medians_and_quantiles() {
+        let mut values: Vec<f64> = (0..=100).map(f64::from).collect();
+        assert_eq!([0.0, 0.05, 0.95, 1.0].map(|q| quantile(&mut values, q)), [0.0, 5.0, 95.0, 100.0].map(Some));
+        assert_eq!(quantile(&mut [], 0.5), None);
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [3.0]), Some(3.0));
+        assert_eq!(median(&mut [4.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+}

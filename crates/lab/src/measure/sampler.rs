@@ -1,0 +1,318 @@
+//! What the process and its device are at, looked at ten times a second from a thread of its own: resident memory and
+//! processor time, and for a GPU what its driver says of how busy it is.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use sweep_job::{Backend, Unit};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What was measured, by metric, and why the rest was not.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Sampled {
+    /// Numbers by metric.
+    pub metrics: BTreeMap<&'static str, (f64, Unit)>,
+    /// Reasons by metric.
+    pub absent: BTreeMap<&'static str, String>,
+}
+
+/// The metrics that only a GPU's driver can measure.
+const OF_A_DRIVER: [&str; 3] = ["utilisation.compute", "utilisation.memory", "memory.device.used"];
+
+/// A thread that looks.
+#[derive(Debug)]
+pub struct Sampler {
+    stop: Option<mpsc::Sender<()>>,
+    paused: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Sampled>>,
+}
+
+impl Sampler {
+    /// Begins to look at this process, and at the GPU that `backend` computes on.
+    pub fn start(backend: Backend) -> Self {
+        Self::with(move || Gpu::find(backend, Path::new("/sys/class/drm")))
+    }
+
+    fn with(find: impl FnOnce() -> Result<Gpu, String> + Send + 'static) -> Self {
+        let paused = Arc::new(AtomicBool::new(false));
+        let (stop, stopped) = mpsc::channel::<()>();
+        let seen = Arc::clone(&paused);
+        let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
+            let mut log = Log::new(find());
+            while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+                log.look(seen.load(Ordering::Relaxed));
+            }
+            log.look(seen.load(Ordering::Relaxed));
+            log.finish()
+        });
+        Self { stop: Some(stop), paused, thread: thread.ok() }
+    }
+
+    /// Leaves out what happens until [`resume`](Self::resume).
+    pub fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts again.
+    pub fn resume(&self) {
+        self.paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends, and gives what was seen.
+    pub fn finish(mut self) -> Sampled {
+        drop(self.stop.take());
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+    }
+}
+
+/// What has been seen.
+struct Log {
+    gpu: Result<Gpu, String>,
+    series: BTreeMap<&'static str, Series>,
+    /// When processor time was last looked at, and how much there was.
+    last: (Instant, Option<f64>),
+    /// Seconds looked at, and seconds of processor time in them.
+    processor: (f64, f64),
+}
+
+#[derive(Default, Clone, Copy)]
+struct Series {
+    sum: f64,
+    count: f64,
+    most: f64,
+}
+
+impl Series {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1.0;
+        self.most = self.most.max(value);
+    }
+
+    fn mean(self) -> f64 {
+        self.sum / self.count
+    }
+}
+
+impl Log {
+    fn new(gpu: Result<Gpu, String>) -> Self {
+        Self { gpu, series: BTreeMap::new(), last: (Instant::now(), processor_seconds()), processor: (0.0, 0.0) }
+    }
+
+    fn look(&mut self, paused: bool) {
+        let now = (Instant::now(), processor_seconds());
+        let before = std::mem::replace(&mut self.last, now);
+        if paused {
+            return;
+        }
+        if let (Some(used), Some(before_used)) = (now.1, before.1) {
+            self.processor.0 += now.0.duration_since(before.0).as_secs_f64();
+            self.processor.1 += used - before_used;
+        }
+        if let Some(bytes) = resident() {
+            self.series.entry("memory.mean").or_default().add(bytes);
+        }
+        if let Ok(gpu) = &self.gpu {
+            for (name, value) in gpu.look() {
+                self.series.entry(name).or_default().add(value);
+            }
+        }
+    }
+
+    fn finish(self) -> Sampled {
+        let mut sampled = Sampled::default();
+        for (&name, &series) in &self.series {
+            let (value, unit) = match name {
+                "memory.mean" => (series.mean(), Unit::Bytes),
+                "memory.device.used" => (series.most, Unit::Bytes),
+                _ => (series.mean(), Unit::Fraction),
+            };
+            sampled.metrics.insert(name, (value, unit));
+        }
+        let (seconds, used) = self.processor;
+        if seconds > 0.0 {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+            sampled.metrics.insert("utilisation.cpu", (used / seconds / cores, Unit::Fraction));
+        } else {
+            sampled.absent.insert("utilisation.cpu", "this system does not say how much time a process has had".into());
+        }
+        if !sampled.metrics.contains_key("memory.mean") {
+            sampled.absent.insert("memory.mean", "this system does not say what a process has in memory".into());
+        }
+        for name in OF_A_DRIVER.into_iter().filter(|name| !self.series.contains_key(name)) {
+            let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not say it".into());
+            sampled.absent.insert(name, reason);
+        }
+        sampled
+    }
+}
+
+/// Resident memory of this process in bytes: the second number of `/proc/self/statm`, in pages.
+fn resident() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: f64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as f64)
+}
+
+/// Seconds of processor time of all threads of this process.
+fn processor_seconds() -> Option<f64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+}
+
+/// A GPU whose driver says how busy it is.
+enum Gpu {
+    /// NVIDIA's management library, and the GPU's place in its list.
+    #[cfg(feature = "cuda")]
+    Nvidia(Box<nvml_wrapper::Nvml>, u32),
+    /// The folder of an AMD GPU, `/sys/class/drm/card0/device`.
+    Amd(PathBuf),
+}
+
+impl Gpu {
+    /// The GPU that `backend` computes on, or why there is nothing to look at.
+    fn find(backend: Backend, cards: &Path) -> Result<Self, String> {
+        match backend {
+            Backend::Cpu => Err("the CPU backend computes on no GPU".into()),
+            Backend::Cuda => nvidia(),
+            Backend::Wgpu => amd(cards)
+                .ok_or("only AMD's driver says through sysfs how busy a GPU is")
+                .or_else(|reason| nvidia().map_err(|_| reason.to_owned())),
+        }
+    }
+
+    /// What it says now.
+    fn look(&self) -> Vec<(&'static str, f64)> {
+        match self {
+            #[cfg(feature = "cuda")]
+            Self::Nvidia(nvml, index) => {
+                let Ok(device) = nvml.device_by_index(*index) else { return Vec::new() };
+                let mut found = Vec::new();
+                if let Ok(busy) = device.utilization_rates() {
+                    found.push((OF_A_DRIVER[0], f64::from(busy.gpu) / 100.0));
+                    found.push((OF_A_DRIVER[1], f64::from(busy.memory) / 100.0));
+                }
+                if let Ok(memory) = device.memory_info() {
+                    found.push((OF_A_DRIVER[2], memory.used as f64));
+                }
+                found
+            }
+            Self::Amd(folder) => {
+                let files = [("gpu_busy_percent", 0.01), ("mem_busy_percent", 0.01), ("mem_info_vram_used", 1.0)];
+                let read = |(file, scale): (&str, f64)| Some(scale * number(&folder.join(file))?);
+                let found = OF_A_DRIVER.into_iter().zip(files);
+                found.filter_map(|(name, file)| Some((name, read(file)?))).collect()
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn nvidia() -> Result<Gpu, String> {
+    Err("this build has no CUDA backend".into())
+}
+
+/// The GPU that CUDA calls the first, in NVIDIA's own list.
+#[cfg(feature = "cuda")]
+fn nvidia() -> Result<Gpu, String> {
+    let nvml =
+        nvml_wrapper::Nvml::init().map_err(|error| format!("NVIDIA's management library does not answer: {error}"))?;
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let first = visible.split(',').next().unwrap_or_default().trim();
+    let index = match first.parse() {
+        Ok(index) => index,
+        Err(_) if first.is_empty() => 0,
+        Err(_) => nvml
+            .device_by_uuid(first)
+            .and_then(|device| device.index())
+            .map_err(|error| format!("NVIDIA's management library does not know the GPU `{first}`: {error}"))?,
+    };
+    nvml.device_by_index(index).map_err(|error| format!("NVIDIA's management library has no GPU {index}: {error}"))?;
+    Ok(Gpu::Nvidia(Box::new(nvml), index))
+}
+
+/// The first AMD GPU among `cards` that says how busy it is.
+fn amd(cards: &Path) -> Option<Gpu> {
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(cards).ok()?.filter_map(|entry| Some(entry.ok()?.path().join("device"))).collect();
+    folders.sort();
+    let amd = |folder: &PathBuf| {
+        let vendor = std::fs::read_to_string(folder.join("vendor")).unwrap_or_default();
+        vendor.trim() == "0x1002" && number(&folder.join("gpu_busy_percent")).is_some()
+    };
+    folders.into_iter().find(amd).map(Gpu::Amd)
+}
+
+fn number(file: &Path) -> Option<f64> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amd_is_read_from_sysfs() {
+        let cards = tempfile::tempdir().unwrap();
+        let write = |card: &str, file: &str, text: &str| {
+            let folder = cards.path().join(card).join("device");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(file), text).unwrap();
+        };
+        write("card0", "vendor", "0x8086\n");
+        write("card0", "gpu_busy_percent", "99\n");
+        write("card1", "vendor", "0x1002\n");
+        write("card1", "gpu_busy_percent", "57\n");
+        write("card1", "mem_info_vram_used", "1048576\n");
+        let path = cards.path().to_owned();
+        let sampler = Sampler::with(move || Gpu::find(Backend::Wgpu, &path));
+        std::thread::sleep(INTERVAL * 3);
+        let Sampled { metrics, absent } = sampler.finish();
+        assert_eq!(metrics["utilisation.compute"], (0.57, Unit::Fraction));
+        assert_eq!(metrics["memory.device.used"], (1_048_576.0, Unit::Bytes));
+        assert_eq!(absent["utilisation.memory"], "the driver does not say it");
+        assert!(metrics["memory.mean"].0 > 1e6);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_absent_with_a_reason() {
+        let Sampled { metrics, absent } = Sampler::start(Backend::Cpu).finish();
+        for name in OF_A_DRIVER {
+            assert_eq!(absent[name], "the CPU backend computes on no GPU");
+            assert!(!metrics.contains_key(name));
+        }
+    }
+
+    #[test]
+    fn work_is_seen_and_pauses_are_not() {
+        let spin = |time: Duration| {
+            let begun = Instant::now();
+            while begun.elapsed() < time {}
+        };
+        let sampler = Sampler::with(|| Err("none".into()));
+        sampler.pause();
+        std::thread::sleep(INTERVAL * 4);
+        sampler.resume();
+        spin(INTERVAL * 4);
+        let busy = sampler.finish().metrics["utilisation.cpu"].0;
+        // Other tests of this process run beside it, so there may be more.
+        assert!(busy > 0.0, "{busy}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Attention weights that must be there whole, because something looks at them: softmax under a mask, and the largest of
+//! a row.
+
+use rayon::prelude::*;
+
+use super::{
+    elementwise::{dot_body, rows_per_task},
+    math::{LANES, exp, sum_of, versions},
+    memory::Buffer,
+};
+
+/// Makes the softmax of every row of `x`, whose rows have `columns` numbers, after the rows of `mask` have been added to
+/// them, over and over again.
+pub(super) fn forward(x: &mut [f32], mask: Option<&[f32]>, columns: usize) {
+    let rows = rows_per_task(columns);
+    let period = mask.map_or(1, |mask| mask.len() / columns);
+    x.par_chunks_mut(rows * columns).enumerate().for_each(|(task, x)| {
+        for (index, row) in x.chunks_exact_mut(columns).enumerate() {
+            let mask = mask.map(|mask| {
+                let start = (task * rows + index) % period * columns;
+                &mask[start..start + columns]
+            });
+            row_forward(row, mask);
+        }
+    });
+}
+
+versions!(fn row_forward(row: &mut [f32], mask: Option<&[f32]>) = row_forward_body);
+
+#[inline(always)]
+fn row_forward_body<const FMA: bool>(row: &mut [f32], mask: Option<&[f32]>) {
+    if let Some(mask) = mask {
+        for (x, mask) in row.iter_mut().zip(mask) {
+            *x += mask;
+        }
+    }
+    let most = maximum(row);
+    for x in row.iter_mut() {
+        *x = exp::<FMA>(*x - most);
+    }
+    let factor = 1.0 / sum_of(row, |x| x);
+    for x in row {
+        *x *= factor;
+    }
+}
+
+/// The gradient with respect to the logits: `weights` times what `gradient` differs from its mean by them. `gradient` becomes
+/// it.
+pub(super) fn backward(weights: &[f32], gradient: &mut [f32], columns: usize) {
+    let rows = rows_per_task(columns) * columns;
+    gradient.par_chunks_mut(rows).zip(weights.par_chunks(rows)).for_each(|(gradient, weights)| {
+        rows_backward(weights, gradient, columns);
+    });
+}
+
+versions!(fn rows_backward(weights: &[f32], gradient: &mut [f32], columns: usize) = rows_backward_body);
+
+#[inline(always)]
+fn rows_backward_body<const FMA: bool>(weights: &[f32], gradient: &mut [f32], columns: usize) {
+    for (weights, gradient) in weights.chunks_exact(columns).zip(gradient.chunks_exact_mut(columns)) {
+        let mean = dot_body::<FMA>(weights, gradient);
+        for (weight, gradient) in weights.iter().zip(gradient) {
+            *gradient = weight * (*gradient - mean);
+        }
+    }
+}
+
+/// 1 at the `k` largest numbers of every row of `x`, of equal ones the first; 0 elsewhere.
+pub(super) fn largest(x: &[f32], columns: usize, k: usize) -> Buffer {
+    let mut out = Buffer::zeros(x.len());
+    let rows = rows_per_task(columns) * columns;
+    out.par_chunks_mut(rows).zip(x.par_chunks(rows)).for_each_with(Vec::new(), |left, (out, x)| {
+        for (out, x) in out.chunks_exact_mut(columns).zip(x.chunks_exact(columns)) {
+            left.clear();
+            left.extend_from_slice(x);
+            for _ in 0..k.min(columns) {
+                let chosen = place_of_maximum(left);
+                out[chosen] = 1.0;
+                left[chosen] = f32::NEG_INFINITY;
+            }
+        }
+    });
+    out
+}
+
+versions!(fn place_of_maximum(row: &[f32]) -> usize = place_body);
+
+#[inline(always)]
+fn place_body<const FMA: bool>(row: &[f32]) -> usize {
+    let most = maximum(row);
+    // Numbers that are none are nowhere; training fails on them elsewhere.
+    row.iter().position(|x| *x == most).unwrap_or(0)
+}
+
+/// The largest number of a row.
+#[inline(always)]
+fn maximum(row: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (whole, rest) = row.as_chunks::<LANES>();
+    for values in whole {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane = if *value > *lane { *value } else { *lane };
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane = if *value > *lane { *value } else { *lane };
+    }
+    lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
+}

@@ -1,0 +1,311 @@
+//! `uses: parity`: does a backend compute what plain operations on the CPU compute?
+//!
+//! Both get the same weights and batches. Logits, gradients, the losses of a few steps and a mask are compared; and each
+//! block is compared by itself, on the reference's input, so that a difference is found where it arises and not where
+//! it shows.
+
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
+use sweep_job::{
+    Backend, Outcome, Progress, Report, Unit,
+    tasks::{Computing, Parity, Precision, PruneMethod},
+};
+
+use super::network;
+use crate::{
+    LabError,
+    backend::{Compute, Place, Work, dispatch},
+    data::{Batch, Dataset},
+    gradient::{Dropout, Forward, LossScale, check_precision},
+    model::{self, Gpt, Handed, Network as _, ParamInfo},
+    ops,
+    optim::{self, AdamW, Gradients},
+    prune::Pruner,
+    read::host,
+};
+
+/// Runs it: the reference, then `backend`.
+pub(super) fn run(parity: &Parity, backend: Backend, report: &mut dyn Report) -> Result<Outcome, LabError> {
+    let mut step = |done| report.progress(Progress { done, total: 2, ..Progress::default() });
+    let plain = Parity { computing: Computing::default(), ..parity.clone() };
+    // The switch is the process's, and a worker has one job.
+    ops::use_kernels(false);
+    let reference = dispatch(Backend::Cpu, Observe { parity: &plain, inputs: None, spoilt: None });
+    ops::use_kernels(true);
+    let reference = reference?;
+    step(1);
+    let observe = Observe { parity, inputs: Some(&reference.modules), spoilt: None };
+    let found = dispatch(Place::new(backend, &parity.computing), observe)?;
+    step(2);
+    judge(&reference, &found, allowed(parity))
+}
+
+/// What may differ, as a part of the largest number.
+fn allowed(parity: &Parity) -> f64 {
+    let part = match parity.computing.precision {
+        Precision::F32 => 1e-4,
+        Precision::F16 => 1e-2,
+        Precision::Bf16 | Precision::Mixed => 5e-2,
+    };
+    part * parity.comparing.tolerance
+}
+
+/// What a network computes, on the host.
+#[derive(Debug, Clone, Default)]
+struct Observed {
+    /// Modules in the order of the forward pass, each with what it gives.
+    modules: Vec<(String, Vec<f32>)>,
+    logits: Vec<f32>,
+    /// By parameter; empty where there is none.
+    gradients: Vec<(String, Vec<f32>)>,
+    losses: Vec<f64>,
+    /// By prunable parameter, after the last step: which weights are 0.
+    pruned: Vec<Vec<bool>>,
+    parameters: usize,
+}
+
+/// Finds out what a backend computes.
+struct Observe<'a> {
+    parity: &'a Parity,
+    /// What each module of the reference gives, which is what the next one gets.
+    inputs: Option<&'a Vec<(String, Vec<f32>)>>,
+    /// A parameter whose values are made wrong, for tests.
+    spoilt: Option<&'a str>,
+}
+
+impl Work for Observe<'_> {
+    type Output = Observed;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Observed, LabError> {
+        let Parity { model, architecture, data, comparing, computing, optimizer, prune } = self.parity;
+        let data = Dataset::open(data)?;
+        let mut network = network::<Autodiff<B>>(model, architecture, data.vocab_size, comparing.seed, device)?;
+        let dims = *network.dims();
+        check_precision::<B>(computing.precision, &dims.block, device)?;
+        let infos = model::infos(&network);
+        if let Some(place) = self.spoilt.and_then(|name| infos.iter().position(|info| info.name == name)) {
+            network = model::map_values::<Autodiff<B>, _>(network, &mut |index, weight| {
+                if index == place { weight + 0.1 } else { weight }
+            });
+        }
+        let batch = |iter: usize| {
+            let shape = [comparing.batch_size, dims.block_size];
+            data.train.random_batch(comparing.seed, [iter as u64, 0], shape, dims.vocab_size)
+        };
+        let first = batch(0)?;
+        let (tokens, _) = first.to_tensors::<B>(device);
+        let inner = network.valid();
+        let logits = numbers(inner.logits(tokens, 0.0))?;
+        let modules = modules(&inner, &first, self.inputs, device)?;
+        drop(inner);
+
+        let mut adam = AdamW::<B>::new(optimizer, &infos);
+        let mut pruner = Pruner::new(prune, &infos).with_seed(comparing.seed).starting_from::<Autodiff<B>, _>(&network);
+        let mut scale = LossScale::new(computing.precision);
+        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+        for iter in 0..comparing.iters {
+            let (tokens, targets) = batch(iter)?.to_tensors(device);
+            let dropout = Dropout { p: 0.0, seed: comparing.seed, at: [iter as u64, 0] };
+            let forward = Forward::<B>::new(&network, tokens, targets, computing, dropout);
+            losses.push(f64::from(host(forward.loss())?[0]));
+            let derived = forward.backward(scale.map_or(1.0, LossScale::factor));
+            let derived = match &mut scale {
+                Some(scale) => scale.unscale(derived)?.unwrap_or_default(),
+                None => derived,
+            };
+            if iter == 0 {
+                gradients = named(&infos, &derived)?;
+            }
+            let (derived, _) = adam.guard(derived);
+            let derived = optim::clip_global_norm(derived, optimizer.grad_clip);
+            network = adam.step::<Autodiff<B>, _>(network, derived, optimizer.lr);
+        }
+        let mut pruned = Vec::new();
+        if prune.prune != PruneMethod::None {
+            pruner.choose::<Autodiff<B>, _>(&network, &adam, prune.sparsity)?;
+            network = pruner.apply::<Autodiff<B>, _>(network, &mut adam);
+            let values = infos.iter().zip(model::values(&network));
+            for (_, values) in values.filter(|(info, _)| info.prunable(prune.prune_tied_head)) {
+                pruned.push(host(values)?.into_iter().map(|weight| weight == 0.0).collect());
+            }
+        }
+        let parameters = infos.iter().map(ParamInfo::len).sum();
+        Ok(Observed { modules, logits, gradients, losses, pruned, parameters })
+    }
+}
+
+/// What the embedding and each block give: for the input that `inputs` has, or else for what the one before gives.
+///
+/// What blocks hand on beside the residual stream is always this network's own.
+fn modules<B: Compute>(
+    network: &Gpt<B>,
+    batch: &Batch,
+    inputs: Option<&Vec<(String, Vec<f32>)>>,
+    device: &B::Device,
+) -> Result<Vec<(String, Vec<f32>)>, LabError> {
+    let (tokens, _) = batch.to_tensors::<B>(device);
+    let rows = network.rows(batch.length);
+    let flow = network.flow(batch.batch_size, 0, &rows, 0.0);
+    let mut stream = (network.embed(tokens, 0, 0.0, false), Handed::NOTHING);
+    let mut found = vec![("wte and wpe".to_owned(), numbers(stream.0.clone())?)];
+    for index in 0..network.h.len() {
+        if let Some((_, input)) = inputs.and_then(|inputs| inputs.get(index)) {
+            let shape = stream.0.dims();
+            stream.0 = Tensor::<B, 1>::from_floats(&input[..], device).reshape(shape);
+        }
+        stream = network.through(index..index + 1, stream, &flow, None);
+        found.push((format!("h.{index}"), numbers(stream.0.clone())?));
+    }
+    Ok(found)
+}
+
+fn named<B: Compute>(infos: &[ParamInfo], gradients: &Gradients<B>) -> Result<Vec<(String, Vec<f32>)>, LabError> {
+    let named = infos.iter().zip(gradients).map(|(info, gradient)| {
+        let numbers = gradient.clone().map_or(Ok(Vec::new()), host)?;
+        Ok((info.name.clone(), numbers))
+    });
+    named.collect()
+}
+
+fn numbers<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f32>, LabError> {
+    let length = tensor.shape().num_elements();
+    host(tensor.reshape([length]))
+}
+
+/// The largest difference, as a part of the largest number of the reference; infinite if anything is not finite.
+fn error(reference: &[f32], found: &[f32]) -> f64 {
+    let largest = reference.iter().map(|number| f64::from(number.abs())).fold(1e-6, f64::max);
+    let worst = reference.iter().zip(found).map(|(reference, found)| f64::from((reference - found).abs()));
+    let worst = worst.fold(0.0, |worst: f64, next| if next.is_finite() { worst.max(next) } else { f64::INFINITY });
+    worst / largest
+}
+
+/// The first of `reference` that `found` differs from by more than `allowed`, and the largest error of all.
+fn first_difference<'a>(
+    reference: &'a [(String, Vec<f32>)],
+    found: &[(String, Vec<f32>)],
+    allowed: f64,
+) -> (Option<(&'a str, f64)>, f64) {
+    let errors = reference.iter().zip(found).map(|((name, reference), (_, found))| {
+        // Where nothing depends on a parameter, one of the two may know no gradient and the other find it to be 0.
+        let zeros = vec![0.0; reference.len().max(found.len())];
+        let whole = |numbers: &'a [f32]| if numbers.is_empty() { None } else { Some(numbers) };
+        (name.as_str(), error(whole(reference).unwrap_or(&zeros), if found.is_empty() { &zeros } else { found }))
+    });
+    let errors: Vec<(&str, f64)> = errors.collect();
+    let worst = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+    (errors.into_iter().find(|(_, error)| *error > allowed), worst)
+}
+
+fn judge(reference: &Observed, found: &Observed, allowed: f64) -> Result<Outcome, LabError> {
+    let (module, modules) = first_difference(&reference.modules, &found.modules, allowed);
+    // Backward, the last module comes first.
+    let backward: Vec<_> = reference.gradients.iter().rev().cloned().collect();
+    let found_backward: Vec<_> = found.gradients.iter().rev().cloned().collect();
+    let (parameter, gradients) = first_difference(&backward, &found_backward, 10.0 * allowed);
+    let logits = error(&reference.logits, &found.logits);
+    let losses = reference.losses.iter().zip(&found.losses).map(|(reference, found)| (reference - found).abs());
+    let losses = losses.fold(0.0, |worst: f64, next| if next.is_finite() { worst.max(next) } else { f64::INFINITY });
+    let pairs = || reference.pruned.iter().flatten().zip(found.pruned.iter().flatten());
+    let masks = pairs().filter(|(reference, found)| reference != found).count() as f64 / pairs().count() as f64;
+
+    let first = match (module, parameter) {
+        (Some((name, error)), _) => format!("the first module that differs is `{name}`, by {error:.1e}"),
+        (None, Some((name, error))) => {
+            format!(
+                "every block gives the same, and backward the first gradient that differs is that of `{name}`, by {error:.1e}"
+            )
+        }
+        (None, None) => "every block and every gradient is the same, so it is what comes after them".to_owned(),
+    };
+    let judged = [
+        ("blocks' outputs", modules, allowed),
+        ("logits", logits, allowed),
+        ("gradients", gradients, 10.0 * allowed),
+        ("losses", losses, 10.0 * allowed),
+        // Weights whose scores are almost the threshold may fall on either side.
+        ("masks", if masks.is_nan() { 0.0 } else { masks }, (100.0 * allowed).min(0.25)),
+    ];
+    if let Some((what, error, allowed)) = judged.into_iter().find(|(_, error, allowed)| error > allowed) {
+        return Err(LabError::Parity { what, error, allowed, first });
+    }
+    let mut outcome = Outcome::default();
+    for (name, value, unit) in [
+        ("error.logits", logits, Unit::One),
+        ("error.gradients", gradients, Unit::One),
+        ("error.loss", losses, Unit::Nats),
+        ("error.modules", modules, Unit::One),
+        ("error.masks", masks, Unit::Fraction),
+        ("parameters", reference.parameters as f64, Unit::Count),
+    ] {
+        outcome.metric(name, value, unit);
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::{
+        Value, Values,
+        tasks::{Model, ModelSize},
+    };
+
+    use super::*;
+
+    fn tiny() -> Parity {
+        let model = Model {
+            model: ModelSize::Gpt2Nano,
+            n_layer: Some(3),
+            n_head: Some(2),
+            d_model: Some(16),
+            block_size: Some(8),
+            ..Model::default()
+        };
+        Parity { model, ..Parity::default() }
+    }
+
+    #[test]
+    fn the_first_module_that_differs_is_named() {
+        let parity = tiny();
+        let observe = |inputs, spoilt| dispatch(Backend::Cpu, Observe { parity: &parity, inputs, spoilt }).unwrap();
+        let reference = observe(None, None);
+        let same = observe(Some(&reference.modules), None);
+        assert!(judge(&reference, &same, 1e-4).is_ok());
+        for (spoilt, named) in
+            [("wpe.weight", "`wte and wpe`"), ("h.1.mlp.c_fc.weight", "`h.1`"), ("h.2.attn.c_proj.bias", "`h.2`")]
+        {
+            let wrong = observe(Some(&reference.modules), Some(spoilt));
+            let message = judge(&reference, &wrong, 1e-4).unwrap_err().to_string();
+            assert!(message.contains(named) && message.starts_with("blocks' outputs differ"), "{spoilt}: {message}");
+        }
+        let wrong = observe(Some(&reference.modules), Some("ln_f.weight"));
+        let message = judge(&reference, &wrong, 1e-4).unwrap_err().to_string();
+        assert!(message.starts_with("logits differ") && message.contains("gradient that differs"), "{message}");
+        let mut wrong = same.clone();
+        wrong.losses[2] = f64::NAN;
+        assert!(judge(&reference, &wrong, 1e-4).unwrap_err().to_string().starts_with("losses differ"));
+    }
+
+    #[test]
+    fn a_run_compares_kernels_with_plain_operations() {
+        /// Hears nothing.
+        struct Deaf;
+
+        impl Report for Deaf {
+            fn progress(&mut self, _: Progress) {}
+            fn note(&mut self, _: &str) {}
+        }
+
+        let info = sweep_job::Task::info("parity").unwrap();
+        let values = Values::from([("prune".to_owned(), Value::Text("bitter7".to_owned()))]);
+        let Some(sweep_job::Task::Parity(given)) = info.build(&info.complete(values)) else { panic!("a parity") };
+        let parity = Parity { prune: given.prune, ..tiny() };
+        let outcome = run(&parity, Backend::Cpu, &mut Deaf).unwrap();
+        let names: Vec<&str> = info.metrics.iter().map(|metric| metric.name).collect();
+        assert!(names.iter().all(|name| outcome.metrics.contains_key(*name)), "{:?}", outcome.metrics);
+        let errors = ["error.logits", "error.gradients"].map(|name| outcome.metrics[name].value);
+        assert!(
+            errors.iter().all(|error| *error > 0.0 && *error < 1e-4),
+            "other operations, and almost the same: {errors:?}"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! `sweep diff`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+
+use super::{ChangeArgs, Prepared, print, runs};
+use crate::{
+    diff::{Difference, MetricChange, Side, SideJob},
+    error::{Error, Exit},
+    plan::{JobId, Plan},
+    report::{State, digits_of, judge},
+    store::{Record, Store},
+    text::{clean, count},
+    ui::{Scale, number},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct DiffArgs {
+    /// A recipe or a sweep file, a run's name, or a folder of results.
+    first: String,
+    /// Another one.
+    second: String,
+    #[command(flatten)]
+    changes: ChangeArgs,
+    /// Judge the claims of this recipe by what runs and folders have.
+    #[arg(long, value_name = "RECIPE")]
+    claims: Option<PathBuf>,
+    /// Show every metric that differs, not only those that matter most to the task or differ significantly.
+    #[arg(long)]
+    all: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "text")]
+    format: DiffFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DiffFormat {
+    Text,
+    Json,
+}
+
+/// No more names than this of a kind: whoever wants all of them asks for JSON.
+const MOST_NAMES: usize = 10;
+
+pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
+    let claims = match &args.claims {
+        Some(path) => Some(args.changes.prepare(results, std::slice::from_ref(path), &[], false)?.plan),
+        None => None,
+    };
+    let sides = [&args.first, &args.second].map(|name| side(results, name, &args.changes, claims.as_ref()));
+    let [first, second] = sides;
+    let difference = Difference::new(&first?, &second?);
+    match args.format {
+        DiffFormat::Text => print(&text(&difference, args.all))?,
+        DiffFormat::Json => {
+            let text = serde_json::to_string_pretty(&difference);
+            print(&(text.map_err(|error| Error::io("cannot write it")(error.into()))? + "\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// What a user means by a name.
+fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>) -> Result<Side, Error> {
+    let path = Path::new(name);
+    let reading = || Error::io("cannot read the store");
+    if path.is_file() {
+        let Prepared { plan, .. } = changes.prepare(results, &[path.to_owned()], &[], false)?;
+        let store = Store::open(results)?;
+        let mut side = Side { name: name.to_owned(), ..Side::default() };
+        let mut records = BTreeMap::new();
+        for (id, job) in plan.jobs() {
+            let record = store.get(job.key)?;
+            records.extend(record.clone().map(|record| (id, record)));
+            let identity = Some(job.identity.clone());
+            side.jobs.insert(job.label.to_string(), SideJob { key: job.key, identity, record });
+        }
+        side.verdicts = verdicts(claims.unwrap_or(&plan), &side, claims.is_none().then_some(&records));
+        return Ok(side);
+    }
+    let mut side = Side { name: name.to_owned(), ..Side::default() };
+    if path.join("store").is_dir() {
+        let store = Store::open(path)?;
+        let mut entries = store.index().map_err(reading())?;
+        // Of several records of one name the latest counts.
+        entries.sort_by_key(|entry| entry.started);
+        for entry in entries {
+            let record = store.get(entry.key)?;
+            side.jobs.insert(entry.label, SideJob { key: entry.key, identity: Some(entry.identity), record });
+        }
+    } else {
+        let run = runs::find(results, Some(name))?;
+        let store = Store::open(results)?;
+        let manifest = run.manifest().map_err(Error::io("cannot read the run's plan"))?;
+        for job in manifest.jobs {
+            let record = store.get(job.key)?;
+            let identity = record.as_ref().map(|record| record.identity.clone());
+            side.jobs.insert(job.label, SideJob { key: job.key, identity, record });
+        }
+    }
+    if let Some(plan) = claims {
+        side.verdicts = verdicts(plan, &side, None);
+    }
+    Ok(side)
+}
+
+/// The verdicts on a plan's claims by a side's records, which are found by their names where they are not given.
+fn verdicts(plan: &Plan, side: &Side, records: Option<&BTreeMap<JobId, Record>>) -> Vec<crate::report::Verdict> {
+    let named = || {
+        let jobs = plan.jobs().filter_map(|(id, job)| Some((id, side.jobs.get(&job.label.to_string())?)));
+        jobs.filter_map(|(id, job)| Some((id, job.record.clone()?))).collect()
+    };
+    let own: BTreeMap<JobId, Record>;
+    let records = match records {
+        Some(records) => records,
+        None => {
+            own = named();
+            &own
+        }
+    };
+    plan.studies.iter().flat_map(|study| judge(study, records)).collect()
+}
+
+fn text(difference: &Difference, all: bool) -> String {
+    let Difference { sides, shared, same, only, params, metrics, claims, environment } = difference;
+    let mut lines = vec![format!("A  {}", clean(&sides[0])), format!("B  {}", clean(&sides[1]))];
+    lines.push(format!("jobs: {shared} in both, of which {same} the same"));
+    for (names, side) in only.iter().zip(["A", "B"]).filter(|(names, _)| !names.is_empty()) {
+        lines.push(format!("  only in {side}: {}", list(names)));
+    }
+    if difference.is_empty() {
+        lines.push("nothing differs".to_owned());
+    }
+    section(
+        &mut lines,
+        "parameters",
+        params.iter().map(|change| {
+            let [before, after] = &change.values;
+            format!("{}: {before} → {after} in {}", change.what, list(&change.jobs))
+        }),
+    );
+    let shown = |change: &&MetricChange| all || change.headline || change.significant == Some(true);
+    section(&mut lines, "metrics, B − A", metrics.iter().filter(shown).map(metric));
+    let hidden = metrics.iter().filter(|change| !shown(change)).count();
+    if hidden > 0 {
+        lines.push(format!("  {} more, which chance can explain; --all shows them", count(hidden, "difference")));
+    }
+    section(
+        &mut lines,
+        "claims",
+        claims.iter().map(|change| {
+            let state = |state: Option<State>| match state {
+                Some(State::Supported) => "supported",
+                Some(State::Refuted) => "refuted",
+                Some(State::Undecided) => "undecided",
+                None => "not claimed",
+            };
+            let why = change.because.iter().rev().find(|why| !why.is_empty()).cloned().unwrap_or_default();
+            format!("{}: {} → {}: {why}", change.claim, state(change.states[0]), state(change.states[1]))
+        }),
+    );
+    section(
+        &mut lines,
+        "environment",
+        environment
+            .iter()
+            .map(|(what, [before, after])| format!("{what}: {} → {}", before.join(", "), after.join(", "))),
+    );
+    lines.join("\n") + "\n"
+}
+
+fn metric(change: &MetricChange) -> String {
+    let MetricChange { group, metric, unit, means, difference, interval, p, significant, n, .. } = change;
+    let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
+    let scale = Scale::of(largest, *unit);
+    let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
+    // To the second digit of what is uncertain, or else of what differs.
+    let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
+    let shown = |value: f64| number(value / scale.factor, digits);
+    let sign = if *difference > 0.0 { "+" } else { "" };
+    let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
+    let suffix = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
+    let noise = if *significant == Some(false) { "≈ " } else { "" };
+    let chance = match p {
+        Some(p) if *p < 0.001 => format!(" (p < 0.001, {})", count(*n, "pair")),
+        Some(p) => format!(" (p = {p:.3}, {})", count(*n, "pair")),
+        None => " (one pair says nothing about chance)".to_owned(),
+    };
+    format!(
+        "{group}  {metric}: {} → {}{suffix}, {noise}{sign}{}{half}{suffix}{chance}",
+        shown(means[0]),
+        shown(means[1]),
+        shown(*difference)
+    )
+}
+
+fn list(names: &[String]) -> String {
+    let mut shown: Vec<String> = names.iter().take(MOST_NAMES).cloned().collect();
+    if names.len() > MOST_NAMES {
+        shown.push(format!("and {} more", names.len() - MOST_NAMES));
+    }
+    shown.join("; ")
+}
+
+fn section(lines: &mut Vec<String>, title: &str, entries: impl Iterator<Item = String>) {
+    let mut entries = entries.peekable();
+    if entries.peek().is_some() {
+        lines.push(title.to_owned());
+        lines.extend(entries.map(|entry| format!("  {}", clean(&entry))));
+    }
+}

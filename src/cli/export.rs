@@ -1,0 +1,53 @@
+//! `sweep export`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{ChangeArgs, Prepared, print};
+use crate::{
+    error::{Error, Exit},
+    store::{Record, Store},
+    tensorboard,
+    text::count,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// For which program.
+    #[arg(value_enum)]
+    to: Target,
+    /// The folder to write to.
+    folder: PathBuf,
+    /// Recipes or sweep files, whose records are exported; all records if left out.
+    #[arg(value_name = "RECIPE")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// Event files with curves and metrics, a folder for each job.
+    Tensorboard,
+}
+
+pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
+    let store = Store::open(results)?;
+    let keys = if args.paths.is_empty() {
+        store.keys().map_err(Error::io("cannot read the store"))?
+    } else {
+        let Prepared { plan, .. } = args.changes.prepare(results, &args.paths, &[], false)?;
+        plan.jobs().map(|(_, job)| job.key).collect()
+    };
+    let mut records: Vec<Record> = Vec::new();
+    for key in keys {
+        records.extend(store.get(key)?);
+    }
+    let written = match args.to {
+        Target::Tensorboard => tensorboard::export(records.iter(), &args.folder),
+    };
+    let written = written.map_err(Error::io("cannot write the export"))?;
+    print(&format!("{} in {}\n", count(written, "job"), args.folder.display()))?;
+    Ok(Exit::Done)
+}

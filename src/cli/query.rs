@@ -1,0 +1,78 @@
+//! `sweep query`.
+
+use std::{
+    io::{self, BufWriter, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+
+use super::{ChangeArgs, Prepared, print};
+use crate::{
+    error::{Error, Exit},
+    query::{Format, Question, Records},
+    recipe::Filter,
+    store::Store,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct QueryArgs {
+    /// Recipes or sweep files, whose jobs are asked about; all records if left out.
+    #[arg(value_name = "RECIPE")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArgs,
+    /// Only records for which this holds, such as `loss < 2.5 && prune != 'none'`; can be repeated.
+    #[arg(long = "where", value_name = "CONDITION", value_parser = Filter::parse)]
+    filters: Vec<Filter>,
+    /// These columns: axes, metrics, parameters, `label`, `task`, `key`, `started`, `seconds`, `backend`, `device`, `host`.
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    select: Vec<String>,
+    /// Sort by these columns; `-loss` puts the largest first.
+    #[arg(long, value_name = "A,-B,…", value_delimiter = ',', allow_hyphen_values = true)]
+    sort: Vec<String>,
+    /// At most so many records.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// How to print the records.
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+    /// Write to this file.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
+    if args.format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
+        return Err(Error::Unknown("a Parquet file is nothing for a terminal; add `--output FILE`".to_owned()));
+    }
+    let plan = if args.paths.is_empty() {
+        None
+    } else {
+        let Prepared { plan, .. } = args.changes.prepare(results, &args.paths, &[], false)?;
+        Some(plan)
+    };
+    let store = Store::open(results)?;
+    let records = Records::new(&store, plan.as_ref()).map_err(Error::io("cannot read the store"))?;
+    let QueryArgs { filters, select, sort, limit, format, output, .. } = args;
+    let answer = records.ask(&Question { filters, select, sort, limit }, format == Format::Table)?;
+    match output {
+        Some(path) => {
+            let write = || -> io::Result<()> {
+                let mut file = BufWriter::new(fs_err::File::create(&path)?);
+                answer.write(format, &mut file)?;
+                file.flush()
+            };
+            write().map_err(Error::io("cannot write the answer"))?;
+        }
+        None if format == Format::Parquet => {
+            answer.write(format, &mut io::stdout()).map_err(Error::io("cannot write the answer"))?;
+        }
+        None => {
+            let mut text = Vec::new();
+            answer.write(format, &mut text).map_err(Error::io("cannot write the answer"))?;
+            print(&String::from_utf8_lossy(&text))?;
+        }
+    }
+    Ok(Exit::Done)
+}

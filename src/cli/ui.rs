@@ -1,0 +1,42 @@
+//! `sweep ui`.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+};
+
+use clap::Args;
+
+use super::print;
+use crate::{
+    error::{Error, Exit},
+    serve,
+    store::Store,
+    text::say,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct UiArgs {
+    /// The port; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 7878)]
+    port: u16,
+    /// The address to listen on. Everybody who can reach it can read what the pages show.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+}
+
+pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
+    // What a later version has written is not for this one to show.
+    Store::open(results)?;
+    let ready = |address: SocketAddr| {
+        let _ = print(&format!("http://{address}/\n"));
+        if !args.host.is_loopback() {
+            say(format_args!("note: everybody who can reach {} can read what the pages show", args.host));
+        }
+        say(format_args!("Ctrl-C ends it"));
+    };
+    let signal = serve::serve(results, args.host, args.port, ready)
+        .map_err(Error::io("cannot serve (another `--port` may be free; `--port 0` takes one that is)"))?;
+    // Ctrl-C is how it is meant to end.
+    Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })
+}

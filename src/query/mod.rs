@@ -1,0 +1,406 @@
+//! The records as one table, from which a question takes rows and columns.
+//!
+//! A row is a record: what it is about, the axes of its point where recipes say which points there are, its parameters
+//! and its metrics. Nothing but the store's derived files is read for it.
+
+mod output;
+mod parquet;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sweep_job::{Task, TaskInfo, Unit, Value};
+
+pub use self::output::{Format, Output};
+use crate::{
+    plan::{Plan, Point},
+    recipe::{Filter, suggest},
+    store::{Entry, Measured, Store},
+};
+
+/// All records that a question is asked of.
+#[derive(Debug)]
+pub struct Records {
+    entries: Vec<(Entry, Measured)>,
+    rows: Vec<Row>,
+    /// Whether recipes have said which points there are.
+    named: bool,
+    columns: Vec<Column>,
+}
+
+/// A record, at a point of a recipe's step if there are recipes.
+#[derive(Debug)]
+struct Row {
+    /// Of `entries`.
+    entry: usize,
+    recipe: String,
+    step: String,
+    point: Point,
+}
+
+/// What a column shows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Column {
+    /// The recipe's name.
+    Recipe,
+    /// The step's name.
+    Step,
+    /// What the job was called when it ran.
+    Label,
+    /// An axis.
+    Axis(String),
+    /// A parameter.
+    Param(String),
+    /// A metric.
+    Metric(String),
+    /// The task.
+    Task,
+    /// The job's key.
+    Key,
+    /// When it began.
+    Started,
+    /// How long it took.
+    Seconds,
+    /// Where it computed.
+    Backend,
+    /// On what.
+    Device,
+    /// On which machine.
+    Host,
+    /// The program's version.
+    Version,
+}
+
+/// What is asked.
+#[derive(Debug, Default)]
+pub struct Question {
+    /// Conditions that all must hold.
+    pub filters: Vec<Filter>,
+    /// The columns to show; a few that fit the records if there are none.
+    pub select: Vec<String>,
+    /// The columns to sort by, the first one first; with a `-` before it, the largest first.
+    pub sort: Vec<String>,
+    /// At most so many rows.
+    pub limit: Option<usize>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// No record has this.
+    #[error("no record has `{name}`; {help}")]
+    UnknownColumn {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        help: String,
+    },
+    /// The condition compares what cannot be compared.
+    #[error("the condition cannot be answered: {0}; text wants quotes: `prune == 'bitter7'`")]
+    Condition(String),
+}
+
+/// The answer: columns and rows.
+#[derive(Debug)]
+pub struct Answer {
+    /// The columns.
+    pub columns: Vec<Heading>,
+    /// The rows; `Null` where a record has nothing.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// What stands above a column.
+#[derive(Debug)]
+pub struct Heading {
+    /// What it is called.
+    pub name: String,
+    /// The unit of its numbers.
+    pub unit: Unit,
+    /// Whether its numbers were measured; others are shown as they were written.
+    pub measured: bool,
+}
+
+impl Records {
+    /// All records of a store, or those of a plan's jobs.
+    pub fn new(store: &Store, plan: Option<&Plan>) -> std::io::Result<Self> {
+        let (entries, measured) = store.measured()?;
+        let mut measured: HashMap<_, _> = measured.into_iter().map(|line| (line.key, line)).collect();
+        let mut by_key = HashMap::new();
+        let mut joined = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Some(measured) = measured.remove(&entry.key) else { continue };
+            by_key.insert(entry.key, joined.len());
+            joined.push((entry, measured));
+        }
+        let mut rows = Vec::new();
+        match plan {
+            None => rows.extend((0..joined.len()).map(|entry| Row {
+                entry,
+                recipe: String::new(),
+                step: String::new(),
+                point: Point::default(),
+            })),
+            Some(plan) => {
+                for study in &plan.studies {
+                    for (step, points) in study.recipe.steps.iter().zip(&study.steps) {
+                        for (point, id) in points {
+                            let Some(entry) = by_key.get(&plan.job(*id).key) else { continue };
+                            let (recipe, step) = (study.recipe.name.clone(), step.name.value.clone());
+                            rows.push(Row { entry: *entry, recipe, step, point: point.clone() });
+                        }
+                    }
+                }
+            }
+        }
+        let mut records = Self { entries: joined, rows, named: plan.is_some(), columns: Vec::new() };
+        records.columns = records.known();
+        Ok(records)
+    }
+
+    /// Every column that some record has something in.
+    fn known(&self) -> Vec<Column> {
+        let mut columns = if self.named { vec![Column::Recipe, Column::Step] } else { Vec::new() };
+        columns.push(Column::Label);
+        let mut axes: Vec<&str> = Vec::new();
+        let (mut params, mut metrics) = (BTreeSet::new(), BTreeSet::new());
+        let mut tasks = BTreeSet::new();
+        for row in &self.rows {
+            for (axis, _) in &row.point.values {
+                if !axes.contains(&axis.as_str()) {
+                    axes.push(axis);
+                }
+            }
+            let (entry, measured) = &self.entries[row.entry];
+            tasks.insert(entry.identity.task.as_str());
+            params.extend(entry.identity.params.keys().map(String::as_str));
+            metrics.extend(measured.metrics.keys().map(String::as_str));
+        }
+        let declared = tasks.iter().filter_map(|task| Task::info(task)).flat_map(TaskInfo::params);
+        params.extend(declared.map(|param| param.name));
+        columns.extend(axes.into_iter().map(|name| Column::Axis(name.to_owned())));
+        columns.extend(params.into_iter().map(|name| Column::Param(name.to_owned())));
+        columns.extend(metrics.into_iter().map(|name| Column::Metric(name.to_owned())));
+        columns.extend([Column::Task, Column::Key, Column::Started, Column::Seconds, Column::Backend]);
+        columns.extend([Column::Device, Column::Host, Column::Version]);
+        columns
+    }
+
+    /// The column with a name: as it is written in full, or short where that is an axis, a metric or a parameter, in this
+    /// order.
+    fn column(&self, name: &str) -> Result<&Column, QueryError> {
+        let full = self.columns.iter().find(|column| column.name() == name);
+        let short = |wanted: fn(&Column) -> bool| {
+            self.columns.iter().find(move |column| wanted(column) && column.short() == name)
+        };
+        let found = full
+            .or_else(|| short(|column| matches!(column, Column::Axis(_))))
+            .or_else(|| short(|column| matches!(column, Column::Metric(_))))
+            .or_else(|| short(|column| matches!(column, Column::Param(_))));
+        found.ok_or_else(|| {
+            let shorts: BTreeSet<&str> = self.columns.iter().map(Column::short).collect();
+            let help = suggest(name, "columns", shorts.iter().copied()).unwrap_or_default();
+            QueryError::UnknownColumn { name: name.to_owned(), help }
+        })
+    }
+
+    fn value(&self, row: &Row, column: &Column) -> Value {
+        let (entry, measured) = &self.entries[row.entry];
+        let text = |text: &str| Value::Text(text.to_owned());
+        match column {
+            Column::Recipe => text(&row.recipe),
+            Column::Step => text(&row.step),
+            Column::Label => text(&entry.label),
+            Column::Axis(name) => row.point.get(name).cloned().unwrap_or(Value::Null),
+            Column::Param(name) => param(entry, name),
+            Column::Metric(name) => measured.metrics.get(name).map_or(Value::Null, |metric| Value::Float(metric.value)),
+            Column::Task => text(&entry.identity.task),
+            Column::Key => Value::Text(entry.key.to_string()),
+            Column::Started => Value::Text(entry.started.to_string()),
+            Column::Seconds => Value::Float(entry.seconds),
+            Column::Backend => entry.identity.backend.map_or(Value::Null, |backend| text(backend.name())),
+            Column::Device => measured.device.as_deref().map_or(Value::Null, text),
+            Column::Host => text(&measured.host),
+            Column::Version => text(&measured.sweep),
+        }
+    }
+
+    /// The unit of a column's numbers.
+    fn unit(&self, column: &Column) -> Unit {
+        match column {
+            Column::Metric(name) => {
+                let metrics = self.rows.iter().map(|row| &self.entries[row.entry].1.metrics);
+                metrics.filter_map(|metrics| metrics.get(name)).map(|metric| metric.unit).next().unwrap_or(Unit::One)
+            }
+            Column::Seconds => Unit::Seconds,
+            _ => Unit::One,
+        }
+    }
+
+    /// Answers a question. `brief` leaves columns out that a reader can do without, where none are selected.
+    pub fn ask(&self, question: &Question, brief: bool) -> Result<Answer, QueryError> {
+        let mut named: BTreeMap<&str, &Column> = BTreeMap::new();
+        for name in question.filters.iter().flat_map(Filter::names) {
+            named.insert(name, self.column(name)?);
+        }
+        let mut rows = Vec::new();
+        'rows: for row in &self.rows {
+            for filter in &question.filters {
+                let value = |name: &str| named.get(name).map_or(Value::Null, |column| self.value(row, column));
+                if !filter.holds(&value).map_err(QueryError::Condition)? {
+                    continue 'rows;
+                }
+            }
+            rows.push(row);
+        }
+        let sort: Vec<(&Column, bool)> = question
+            .sort
+            .iter()
+            .map(|name| match name.strip_prefix('-') {
+                Some(name) => Ok((self.column(name)?, true)),
+                None => Ok((self.column(name)?, false)),
+            })
+            .collect::<Result<_, QueryError>>()?;
+        if !sort.is_empty() {
+            rows.sort_by_cached_key(|row| {
+                sort.iter().map(|(column, down)| Sorted::new(self.value(row, column), *down)).collect::<Vec<_>>()
+            });
+        }
+        rows.truncate(question.limit.unwrap_or(usize::MAX));
+        let columns: Vec<&Column> = if question.select.is_empty() {
+            self.fitting(&rows, brief)
+        } else {
+            let mut columns = Vec::new();
+            for name in &question.select {
+                let column = self.column(name)?;
+                if !columns.contains(&column) {
+                    columns.push(column);
+                }
+            }
+            columns
+        };
+        let values = rows.iter().map(|row| columns.iter().map(|column| self.value(row, column)).collect());
+        let values: Vec<Vec<Value>> = values.collect();
+        // A short name where it says enough: where it leads to this column.
+        let name = |column: &&Column| {
+            let short = column.short();
+            if self.column(short).is_ok_and(|found| found == *column) { short.to_owned() } else { column.name() }
+        };
+        let heading = |column: &&Column| {
+            let measured = matches!(column, Column::Metric(_) | Column::Seconds);
+            Heading { name: name(column), unit: self.unit(column), measured }
+        };
+        Ok(Answer { columns: columns.iter().map(heading).collect(), rows: values })
+    }
+
+    /// The columns that tell these rows apart, and what they have measured.
+    fn fitting(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
+        let differs = |column: &Column| {
+            let mut values = rows.iter().map(|row| self.value(row, column));
+            let first = values.next();
+            values.any(|value| Some(&value) != first.as_ref())
+        };
+        let tasks: BTreeSet<&str> = rows.iter().map(|row| self.entries[row.entry].0.identity.task.as_str()).collect();
+        let infos: Vec<&TaskInfo> = tasks.iter().filter_map(|task| Task::info(task)).collect();
+        let headline = |name: &str| infos.iter().any(|info| info.headline.contains(&name) || info.headline.is_empty());
+        let shown = |column: &&Column| match column {
+            Column::Recipe | Column::Step => differs(column),
+            Column::Label => !self.named,
+            Column::Axis(_) => true,
+            Column::Param(_) => !self.named && !brief && differs(column),
+            Column::Metric(name) => {
+                let present = rows.iter().any(|row| self.entries[row.entry].1.metrics.contains_key(name));
+                present && (!brief || headline(name))
+            }
+            Column::Key => !brief,
+            Column::Task
+            | Column::Started
+            | Column::Seconds
+            | Column::Backend
+            | Column::Device
+            | Column::Host
+            | Column::Version => false,
+        };
+        self.columns.iter().filter(shown).collect()
+    }
+}
+
+/// A parameter of a record; one that is not part of the key has its default.
+fn param(entry: &Entry, name: &str) -> Value {
+    if let Some(value) = entry.identity.params.get(name) {
+        return value.clone();
+    }
+    let declared = Task::info(&entry.identity.task).and_then(|info| info.param(name));
+    declared.map_or(Value::Null, |param| (param.default)())
+}
+
+impl Column {
+    /// Its name in full.
+    fn name(&self) -> String {
+        match self {
+            Self::Axis(name) => format!("axes.{name}"),
+            Self::Param(name) => format!("params.{name}"),
+            Self::Metric(name) => format!("metrics.{name}"),
+            _ => self.short().to_owned(),
+        }
+    }
+
+    /// Its name without what it is.
+    fn short(&self) -> &str {
+        match self {
+            Self::Axis(name) | Self::Param(name) | Self::Metric(name) => name,
+            Self::Recipe => "recipe",
+            Self::Step => "step",
+            Self::Label => "label",
+            Self::Task => "task",
+            Self::Key => "key",
+            Self::Started => "started",
+            Self::Seconds => "seconds",
+            Self::Backend => "backend",
+            Self::Device => "device",
+            Self::Host => "host",
+            Self::Version => "sweep",
+        }
+    }
+}
+
+/// A value in an order: numbers, then texts, then everything else; what is not there comes last, whichever way.
+#[derive(Debug, PartialEq)]
+struct Sorted {
+    value: Value,
+    down: bool,
+}
+
+impl Sorted {
+    fn new(value: Value, down: bool) -> Self {
+        Self { value, down }
+    }
+
+    fn rank(&self) -> u8 {
+        match self.value {
+            Value::Int(_) | Value::Float(_) => 0,
+            Value::Text(_) => 1,
+            Value::Bool(_) | Value::List(_) | Value::Map(_) => 2,
+            Value::Null => 3,
+        }
+    }
+}
+
+impl Eq for Sorted {}
+
+impl PartialOrd for Sorted {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Sorted {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let within = match (&self.value, &other.value) {
+            (Value::Text(own), Value::Text(other)) => own.cmp(other),
+            (own, other) => match (own.as_f64(), other.as_f64()) {
+                (Some(own), Some(other)) => own.total_cmp(&other),
+                _ => own.to_string().cmp(&other.to_string()),
+            },
+        };
+        self.rank().cmp(&other.rank()).then(if self.down { within.reverse() } else { within })
+    }
+}

@@ -1,0 +1,104 @@
+//! An answer as a text or a file.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table as Grid};
+use sweep_job::Value;
+
+use super::{Answer, Heading, parquet};
+use crate::{
+    report::{RULED, csv},
+    text::clean,
+    ui::Scale,
+};
+
+/// How to print an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Table,
+    /// Comma-separated values in base units.
+    Csv,
+    /// A list with an object for each record; numbers in base units.
+    Json,
+    /// A Parquet file; numbers in base units, which its metadata names.
+    Parquet,
+}
+
+/// Where an answer goes.
+pub type Output<'a> = &'a mut (dyn Write + Send);
+
+impl Answer {
+    /// Writes the answer.
+    pub fn write(&self, format: Format, output: Output<'_>) -> io::Result<()> {
+        match format {
+            Format::Table => output.write_all(self.table().as_bytes()),
+            Format::Csv => output.write_all(self.csv().as_bytes()),
+            Format::Json => self.json(output),
+            Format::Parquet => output.write_all(&parquet::file(self).map_err(io::Error::other)?),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut grid = Grid::new();
+        grid.load_style(RULED);
+        let numbers: Vec<bool> = (0..self.columns.len()).map(|index| self.is_number(index)).collect();
+        let scales: Vec<Scale> = (0..self.columns.len()).map(|index| self.scale(index)).collect();
+        let headings = self.columns.iter().zip(&scales).map(|(Heading { name, unit, .. }, scale)| {
+            let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
+            let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+            clean(&format!("{name}{unit}")).into_owned()
+        });
+        grid.set_header(headings);
+        for row in &self.rows {
+            let cells = row.iter().enumerate().map(|(index, value)| match value {
+                Value::Null => "–".to_owned(),
+                Value::Float(value) if self.columns[index].measured => scales[index].show(*value),
+                value => clean(&value.to_string()).into_owned(),
+            });
+            grid.add_row(cells);
+        }
+        for (column, _) in grid.column_iter_mut().zip(&numbers).filter(|(_, number)| **number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!("{grid}\n")
+    }
+
+    fn is_number(&self, index: usize) -> bool {
+        self.rows.iter().all(|row| matches!(row[index], Value::Int(_) | Value::Float(_) | Value::Null))
+    }
+
+    fn scale(&self, index: usize) -> Scale {
+        let sizes = self.rows.iter().filter_map(|row| row[index].as_f64()).map(f64::abs);
+        Scale::of(sizes.fold(0.0, f64::max), self.columns[index].unit)
+    }
+
+    fn csv(&self) -> String {
+        let mut text = csv::line(self.columns.iter().map(|column| csv::text(&column.name)));
+        for row in &self.rows {
+            text += &csv::line(row.iter().map(|value| match value {
+                Value::Null => String::new(),
+                Value::Float(number) => number.to_string(),
+                Value::Int(number) => number.to_string(),
+                value => csv::text(&value.to_string()),
+            }));
+        }
+        text
+    }
+
+    fn json(&self, output: Output<'_>) -> io::Result<()> {
+        output.write_all(b"[")?;
+        for (index, row) in self.rows.iter().enumerate() {
+            output.write_all(if index == 0 { b"\n" } else { b",\n" })?;
+            // By hand, so that the columns stay in their order.
+            for (place, (Heading { name, .. }, value)) in self.columns.iter().zip(row).enumerate() {
+                output.write_all(if place == 0 { b"{" } else { b"," })?;
+                serde_json::to_writer(&mut *output, name)?;
+                output.write_all(b":")?;
+                serde_json::to_writer(&mut *output, value)?;
+            }
+            output.write_all(b"}")?;
+        }
+        output.write_all(b"\n]\n")
+    }
+}

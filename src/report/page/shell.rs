@@ -1,0 +1,84 @@
+//! What all pages have around what they say.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// A page.
+pub(crate) struct Shell<'a> {
+    pub(crate) title: &'a str,
+    /// What tells this page from another version of it; may be empty.
+    pub(crate) mark: &'a str,
+    pub(crate) header: Markup,
+    pub(crate) main: Markup,
+    /// JSON for the script.
+    pub(crate) data: &'a str,
+    /// What the page does, behind what the list of jobs does.
+    pub(crate) script: &'a str,
+    /// Whether it asks its server for anything.
+    pub(crate) connect: bool,
+}
+
+impl Shell<'_> {
+    /// Its text.
+    pub(crate) fn render(&self) -> String {
+        // In a script element JSON must not end the element; `<` is only in its texts.
+        let data = self.data.replace('<', "\\u003c");
+        // Nobody who writes into the data knows it beforehand.
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(data.as_bytes()).update(self.main.0.as_bytes()).update(self.header.0.as_bytes());
+        let nonce = &hasher.finalize().to_hex()[..32];
+        let connect = if self.connect { "; connect-src 'self'" } else { "" };
+        let policy = format!(
+            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'{connect}"
+        );
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(policy);
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="referrer" content="no-referrer";
+                    @if !self.mark.is_empty() { meta name="mark" content=(self.mark); }
+                    title { (self.title) " · sweep" }
+                    style nonce=(nonce) { (PreEscaped(include_str!("page.css"))) }
+                }
+                body {
+                    header { (self.header) }
+                    main { (self.main) }
+                    script type="application/json" id="data" { (PreEscaped(data)) }
+                    script nonce=(nonce) { (PreEscaped(include_str!("jobs.js"))) (PreEscaped(self.script)) }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+/// The list of jobs, which the script fills; `more` stands below it.
+pub(crate) fn list_section(more: &Markup) -> Markup {
+    html! {
+        section id="jobs" {
+            h2 { "Jobs" }
+            form .filter {
+                label for="filter" { "Show jobs whose name has" }
+                input id="filter" type="search" autocomplete="off" spellcheck="false" placeholder="Filter: seed=0 lr=0.1";
+                label for="step" { "Step" }
+                select id="step" autocomplete="off" {}
+                label for="state" { "State" }
+                select id="state" autocomplete="off" {}
+            }
+            p .note #shown role="status" {}
+            div .panel {
+                div .scroll tabindex="0" role="region" aria-label="Jobs" {
+                    table .jobs { thead { tr #jobs-head {} } tbody #jobs-body {} }
+                }
+            }
+            p .pages #pages hidden {
+                button .plain type="button" id="earlier" { "Earlier" }
+                button .plain type="button" id="later" { "Later" }
+            }
+            (more)
+            noscript { p { "The list of jobs needs JavaScript; everything else does not." } }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+// One run, as it is now.
+const RUN = { live: ["running", "▸"], stopping: ["retrying", "■"], interrupted: ["lost", "!"], failed: ["failed", "✗"], done: ["done", "✓"], killed: ["lost", "!"] };
+const data = JSON.parse(document.getElementById("data").textContent);
+const of = (name) => document.getElementById(name);
+const base = `/runs/${encodeURIComponent(data.run)}`;
+const load = async (row) => {
+  const answer = await fetch(`${base}/jobs/${row.key}`);
+  return answer.ok ? answer.json() : {};
+};
+const list = jobList(of("jobs"), data, load);
+const spark = (losses) => {
+  const [wide, high] = [120, 28];
+  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "spark", role: "img", "aria-label": `loss from ${short(losses[0])} to ${short(losses[losses.length - 1])}` });
+  const [low, most] = [Math.min(...losses), Math.max(...losses)];
+  const x = (index) => 2 + (index / (losses.length - 1 || 1)) * (wide - 4);
+  const y = (loss) => (most > low ? 3 + (1 - (loss - low) / (most - low)) * (high - 6) : high / 2);
+  image.append(draw("path", { d: losses.map((loss, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(loss).toFixed(1)}`).join("") }));
+  return image;
+};
+const card = (job) => {
+  const card = make("article", undefined, "card");
+  card.append(make("h3", job.label));
+  if (job.total) {
+    const bar = make("progress");
+    Object.assign(bar, { max: job.total, value: job.done });
+    bar.setAttribute("aria-label", `${job.label}: ${job.done} of ${job.total}`);
+    card.append(bar);
+  }
+  const line = make("p", job.says, "note");
+  if (job.losses.length > 1) line.prepend(spark(job.losses));
+  card.append(line);
+  return card;
+};
+let steps = "";
+const showRest = (rest) => {
+  const [kind, mark] = RUN[rest.state];
+  const sign = make("span", `${mark} `);
+  sign.setAttribute("aria-hidden", "true");
+  of("state").className = `pill ${kind}`;
+  of("state").replaceChildren(sign, rest.state);
+  of("how").textContent = rest.how;
+  of("left").textContent = rest.left ?? "";
+  if (of("words").textContent !== rest.words) of("words").textContent = rest.words;
+  const bar = draw("svg", { viewBox: "0 0 1000 8", preserveAspectRatio: "none", class: "bar", role: "img", "aria-label": rest.words });
+  bar.append(...rest.bar.map(([name, from, to]) => draw("rect", { class: name, x: from, y: 0, width: to - from, height: 8 })));
+  of("bar").replaceChildren(bar);
+  // Drawn by the server, every text in it escaped.
+  if (rest.steps !== steps) {
+    steps = rest.steps;
+    const focused = document.activeElement?.dataset?.step;
+    of("steps-body").innerHTML = steps;
+    linkSteps(list);
+    if (focused) document.querySelector(`a[data-step="${CSS.escape(focused)}"]`)?.focus();
+  }
+  of("running").hidden = rest.running.length === 0;
+  of("running-body").replaceChildren(...rest.running.map(card));
+  if (rest.state !== data.said) {
+    if (data.said) of("news").textContent = `the run is ${rest.state}: ${rest.words}`;
+    data.said = rest.state;
+  }
+};
+showRest(data.rest);
+new EventSource(`${base}/events`).addEventListener("message", (event) => {
+  const { columns, jobs, rest } = JSON.parse(event.data);
+  if (columns) data.columns = columns;
+  jobs.forEach(([index, line]) => { data.jobs[index] = JSON.parse(line); });
+  if (columns || jobs.length) list.update(data);
+  if (rest) showRest(rest);
+});

@@ -1,0 +1,235 @@
+//! `uses: bench/batch-size`: a training for each batch size, in a worker process of its own, which may run out of memory.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::process::ExitStatusExt as _,
+    process::{self, ExitStatus, Stdio},
+    thread,
+};
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use sweep_job::{
+    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value, tasks::BatchSize,
+};
+
+use crate::{machine::OutOfMemory, run::program};
+
+/// What is kept of a process's last words, in lines.
+const LAST_WORDS: usize = 20;
+
+/// What one batch size came to.
+enum Tried {
+    /// It was trained with.
+    Fits(Box<Outcome>),
+    /// It needs more memory than there is.
+    TooLarge(String),
+}
+
+/// A batch size that fits.
+struct Point {
+    batch: usize,
+    tokens_per_s: f64,
+    outcome: Outcome,
+}
+
+pub(super) fn run(bench: &BatchSize, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure> {
+    let sizes = &bench.sizes;
+    let steps = std::iter::successors(Some(sizes.first), |batch| batch.checked_mul(sizes.factor));
+    let batches: Vec<usize> = steps.take_while(|batch| *batch <= sizes.last).collect();
+    let mut points: Vec<Point> = Vec::new();
+    let mut knee = None;
+    let mut stopped = format!("`last`: {} is the largest batch size that was asked for", sizes.last);
+    for (done, &batch) in batches.iter().enumerate() {
+        let progress = Progress { done: done as u64, total: batches.len() as u64, ..Progress::default() };
+        report.progress(progress);
+        let outcome = match train(bench, job, batch)? {
+            Tried::Fits(outcome) => *outcome,
+            Tried::TooLarge(message) if points.is_empty() => {
+                return Err(Failure { kind: FailureKind::Memory, message });
+            }
+            Tried::TooLarge(message) => {
+                stopped = format!("memory: a batch of {batch} does not fit ({message})");
+                break;
+            }
+        };
+        let tokens_per_s = outcome.metrics.get("throughput.tokens_per_s").map_or(f64::NAN, |metric| metric.value);
+        if !tokens_per_s.is_finite() {
+            let message = format!("the training with a batch of {batch} did not measure its throughput");
+            return Err(Failure { kind: FailureKind::Experiment, message });
+        }
+        let gained = points.last().map(|before| tokens_per_s / before.tokens_per_s - 1.0);
+        points.push(Point { batch, tokens_per_s, outcome });
+        if let Some(gained) = gained.filter(|gained| *gained < sizes.min_gain) {
+            knee = Some(points.len() - 2);
+            let percent = gained * 100.0;
+            stopped = format!("throughput: a batch of {batch} brings {percent:+.1} % over the one before");
+            break;
+        }
+    }
+    Ok(describe(&points, knee.unwrap_or(points.len().saturating_sub(1)), stopped))
+}
+
+/// The result, where `knee` is the place of the knee among the points.
+fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
+    let mut outcome = Outcome::default();
+    let (Some(first), Some(last), Some(at)) = (points.first(), points.last(), points.get(knee)) else { return outcome };
+    outcome.metric("batch.knee", at.batch as f64, Unit::Count);
+    outcome.metric("batch.largest", last.batch as f64, Unit::Count);
+    outcome.metric("throughput.tokens_per_s", at.tokens_per_s, Unit::TokensPerSecond);
+    outcome.metric("throughput.gain", at.tokens_per_s / first.tokens_per_s, Unit::One);
+    for name in ["memory.peak", "memory.device.peak"] {
+        if let Some(metric) = at.outcome.metrics.get(name) {
+            outcome.metrics.insert(name.to_owned(), *metric);
+        } else if let Some(reason) = at.outcome.facts.get(&format!("absent.{name}")) {
+            outcome.facts.insert(format!("absent.{name}"), reason.clone());
+        }
+    }
+    for (curve, metric) in [
+        ("tokens_per_s", "throughput.tokens_per_s"),
+        ("step", "time.step"),
+        ("memory", "memory.peak"),
+        ("device_memory", "memory.device.peak"),
+    ] {
+        let measured = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.metrics.get(metric)?)));
+        let measured: Vec<_> = measured.collect();
+        let Some((_, of)) = measured.first() else { continue };
+        let unit = of.unit;
+        let (at, values) = measured.into_iter().map(|(batch, metric)| (batch, metric.value)).unzip();
+        outcome.curves.insert(curve.to_owned(), Curve { unit, at, values });
+    }
+    outcome.facts.insert("stopped by".into(), stopped);
+    outcome
+}
+
+/// Trains with one batch size, in a process of its own.
+fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
+    let failed = |error: io::Error| Failure {
+        kind: FailureKind::Crash,
+        message: format!("the process for a batch of {batch} cannot be run: {error}"),
+    };
+    let line = serde_json::to_vec(&training(bench, job, batch)).map_err(|error| failed(error.into()))?;
+    let memory = OutOfMemory::now();
+    let mut child = process::Command::new(program().map_err(failed)?)
+        .args(["worker", "--engine", &process::id().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    // It does nothing before it has its job, so the limit is there in time.
+    if let (Some(most), Some(pid)) = (bench.sizes.memory, Pid::from_raw(child.id().cast_signed())) {
+        let most = Some(most as u64);
+        let limit = Rlimit { current: most, maximum: most };
+        prlimit(Some(pid), Resource::Data, limit).map_err(|error| failed(error.into()))?;
+    }
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let words = thread::spawn(move || stderr.map_or_else(String::new, last_words));
+    if let Some(mut stdin) = stdin {
+        // One that cannot read its job any more has something to say of its end.
+        let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));
+    }
+    let mut ended = None;
+    let mut text = String::new();
+    if let Some(mut stdout) = stdout {
+        stdout.read_to_string(&mut text).map_err(failed)?;
+    }
+    for message in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+        match message {
+            Message::Done(outcome) => ended = Some(Ok(outcome)),
+            Message::Failed(failure) => ended = Some(Err(failure)),
+            Message::Progress(_) | Message::Note(_) | Message::Alive => {}
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    let words = words.join().unwrap_or_default();
+    match ended {
+        Some(Ok(outcome)) => Ok(Tried::Fits(Box::new(outcome))),
+        Some(Err(failure)) => judge(failure, batch),
+        None => judge(silent(status, &words, OutOfMemory::now().since(memory)), batch),
+    }
+}
+
+/// Whether a failure says that memory was not enough.
+fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
+    let Failure { kind, message } = failure.recognised();
+    match kind {
+        FailureKind::Memory => Ok(Tried::TooLarge(message)),
+        kind => Err(Failure { kind, message: format!("with a batch of {batch}: {message}") }),
+    }
+}
+
+/// Why a process has ended without a word to its reader.
+fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failure {
+    // The kernel ends with SIGKILL whom it has no memory for, and nobody else does that here.
+    if status.signal() == Some(9) && out_of_memory != Some(false) {
+        return Failure { kind: FailureKind::Memory, message: "the kernel ended it for want of memory".into() };
+    }
+    let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let failure = Failure { kind: FailureKind::Crash, message: words.to_owned() }.recognised();
+    Failure { message: format!("{}: {}", status, last.trim()), ..failure }
+}
+
+/// Hands on what a process says to this one's log; gives the end of it.
+fn last_words(stderr: process::ChildStderr) -> String {
+    let mut last = VecDeque::new();
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        eprintln!("{line}");
+        last.push_back(line);
+        if last.len() > LAST_WORDS {
+            last.pop_front();
+        }
+    }
+    Vec::from(last).join("\n")
+}
+
+/// The training at one batch size, as a worker gets it.
+fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
+    let mut params = job.params.clone();
+    let iters = Value::Int(i64::try_from(bench.sizes.iters).unwrap_or(i64::MAX));
+    let size = Value::Int(i64::try_from(batch).unwrap_or(i64::MAX));
+    if let Some(train) = Task::info("train") {
+        params.retain(|name, _| train.param(name).is_some());
+        // The held-out loss is not what is asked for.
+        let given =
+            [("batch_size", size), ("iters", iters.clone()), ("log_every", iters), ("eval_batches", Value::Int(1))];
+        params.extend(given.map(|(name, value)| (name.to_owned(), value)));
+        params = train.complete(params);
+    }
+    Job { task: "train".into(), params, beat: None, ..job.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(batch: usize, tokens_per_s: f64) -> Point {
+        let mut outcome = Outcome::default();
+        outcome.metric("throughput.tokens_per_s", tokens_per_s, Unit::TokensPerSecond);
+        outcome.metric("memory.peak", batch as f64 * 1024.0, Unit::Bytes);
+        Point { batch, tokens_per_s, outcome }
+    }
+
+    #[test]
+    fn curves_are_by_batch_size() {
+        let points = [point(1, 100.0), point(2, 190.0), point(4, 195.0)];
+        let outcome = describe(&points, 1, "throughput".into());
+        assert_eq!(outcome.metrics["batch.knee"].value, 2.0);
+        assert_eq!(outcome.metrics["batch.largest"].value, 4.0);
+        assert_eq!(outcome.metrics["throughput.gain"].value, 1.9);
+        assert_eq!(outcome.metrics["memory.peak"].value, 2048.0);
+        assert_eq!(outcome.curves["tokens_per_s"].at, [1, 2, 4]);
+        assert_eq!(outcome.curves["tokens_per_s"].values, [100.0, 190.0, 195.0]);
+        assert!(!outcome.curves.contains_key("device_memory"), "what nobody measured is absent");
+    }
+
+    #[test]
+    fn an_abort_for_want_of_memory_is_told_from_others() {
+        let aborted = ExitStatus::from_raw(6);
+        let words = "thread started\nmemory allocation of 268435456 bytes failed\n";
+        assert_eq!(silent(aborted, words, Some(false)).kind, FailureKind::Memory);
+        assert_eq!(silent(aborted, "assertion failed", Some(false)).kind, FailureKind::Crash);
+        assert_eq!(silent(ExitStatus::from_raw(9), "", Some(true)).kind, FailureKind::Memory);
+        assert_eq!(silent(ExitStatus::from_raw(9), "", Some(false)).kind, FailureKind::Crash);
+    }
+}

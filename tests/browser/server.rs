@@ -1,0 +1,123 @@
+//! `sweep ui`.
+
+use std::io::{BufRead as _, BufReader};
+
+use rustix::process::Signal;
+
+use crate::{
+    alone,
+    driver::Browser,
+    sandbox::{Ended, Running, Sandbox},
+};
+
+const RECIPE: &str = r#"
+name: watched
+params: { value: 2 }
+steps:
+  prepare: { uses: mock }
+  train:
+    needs: [prepare]
+    uses: mock
+    matrix: { seed: { range: [0, 5] } }
+    with: { seconds: 5, steps: 50, value: "${{ params.value }}" }
+    resources: { cpus: 1 }
+  evaluate: { uses: command, needs: [train], matrix: { seed: { range: [0, 5] } }, with: { run: 'echo "loss=2.5"; echo "<script>alert(1)</script>" >&2' } }
+  broken: { uses: mock, needs: [prepare], with: { end: fail } }
+tables: { t: { from: train, cells: [value] } }
+"#;
+
+/// The server and its address.
+fn serve(sandbox: &Sandbox) -> (Running, String) {
+    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().trim_end_matches('/').to_owned();
+    assert!(address.starts_with("http://127.0.0.1:"), "{line}");
+    (Running::from(child), address)
+}
+
+#[test]
+fn a_run_is_watched_compared_and_read() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::with(RECIPE);
+    let first =
+        sandbox.sweep(&["run", "recipe.yaml", "--set", "value=1", "--only", "train/seed=0", "--only", "train/seed=1"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let (server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    browser.open(&address);
+    browser.until("document.querySelectorAll('#runs-body tr').length === 1");
+    assert!(browser.text("#runs-body .pill").contains("done"));
+
+    // A run that begins appears.
+    let run = sandbox.start(&["run", "recipe.yaml", "--jobs", "2"]);
+    browser.until("document.querySelector('#runs-body tr .pill.running') !== null");
+    browser.inspect("runs");
+    browser.click("#runs-body tr:first-child th a");
+    browser.until(
+        "document.querySelectorAll('#running progress').length > 0 && document.querySelector('.spark') !== null",
+    );
+    browser.inspect("run-live");
+    let done = "Number(document.getElementById('words').textContent.split(' ')[0])";
+    let before = browser.eval(done).as_u64().unwrap();
+    browser.until(&format!("{done} > {before}"));
+
+    // By keyboard from a step to its jobs, and into one that is done, whose log is not markup.
+    browser.eval("document.querySelector('a[data-step=evaluate]').focus()");
+    browser.press("Enter");
+    browser.until("document.querySelectorAll('#jobs-body tr').length === 5");
+    assert_eq!(run.wait().code, Some(5));
+    browser.until("document.getElementById('state').textContent.includes('failed')");
+    browser.until(&format!("{done} === 11"));
+    browser.click("#jobs-body th button");
+    browser.until("document.querySelector('.detail pre')?.textContent.includes('<script>alert(1)</script>') ?? false");
+    browser.click("a[data-step=broken]");
+    browser.until("document.querySelector('#jobs-body .why')?.textContent.includes('it was told to fail') ?? false");
+    browser.inspect("run-over");
+
+    // The report is a click away, and so is the way back.
+    browser.click("nav a[href^='/reports/']");
+    browser.until(
+        "document.querySelector('h1')?.textContent === 'watched' && document.querySelector('figure.table') !== null",
+    );
+    browser.open(&address);
+    browser.until("document.querySelectorAll('#runs-body input').length === 2");
+    browser.click("#runs-body tr:nth-child(1) input");
+    browser.click("#runs-body tr:nth-child(2) input");
+    browser.click("#compare");
+    browser.until("document.querySelector('h1')?.textContent === 'Two runs'");
+    assert!(browser.text("#params li").contains("value: 1 → 2 in 2 jobs"), "{}", browser.text("#params"));
+    assert_eq!(
+        browser.texts("#metrics tbody tr:first-child > *"),
+        ["train/seed=0", "value", "1.00", "2.00", "+1.00", "+100.0"]
+    );
+    browser.inspect("compare");
+    browser.is_content();
+
+    // It ends at once although a page listens.
+    browser.open(&address);
+    server.signal(Signal::INT);
+    let Ended { code, stderr, .. } = server.wait();
+    assert_eq!(code, Some(0), "{stderr}");
+}
+
+#[test]
+fn the_pages_are_small_and_need_nobody_else() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::with(RECIPE);
+    sandbox.sweep(&["run", "recipe.yaml", "--only", "train/seed=0"]);
+    let (_server, address) = serve(&sandbox);
+    browser.look(1280, false);
+    let run = fs_err::read_dir(sandbox.path("results/runs")).unwrap().next().unwrap().unwrap().file_name();
+    for path in ["/".to_owned(), format!("/runs/{}", run.to_string_lossy()), "/compare?a=x&b=y".to_owned()] {
+        browser.open(&format!("{address}{path}"));
+        let (own, others) = (
+            browser.eval("new TextEncoder().encode(document.documentElement.outerHTML).length").as_u64().unwrap(),
+            browser.eval("performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith(location.origin))"),
+        );
+        assert!(own < 300_000, "{path}: {own} bytes");
+        assert_eq!(others, serde_json::json!([]), "{path}");
+    }
+}

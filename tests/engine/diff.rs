@@ -1,0 +1,81 @@
+//! `sweep diff`: two recipes, two runs, two folders.
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+/// Two methods at four seeds; `SHIFT` moves the second one.
+const STUDY: &str = "\
+name: study
+params: { shift: 0 }
+steps:
+  a:
+    uses: command
+    matrix: { method: [x, y] }
+    seeds: 4
+    with:
+      run: |
+        noise=$(( SWEEP_SEED * SWEEP_SEED ))
+        if [ $METHOD = y ]; then echo loss=$(( 100 + noise + SHIFT + SHIFT * SWEEP_SEED / 10 )); else echo loss=$(( 100 + noise )); fi
+      env: { METHOD: '${{ matrix.method }}', SHIFT: '${{ params.shift }}' }
+    resources: { cpus: 1 }
+claims:
+  same: { difference: { metric: loss, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { at_most: 5 } }
+";
+
+fn diff(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let ended = sandbox.sweep(&[&["diff", "--format", "json"], args].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// Two recipes, both run.
+fn two() -> Sandbox {
+    let sandbox = Sandbox::with(STUDY);
+    sandbox.write("other.yaml", &STUDY.replace("shift: 0", "shift: 20"));
+    for recipe in ["recipe.yaml", "other.yaml"] {
+        assert_eq!(sandbox.sweep(&["run", recipe]).code, Some(0));
+    }
+    sandbox
+}
+
+#[test]
+fn recipes() {
+    let sandbox = two();
+    let text = sandbox.sweep(&["diff", "recipe.yaml", "other.yaml"]).stdout;
+    insta::with_settings!({ filters => [(r"time\.run: .*", "time.run …")] }, { insta::assert_snapshot!(text); });
+    let difference = diff(&sandbox, &["recipe.yaml", "other.yaml"]);
+    assert_eq!((&difference["shared"], &difference["same"]), (&8.into(), &0.into()));
+    let change = &difference["params"][0];
+    assert_eq!(change["jobs"].as_array().unwrap().len(), 4, "what differs in four jobs is said once: {change}");
+    let metrics = difference["metrics"].as_array().unwrap();
+    let loss = metrics.iter().find(|change| change["metric"] == "loss").unwrap();
+    assert_eq!((&loss["group"], &loss["n"], &loss["significant"]), (&"a/method=y".into(), &4.into(), &true.into()));
+    assert_eq!(loss["difference"].as_f64(), Some(23.0));
+    assert!(!metrics.iter().any(|change| change["group"] == "a/method=x" && change["metric"] == "loss"));
+    assert_eq!(difference["claims"][0]["states"], serde_json::json!(["supported", "refuted"]));
+}
+
+#[test]
+fn runs_and_folders() {
+    let sandbox = two();
+    let runs: Vec<String> = crate::sandbox::list(&sandbox.path("results/runs"))
+        .iter()
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let difference = diff(&sandbox, &[&runs[0], &runs[1], "--claims", "recipe.yaml"]);
+    assert_eq!((&difference["shared"], &difference["same"]), (&8.into(), &0.into()));
+    assert_eq!(difference["claims"][0]["claim"], "same");
+
+    sandbox.sweep(&["--results", "elsewhere", "run", "other.yaml", "--only", "a/method=y"]);
+    let difference = diff(&sandbox, &["elsewhere", &runs[1]]);
+    assert_eq!((&difference["shared"], &difference["same"]), (&4.into(), &4.into()));
+    assert_eq!(difference["only"][1].as_array().unwrap().len(), 4);
+    assert!(difference["params"].as_array().unwrap().is_empty());
+
+    let ended = sandbox.sweep(&["diff", "recipe.yaml", "nowhere"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("there is no run `nowhere`"), "{}", ended.stderr);
+    let same = sandbox.sweep(&["diff", "recipe.yaml", "recipe.yaml"]).stdout;
+    assert!(same.contains("8 in both, of which 8 the same\nnothing differs\n"), "{same}");
+}

@@ -1,0 +1,165 @@
+//! `sweep query`: rows, columns, order and formats.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+const STUDY: &str = "\
+name: asked
+steps:
+  a:
+    uses: mock
+    matrix: { value: [0.5, -1, 2], variant: [0, 1] }
+    if: matrix.value != 2 || matrix.variant == 0
+  b: { uses: mock, matrix: { text: ['=cmd', 'say \"hi\", you'] }, with: { value: 7, text: '${{ matrix.text }}' } }
+";
+
+fn asked() -> Sandbox {
+    let sandbox = Sandbox::with(STUDY);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    sandbox
+}
+
+fn ask(sandbox: &Sandbox, args: &[&str]) -> String {
+    let ended = sandbox.sweep(&[&["query"], args].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stdout
+}
+
+#[test]
+fn rows_and_columns_of_a_recipe() {
+    let sandbox = asked();
+    insta::assert_snapshot!(ask(&sandbox, &["recipe.yaml"]));
+    insta::assert_snapshot!(
+        "csv",
+        ask(
+            &sandbox,
+            &[
+                "recipe.yaml",
+                "--select",
+                "step,axes.text,metrics.value,variant",
+                "--sort",
+                "-value,variant",
+                "--format",
+                "csv"
+            ]
+        )
+    );
+}
+
+#[test]
+fn conditions_and_order_over_all_records() {
+    let sandbox = asked();
+    let args = [
+        "--where",
+        "value < 1 && variant == 1",
+        "--sort",
+        "value",
+        "--select",
+        "value,variant,task",
+        "--format",
+        "json",
+    ];
+    let rows: Value = serde_json::from_str(&ask(&sandbox, &args)).unwrap();
+    let expected = json!([
+        { "value": -1.0, "variant": 1, "task": "mock" },
+        { "value": 0.5, "variant": 1, "task": "mock" },
+    ]);
+    assert_eq!(rows, expected);
+    let args = ["--where", "text == '=cmd'", "--select", "label,text", "--format", "csv"];
+    assert_eq!(ask(&sandbox, &args), "label,text\nb/text==cmd,'=cmd\n", "no formula");
+    let args = [
+        "--where",
+        "value > 0",
+        "--where",
+        "text == null",
+        "--limit",
+        "2",
+        "--select",
+        "value",
+        "--sort=-value",
+        "--format",
+        "csv",
+    ];
+    assert_eq!(ask(&sandbox, &args), "value\n2\n0.5\n");
+    let args = ["--where", "text > 3", "--format", "json"];
+    assert_eq!(sandbox.sweep(&[&["query"], &args[..]].concat()).code, Some(2), "texts and numbers have no order");
+    assert_eq!(ask(&sandbox, &["--where", "value > 1000", "--format", "json"]), "[\n]\n");
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let sandbox = asked();
+    let stderr = |args: &[&str]| {
+        let ended = sandbox.sweep(&[&["query"], args].concat());
+        assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+        ended.stderr
+    };
+    assert!(stderr(&["--select", "valeu"]).contains("did you mean `value`?"));
+    assert!(stderr(&["--where", "text == cmd"]).contains("no record has `cmd`"));
+    assert!(stderr(&["--where", "value <"]).contains("ends too early"));
+}
+
+/// A record that comes or goes while nobody asks is in the next answer, or not.
+#[test]
+fn answers_follow_the_store() {
+    let sandbox = asked();
+    let count = || ask(&sandbox, &["--select", "key", "--format", "csv"]).lines().count() - 1;
+    assert_eq!(count(), 7);
+    assert!(sandbox.path("results/store/metrics.jsonl").is_file());
+    sandbox.write("recipe.yaml", &STUDY.replace("[0.5, -1, 2]", "[0.5, -1, 2, 3]"));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(count(), 9);
+    sandbox.write("results/store/metrics.jsonl", "noise\n");
+    assert_eq!(count(), 9);
+    let key = ask(&sandbox, &["--select", "key", "--limit", "1", "--format", "csv"]);
+    let key = key.lines().nth(1).unwrap();
+    fs_err::remove_dir_all(sandbox.path(&format!("results/store/{}/{key}", &key[..2]))).unwrap();
+    assert_eq!(count(), 8);
+}
+
+/// Read back by pyarrow where Python has it, and in any case by the crate that wrote it.
+#[test]
+fn parquet_can_be_read() {
+    let sandbox = asked();
+    let args = [
+        "recipe.yaml",
+        "--format",
+        "parquet",
+        "--output",
+        "out.parquet",
+        "--select",
+        "step,metrics.value,text,variant,seconds",
+    ];
+    ask(&sandbox, &args);
+    let reader = parquet::file::reader::SerializedFileReader::new(
+        fs_err::File::open(sandbox.path("out.parquet")).unwrap().into_file(),
+    );
+    let reader = reader.unwrap();
+    let rows: Vec<String> = parquet::file::reader::FileReader::get_row_iter(&reader, None)
+        .unwrap()
+        .map(|row| {
+            row.unwrap()
+                .get_column_iter()
+                .filter(|(name, _)| *name != "seconds")
+                .map(|(name, field)| format!("{name}={field}"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(rows.len(), 7);
+    assert_eq!(rows[1], "step=\"a\" metrics.value=0.5 text=null variant=1");
+    assert_eq!(rows[6], "step=\"b\" metrics.value=7.0 text=\"say \"hi\", you\" variant=null", "{rows:?}");
+    let script = "import pyarrow.parquet as p\nt = p.read_table('out.parquet')\nprint(t.schema.field('metrics.value').type, t.schema.field('variant').type, t.schema.field('step').type, t.num_rows, t.schema.metadata[b'sweep.units'].decode())";
+    let output = Command::new("python3").args(["-c", script]).current_dir(sandbox.path(".")).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "double int64 string 7 {\"seconds\":\"s\"}\n");
+        }
+        Ok(output) => eprintln!("pyarrow was not asked: {}", String::from_utf8_lossy(&output.stderr).trim()),
+        Err(error) => eprintln!("pyarrow was not asked: python3 cannot be started: {error}"),
+    }
+}
