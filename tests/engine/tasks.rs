@@ -24,7 +24,14 @@ fn tasks_for_machines() {
     let all = json(&["tasks", "--format", "json"]);
     let names: Vec<&str> = all.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     let expected = [
-        "train", "eval", "check", "parity", "bench/batch-size", "bench/threshold", "bench/mask-update", "bench/masking",
+        "train",
+        "eval",
+        "check",
+        "parity",
+        "bench/batch-size",
+        "bench/threshold",
+        "bench/mask-update",
+        "bench/masking",
         "command",
     ];
     assert_eq!(names, expected);
