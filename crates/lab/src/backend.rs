@@ -3,6 +3,9 @@
 //! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. Burn's own `fusion`
 //! feature stays off, because it makes every type a fusing one: here each backend is there as it is, and inside `Fusion`,
 //! so that fusion is a choice of the job.
+//!
+//! The unit tests of this package compute on the CPU: for every backend all that computes is compiled once more, which takes
+//! minutes. The tests in `tests/` have all backends.
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 use sweep_job::{
@@ -35,15 +38,15 @@ impl Compute for Flex {
 }
 
 /// An NVIDIA GPU, through kernels that are compiled at run time.
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", not(test)))]
 type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
 /// A GPU through Vulkan, Metal or DX12.
-#[cfg(feature = "wgpu")]
+#[cfg(all(feature = "wgpu", not(test)))]
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
 /// A backend as it is, and the same inside `Fusion`.
-#[cfg(any(feature = "cuda", feature = "wgpu"))]
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
     ($backend:ty, $runtime:ty) => {
         impl Ops for $backend {}
@@ -72,13 +75,13 @@ macro_rules! gpu {
     };
 }
 
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", not(test)))]
 gpu!(Cuda, cubecl::cuda::CudaRuntime);
 
-#[cfg(feature = "wgpu")]
+#[cfg(all(feature = "wgpu", not(test)))]
 gpu!(Wgpu, cubecl::wgpu::WgpuRuntime);
 
-#[cfg(any(feature = "cuda", feature = "wgpu"))]
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 fn allocated<R: cubecl::Runtime>(device: &R::Device) -> Option<DeviceMemory> {
     let usage = R::client(device).memory_usage().ok()?;
     Some(DeviceMemory { in_use: usage.bytes_in_use, reserved: usage.bytes_reserved })
@@ -100,6 +103,10 @@ pub(crate) trait Work {
 
 /// Where and how a job computes.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    any(test, not(any(feature = "cuda", feature = "wgpu"))),
+    expect(dead_code, reason = "only GPUs have kernels to fuse and to choose among")
+)]
 pub(crate) struct Place {
     backend: Backend,
     fusion: bool,
@@ -124,35 +131,56 @@ impl From<Backend> for Place {
 /// Does `work` on the first device of a backend; an error in one sentence if there is none.
 ///
 /// The backend is probed first, because the libraries below panic when the driver is missing.
-pub(crate) fn dispatch<W: Work>(place: impl Into<Place>, work: W) -> Result<W::Output, LabError> {
+pub(crate) fn dispatch<W: Work>(place: Place, work: W) -> Result<W::Output, LabError> {
+    match place {
+        #[cfg(all(feature = "cuda", not(test)))]
+        Place { backend: Backend::Cuda, fusion: true, .. } => {
+            work.run::<burn_fusion::Fusion<Cuda>>(&cuda_device(place)?)
+        }
+        #[cfg(all(feature = "wgpu", not(test)))]
+        Place { backend: Backend::Wgpu, fusion: true, .. } => {
+            work.run::<burn_fusion::Fusion<Wgpu>>(&wgpu_device(place)?)
+        }
+        eager => dispatch_eager(eager, work),
+    }
+}
+
+/// As [`dispatch`], for work that is never fused: every further type of backend costs minutes of compilation.
+pub(crate) fn dispatch_eager<W: Work>(place: impl Into<Place>, work: W) -> Result<W::Output, LabError> {
     let place = place.into();
     match place.backend {
         Backend::Cpu => {
             ops::compute_on_this_thread();
             work.run::<Flex>(&burn::backend::flex::FlexDevice)
         }
-        #[cfg(feature = "cuda")]
-        Backend::Cuda => {
-            crate::probe::cuda().map_err(LabError::from)?;
-            configure(place);
-            let device = cubecl::cuda::CudaDevice::new(0);
-            if place.fusion { work.run::<burn_fusion::Fusion<Cuda>>(&device) } else { work.run::<Cuda>(&device) }
-        }
-        #[cfg(feature = "wgpu")]
-        Backend::Wgpu => {
-            let adapters = crate::probe::wgpu().map_err(LabError::from)?;
-            configure(place);
-            let device = wgpu_device(&adapters);
-            if place.fusion { work.run::<burn_fusion::Fusion<Wgpu>>(&device) } else { work.run::<Wgpu>(&device) }
-        }
-        #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
+        #[cfg(all(feature = "cuda", not(test)))]
+        Backend::Cuda => work.run::<Cuda>(&cuda_device(place)?),
+        #[cfg(all(feature = "wgpu", not(test)))]
+        Backend::Wgpu => work.run::<Wgpu>(&wgpu_device(place)?),
+        #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
         absent => Err(crate::probe::not_built(absent).into()),
     }
 }
 
+/// The first CUDA device, as `place` wants it.
+#[cfg(all(feature = "cuda", not(test)))]
+fn cuda_device(place: Place) -> Result<cubecl::cuda::CudaDevice, LabError> {
+    crate::probe::cuda().map_err(LabError::from)?;
+    configure(place);
+    Ok(cubecl::cuda::CudaDevice::new(0))
+}
+
+/// The best adapter, as `place` wants it.
+#[cfg(all(feature = "wgpu", not(test)))]
+fn wgpu_device(place: Place) -> Result<cubecl::wgpu::WgpuDevice, LabError> {
+    let adapters = crate::probe::wgpu().map_err(LabError::from)?;
+    configure(place);
+    Ok(best(&adapters))
+}
+
 /// The device that stands for the best of `adapters`, which are sorted, best first.
-#[cfg(feature = "wgpu")]
-fn wgpu_device(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
+#[cfg(all(feature = "wgpu", not(test)))]
+fn best(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     use cubecl::wgpu::WgpuDevice;
     use wgpu::DeviceType;
     match adapters.first().map(|adapter| adapter.kind) {
@@ -168,7 +196,7 @@ fn wgpu_device(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
 /// default that goes to `target` next to the nearest `Cargo.toml`; a `cubecl.toml` that says otherwise is respected.
 ///
 /// The settings are the process's, so the first job of a process decides.
-#[cfg(any(feature = "cuda", feature = "wgpu"))]
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 fn configure(place: Place) {
     use std::{env, path::PathBuf, sync::Once};
 

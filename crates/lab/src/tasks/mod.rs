@@ -18,7 +18,7 @@ pub use check::{Assertion, Expected, assertions};
 
 use crate::{
     Folders, LabError,
-    backend::{Compute, Place, dispatch},
+    backend::{Compute, Place, dispatch, dispatch_eager},
     data::Batch,
     hub,
     model::{Gpt, GptDims, Network},
@@ -36,13 +36,13 @@ pub(crate) fn run(
         Task::Train(train) => {
             dispatch(Place::new(backend, &train.computing), train::Job { train, backend, folders, report })
         }
-        Task::Eval(eval) => dispatch(backend, eval::Job { eval, report }),
-        Task::Check(check) => dispatch(backend, check::Job { check, report }),
+        Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
+        Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
         Task::Parity(parity) => parity::run(parity, backend, report),
         Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
-        Task::BenchThreshold(found) => dispatch(backend, bench::Job { bench: Bench::Threshold(found), report }),
-        Task::BenchMaskUpdate(made) => dispatch(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
-        Task::BenchMasking(applied) => dispatch(backend, bench::Job { bench: Bench::Masking(applied), report }),
+        Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),
+        Task::BenchMaskUpdate(made) => dispatch_eager(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
+        Task::BenchMasking(applied) => dispatch_eager(backend, bench::Job { bench: Bench::Masking(applied), report }),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }

@@ -13,7 +13,7 @@ use sweep_job::{
 use super::network;
 use crate::{
     LabError,
-    backend::{Compute, Place, Work, dispatch},
+    backend::{Compute, Place, Work, dispatch, dispatch_eager},
     data::{Batch, Dataset},
     gradient::{Dropout, Forward, LossScale, check_precision},
     model::{self, Gpt, Handed, Network as _, ParamInfo},
@@ -29,7 +29,7 @@ pub(super) fn run(parity: &Parity, backend: Backend, report: &mut dyn Report) ->
     let plain = Parity { computing: Computing::default(), ..parity.clone() };
     // The switch is the process's, and a worker has one job.
     ops::use_kernels(false);
-    let reference = dispatch(Backend::Cpu, Observe { parity: &plain, inputs: None, spoilt: None });
+    let reference = dispatch_eager(Backend::Cpu, Observe { parity: &plain, inputs: None, spoilt: None });
     ops::use_kernels(true);
     let reference = reference?;
     step(1);
@@ -266,7 +266,8 @@ mod tests {
     #[test]
     fn the_first_module_that_differs_is_named() {
         let parity = tiny();
-        let observe = |inputs, spoilt| dispatch(Backend::Cpu, Observe { parity: &parity, inputs, spoilt }).unwrap();
+        let observe =
+            |inputs, spoilt| dispatch_eager(Backend::Cpu, Observe { parity: &parity, inputs, spoilt }).unwrap();
         let reference = observe(None, None);
         let same = observe(Some(&reference.modules), None);
         assert!(judge(&reference, &same, 1e-4).is_ok());
