@@ -7,6 +7,7 @@ mod digest;
 mod dimension;
 mod expand;
 mod flow;
+mod frozen;
 mod key;
 mod select;
 
@@ -17,6 +18,7 @@ use std::{
 };
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
+use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Kind, Param, ParamError, Part, TaskInfo, Value, Values};
 
 pub(crate) use self::flow::without_keys;
@@ -24,12 +26,13 @@ pub use self::{
     digest::Digests,
     expand::Point,
     flow::{Unsettled, settle},
+    frozen::{Frozen, Thawing},
     key::{BadKey, Identity, Key},
     select::NothingSelected,
 };
 use self::{dimension::Context, flow::Flow};
 use crate::recipe::{
-    Claim, Collector, Draft, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources, Scope,
+    Claim, Collector, Draft, Executor, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources, Scope,
     Selection, Sources, Span, Spanned, Step, Template, suggest,
 };
 
@@ -41,6 +44,8 @@ pub type JobId = petgraph::graph::NodeIndex<u32>;
 pub struct Plan {
     /// The recipes, in the order in which they were named.
     pub studies: Vec<Study>,
+    /// What a sweep file says of where the jobs get their processes.
+    pub executor: Executor,
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
@@ -93,7 +98,7 @@ pub struct Job {
 }
 
 /// How people name a job.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
     /// The recipe's name, where there are several.
     pub recipe: Option<String>,
@@ -132,7 +137,7 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
-        let Draft { recipes, only, sources, mut problems } = draft;
+        let Draft { recipes, executor, only, sources, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
@@ -150,7 +155,7 @@ impl Plan {
         }
         jobs.digests.keep();
         problems.finish(())?;
-        Ok(Self { studies, only, sources, graph: jobs.graph, origins: jobs.origins })
+        Ok(Self { studies, executor, only, sources, graph: jobs.graph, origins: jobs.origins })
     }
 
     /// How many jobs there are; points that are the same job count once.
