@@ -26,6 +26,8 @@ pub enum Exit {
     JobFailed,
     /// `--strict`: a claim is refuted.
     Refuted,
+    /// A job in an allocation did not find what it needs.
+    Blocked,
     /// A signal ended it.
     Interrupted(i32),
 }
@@ -106,6 +108,19 @@ pub enum Error {
         "the store cannot be written, so the run was stopped: {0}; what was stored before is whole, and the next run goes on from there"
     )]
     Broken(String),
+    /// Where jobs compute that this machine only submits cannot be found out here.
+    #[error(
+        "say where the jobs compute, with `--backend cuda`, `wgpu` or `cpu`: they run on other machines than this one, so `auto` cannot tell"
+    )]
+    BackendElsewhere,
+    /// There is no Slurm to speak to.
+    #[error(
+        "there is no Slurm here: no `sbatch` that works is on the PATH; run on a node of the cluster that submits jobs"
+    )]
+    NoSlurm,
+    /// A flag that means something with Slurm only.
+    #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]
+    NeedsSlurm(&'static str),
     /// Records are being removed.
     #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
     BeingCleared,
@@ -133,6 +148,7 @@ impl Exit {
             Self::NothingSelected => 4,
             Self::JobFailed => 5,
             Self::Refuted => 6,
+            Self::Blocked => 75,
             Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
         }
     }
@@ -155,6 +171,9 @@ impl Error {
             | Self::StalePlan { .. }
             | Self::UnknownJob { .. }
             | Self::Unknown(_)
+            | Self::BackendElsewhere
+            | Self::NoSlurm
+            | Self::NeedsSlurm(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,

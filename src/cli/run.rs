@@ -4,19 +4,22 @@ use std::{
     collections::BTreeSet,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::Args;
-use sweep_job::{Backend, Device, Unit};
+use sweep_job::{Backend, Unit};
 
 use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, use_color};
 use crate::{
     device,
     error::{Error, Exit},
-    machine,
     plan::{JobId, Plan, Study},
+    recipe::Executor,
     report::{Format, Report, State, records},
-    run::{self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, slots::Limits},
+    run::{
+        self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted, slots::Limits, slurm,
+    },
     store::{Store, StoreError},
     text::{count, say},
     ui::{Bars, Lines, quantity},
@@ -47,6 +50,53 @@ pub(super) struct RunArgs {
     /// After a failure run whatever does not need the failed job; this is what happens anyway.
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
+    /// With Slurm: leave as soon as the jobs are submitted. The same command waits for them again.
+    #[arg(long)]
+    detach: bool,
+    /// With Slurm: run the jobs in N allocations that each run as many as fit, instead of one batch job for each; for jobs
+    /// that take less than some seconds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pilot: Option<u16>,
+    /// With Slurm: how often the queue is looked at while much happens, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = poll)]
+    poll: Duration,
+}
+
+fn poll(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.05..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number from 0.05 to 3600".to_owned())
+}
+
+impl RunArgs {
+    /// Refuses what only makes sense with Slurm.
+    fn check(&self, through_slurm: bool) -> Result<(), Error> {
+        let flag = if self.detach { "--detach" } else { "--pilot" };
+        if (self.detach || self.pilot.is_some()) && !through_slurm {
+            return Err(Error::NeedsSlurm(flag));
+        }
+        Ok(())
+    }
+
+    fn slurm(
+        &self,
+        results: &Path,
+        store: &Store,
+        asked: crate::recipe::Slurm,
+        folder: RunFolder,
+    ) -> Result<slurm::Options, Error> {
+        let id = store.id().map_err(Error::io("cannot write to the store"))?;
+        Ok(slurm::Options {
+            asked,
+            name: format!("sweep-{id}"),
+            results: results.to_owned(),
+            folder,
+            poll: self.poll,
+            detach: self.detach,
+            pilots: self.pilot.map(usize::from),
+            most: self.jobs.map(usize::from),
+            fail_fast: self.fail_fast,
+        })
+    }
 }
 
 /// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
@@ -95,7 +145,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         })
         .collect();
     let open = states.iter().filter(|state| **state == Wanted::Yes).count();
-    let (limits, gpus) = share(args, device.as_ref().map(|(_, device)| device));
+    let (limits, gpus) = run::exec::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
+    let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
+    args.check(slurm.is_some())?;
     let mut bars;
     let mut lines;
     let mut journal = None;
@@ -115,20 +167,39 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         if let Some((probe, device)) = &device {
             say(format_args!("{}", device::describe(probe, device, limits.cpus)));
         }
-        warn_of_scarcity(&plan, &states, limits);
         store.create().map_err(Error::io("cannot write to the store"))?;
+        let through = match &slurm {
+            Some(_) if !slurm::is_here() => return Err(Error::NoSlurm),
+            Some(_) => {
+                let id = store.id().map_err(Error::io("cannot write to the store"))?;
+                Through::Slurm { name: format!("sweep-{id}"), pilots: args.pilot.map(usize::from) }
+            }
+            None => {
+                warn_of_scarcity(&plan, &states, limits);
+                Through::Local
+            }
+        };
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
-        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits));
+        let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits, through));
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
         observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
-    let device = device.map(|(_, device)| device);
-    let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
-    let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
-    let summary = run::run(&plan, &store, &states, &options, &history, Some(signals), &mut observers)
-        .map_err(Error::io("the run cannot go on"))?;
+    let summary = match (slurm, folder) {
+        (Some(asked), Some(folder)) => {
+            let options = args.slurm(results, &store, asked, folder)?;
+            slurm::run(&plan, &store, &states, &options, Some(signals), &mut observers)
+        }
+        (_, folder) => {
+            let device = device.map(|(_, device)| device);
+            let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
+            let (deadline, failures) = (run::DEADLINE, None);
+            let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder, deadline, failures };
+            run::run(&plan, &store, &states, &options, &history, Some(signals), &mut observers)
+        }
+    };
+    let summary = summary.map_err(Error::io("the run cannot go on"))?;
     drop(in_use);
     if let Some(reason) = summary.broken {
         return Err(Error::Broken(reason));
@@ -137,6 +208,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
     let mut refuted = false;
+    if summary.detached && summary.interrupted.is_none() {
+        say(format_args!("the jobs go on in Slurm; `sweep status` looks at them, and the same command waits for them"));
+        return Ok(Exit::Done);
+    }
     if summary.interrupted.is_none() {
         let records = records(&plan, &store)?;
         for study in &plan.studies {
@@ -157,22 +232,6 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
-}
-
-/// What the jobs share on this machine, and how the GPUs are named.
-fn share(args: &RunArgs, device: Option<&Device>) -> (Limits, Vec<String>) {
-    let cpus = machine::cpus();
-    let gpus = machine::nvidia_gpus();
-    let count = match device.map(|device| device.backend) {
-        // There is a GPU, even if it does not show where others do.
-        Some(Backend::Cuda) => gpus.len().max(1),
-        // Which adapter a job computes on is not for its environment to say.
-        Some(Backend::Wgpu) => 1,
-        Some(Backend::Cpu) | None => gpus.len(),
-    };
-    let gpus = if device.is_some_and(|device| device.backend == Backend::Wgpu) { Vec::new() } else { gpus };
-    let jobs = args.jobs.map_or(cpus.max(count), usize::from);
-    (Limits { cpus, gpus: count, memory: machine::memory(), jobs }, gpus)
 }
 
 /// Says once for each step that its jobs want more than there is.

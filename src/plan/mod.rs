@@ -32,8 +32,8 @@ pub use self::{
 };
 use self::{dimension::Context, flow::Flow};
 use crate::recipe::{
-    Claim, Collector, Draft, Executor, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources, Scope,
-    Selection, Sources, Span, Spanned, Step, Template, suggest,
+    Claim, Collector, Draft, Executor, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources,
+    Scope, Selection, Sources, Span, Spanned, Step, Template, suggest,
 };
 
 /// A job's index in a [`Plan`].

@@ -16,6 +16,10 @@ pub(super) struct Lock {
     _file: File,
 }
 
+/// A lock that is no job's, as others hold it.
+#[derive(Debug)]
+pub struct Held(#[expect(dead_code, reason = "it is held, not read")] pub(super) Lock);
+
 impl Lock {
     /// Takes the lock of this name, or answers `None` while another process holds it.
     pub(super) fn try_take(folder: &Path, name: &str) -> io::Result<Option<Self>> {

@@ -14,7 +14,7 @@ mod transfer;
 mod verify;
 
 use std::{
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -25,7 +25,7 @@ pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
     index::Entry,
-    lock::InUse,
+    lock::{Held, InUse},
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
     transfer::{Imported, TransferError},
@@ -182,6 +182,34 @@ impl Store {
     /// while something is being removed.
     pub fn hold(&self) -> io::Result<Option<InUse>> {
         InUse::shared(&self.root)
+    }
+
+    /// Takes the lock of this name, which is no job's; `None` while another process holds it.
+    pub fn lock(&self, name: &str) -> io::Result<Option<Held>> {
+        self.create()?;
+        Ok(Lock::try_take(&self.locks(), name)?.map(Held))
+    }
+
+    /// What tells this store from all others: made when it is asked for first.
+    pub fn id(&self) -> io::Result<String> {
+        self.create()?;
+        let path = self.root.join("id");
+        loop {
+            match fs::read_to_string(&path) {
+                Ok(id) => return Ok(id.trim().to_owned()),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) => {}
+            }
+            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+            let random =
+                blake3::hash(format!("{:?}{}", std::time::SystemTime::now(), file.path().display()).as_bytes());
+            file.write_all(format!("{}\n", &random.to_hex()[..8]).as_bytes())?;
+            file.as_file().sync_all()?;
+            match file.persist_noclobber(&path) {
+                Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
+                _ => {}
+            }
+        }
     }
 
     fn locks(&self) -> PathBuf {

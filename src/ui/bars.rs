@@ -183,7 +183,10 @@ impl Observer for Bars {
                     self.whole.enable_steady_tick(Duration::from_millis(500));
                 }
             }
+            // Thousands may be in Slurm's hands; those that run have a bar.
+            RunEvent::Submitted { .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
+            RunEvent::Notice { text } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
             RunEvent::Waiting { job } => {
                 self.start(plan, *job);
                 if let Some(job) = self.jobs.get(job) {

@@ -20,8 +20,27 @@ pub(crate) const SLURM_KEYS: &[&str] = &["partition", "account", "qos", "gres", 
 
 /// Options of `sbatch` that say what a job is: they are not the author's to give.
 const OWN: &[&str] = &[
-    "-J", "-d", "-a", "-o", "-e", "-D", "-W", "--job-name", "--dependency", "--array", "--output", "--error", "--chdir",
-    "--wait", "--comment", "--wrap", "--parsable", "--open-mode", "--kill-on-invalid-dep", "--ntasks", "-n",
+    "-J",
+    "-d",
+    "-a",
+    "-o",
+    "-e",
+    "-D",
+    "-W",
+    "--job-name",
+    "--dependency",
+    "--array",
+    "--output",
+    "--error",
+    "--chdir",
+    "--wait",
+    "--comment",
+    "--wrap",
+    "--parsable",
+    "--open-mode",
+    "--kill-on-invalid-dep",
+    "--ntasks",
+    "-n",
 ];
 
 impl Lower<'_> {
