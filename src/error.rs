@@ -118,6 +118,11 @@ pub enum Error {
         "there is no Slurm here: no `sbatch` that works is on the PATH; run on a node of the cluster that submits jobs"
     )]
     NoSlurm,
+    /// Locks cannot be changed under a sweep.
+    #[error(
+        "a sweep that uses this store for itself is running; the store can be shared among machines when that has ended"
+    )]
+    NotShared,
     /// A flag that means something with Slurm only.
     #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]
     NeedsSlurm(&'static str),
@@ -183,6 +188,7 @@ impl Error {
             | Self::Gc(_)
             | Self::Transfer(_)
             | Self::BeingCleared
+            | Self::NotShared
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,
         }

@@ -63,6 +63,8 @@ enum CacheCommand {
         #[arg(long, value_name = "PARAM=VALUE")]
         set: Vec<String>,
     },
+    /// Let several machines use this store, from a file system that they share: its locks hold on all of them from now on.
+    Share,
     /// Take the records of an archive that are not here yet, each checked against its key and digests.
     Import {
         /// The archive.
@@ -84,6 +86,13 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             gc(&store, &reached, *yes)
         }
         CacheCommand::Export { file, which, set } => export(&store, file, which, set),
+        CacheCommand::Share => {
+            if !store.share().map_err(Error::io("cannot write to the store"))? {
+                return Err(Error::NotShared);
+            }
+            say(format_args!("the store can be used by several machines"));
+            Ok(Exit::Done)
+        }
         CacheCommand::Import { file } => import(&store, file),
     }
 }

@@ -171,6 +171,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         let through = match &slurm {
             Some(_) if !slurm::is_here() => return Err(Error::NoSlurm),
             Some(_) => {
+                if !store.share().map_err(Error::io("cannot write to the store"))? {
+                    return Err(Error::NotShared);
+                }
                 let id = store.id().map_err(Error::io("cannot write to the store"))?;
                 Through::Slurm { name: format!("sweep-{id}"), pilots: args.pilot.map(usize::from) }
             }
@@ -183,7 +186,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits, through));
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
-        observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
+        observers.push(journal.insert(
+            Journal::create(created.path(), store.is_shared()).map_err(Error::io("cannot write the journal"))?,
+        ));
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     let summary = match (slurm, folder) {

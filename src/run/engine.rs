@@ -61,6 +61,8 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that were selected.
     jobs: usize,
     ticked: Instant,
+    /// When it was last looked what other processes are at.
+    looked: Instant,
     summary: Summary,
     sender: Sender<Input>,
     receiver: Receiver<Input>,
@@ -101,6 +103,7 @@ impl<'a, 'o> Run<'a, 'o> {
             deadline: None,
             jobs: wanted.len() - count(Wanted::No),
             ticked: Instant::now(),
+            looked: Instant::now(),
             summary: Summary { cached: count(Wanted::Cached), ..Summary::default() },
             sender,
             receiver,
@@ -451,7 +454,13 @@ impl<'a, 'o> Run<'a, 'o> {
             return over;
         }
         self.ticked = Instant::now();
-        for job in self.waiting.clone() {
+        // A look at another machine's lock asks the server.
+        let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
+        let waiting = if self.looked.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };
+        if !waiting.is_empty() {
+            self.looked = Instant::now();
+        }
+        for job in waiting {
             if self.store.is_free(self.plan.job(JobId::new(job)).key) {
                 over = self.step(Event::Free(job)) || over;
             }

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     fault,
     plan::{JobId, Key, Plan},
+    store::Presence,
 };
 
 /// Version of [`Manifest`]'s JSON.
@@ -172,6 +173,9 @@ impl RunFolder {
 
     /// Whether the engine is at it.
     pub fn is_live(&self) -> bool {
+        if let Some(alive) = Presence::is_alive(&self.0.join(journal::ALIVE)) {
+            return alive;
+        }
         let journal = std::fs::File::open(self.0.join(journal::FILE));
         journal.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }

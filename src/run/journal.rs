@@ -15,15 +15,20 @@ use super::{Observer, RunEvent};
 use crate::{
     fault,
     plan::{JobId, Key, Plan},
+    store::Presence,
 };
 
 /// The journal's name in a run's folder.
 pub(super) const FILE: &str = "journal.jsonl";
 
+/// The file that says that the run's engine is alive, where the lock cannot say so to other machines.
+pub(super) const ALIVE: &str = "alive";
+
 /// Writes the journal in a run's folder. Holds a lock on it, so that others see that the run is live.
 #[derive(Debug)]
 pub struct Journal {
     file: fs::File,
+    _presence: Option<Presence>,
     /// The place in the run's plan of the only job that it is about, if it is about one.
     of: Option<usize>,
     /// When each job's progress was last written.
@@ -52,10 +57,13 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 impl Journal {
     /// Creates the journal of a run.
-    pub fn create(folder: &Path) -> io::Result<Self> {
+    ///
+    /// In a store that is `shared` among machines, a file with a heartbeat tells the others.
+    pub fn create(folder: &Path, shared: bool) -> io::Result<Self> {
         let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join(FILE))?;
         file.file().try_lock()?;
-        Ok(Self { file, of: None, said: BTreeMap::new(), error: None })
+        let presence = if shared { Some(Presence::announce(&folder.join(ALIVE))?) } else { None };
+        Ok(Self { file, _presence: presence, of: None, said: BTreeMap::new(), error: None })
     }
 
     /// Goes on with a journal that other processes look at and that is not a run's own: that of one job, which has this
@@ -65,7 +73,7 @@ impl Journal {
             fs::create_dir_all(folder)?;
         }
         let file = fs::OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { file, of, said: BTreeMap::new(), error: None })
+        Ok(Self { file, _presence: None, of, said: BTreeMap::new(), error: None })
     }
 
     fn write(&mut self, plan: &Plan, event: &RunEvent) -> io::Result<()> {

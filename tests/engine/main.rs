@@ -22,5 +22,6 @@ mod reports;
 mod runs;
 mod sandbox;
 mod signals;
+mod slurm;
 mod tasks;
 mod terminal;
