@@ -114,21 +114,21 @@ stop() { # NAME
 
 # What jobs have started outlives the daemons. It carries this cluster's configuration and a job's number.
 job_processes() { # [NODE]
-    local environ pid
-    for environ in /proc/[0-9]*/environ; do
-        grep -qzFx "SLURM_CONF=$SLURM_CONF" "$environ" 2>/dev/null && grep -qz '^SLURM_JOB_ID=' "$environ" 2>/dev/null || continue
-        [ -z "${1:-}" ] || grep -qzFx "SLURMD_NODENAME=$1" "$environ" 2>/dev/null || continue
-        pid=${environ#/proc/}
-        echo "${pid%/environ}"
-    done
+    grep -lzFx "SLURM_CONF=$SLURM_CONF" /proc/[0-9]*/environ 2>/dev/null |
+        xargs -r grep -lz '^SLURM_JOB_ID=' 2>/dev/null |
+        xargs -r grep -lzx "SLURMD_NODENAME=${1:-.*}" 2>/dev/null |
+        tr -dc '0-9\n'
 }
 
-# The processes that Slurm starts for a job hold a socket below the spool folder.
+# What Slurm itself starts for a job: it holds a socket below the spool folder.
 steps() { # [NODE]
-    local inode link
-    for inode in $(awk -v d="$dir/spool/${1:-}" 'index($8, d) == 1 { print $7 }' /proc/net/unix); do
-        for link in /proc/[0-9]*/fd/*; do
-            [ "$(readlink "$link" 2>/dev/null)" = "socket:[$inode]" ] && { link=${link#/proc/}; echo "${link%%/*}"; }
+    local inodes comm pid link
+    inodes=$(awk -v d="$dir/spool/${1:-}" 'index($8, d) == 1 { print $7 }' /proc/net/unix)
+    for comm in $(grep -lx slurmstepd /proc/[0-9]*/comm 2>/dev/null); do
+        pid=${comm#/proc/} pid=${pid%/comm}
+        for link in /proc/"$pid"/fd/*; do
+            link=$(readlink "$link" 2>/dev/null) || continue
+            case $link in socket:*) grep -qx "${link//[^0-9]/}" <<<"$inodes" && { echo "$pid"; break; } ;; esac
         done
     done
 }

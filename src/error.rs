@@ -6,6 +6,7 @@ use crate::{
     device::DeviceError,
     plan::{NothingSelected, PlanError},
     recipe::{Problems, RecipeError},
+    remote::RemoteError,
     store::{GcError, StoreError, TransferError},
 };
 
@@ -94,6 +95,9 @@ pub enum Error {
     /// Records did not travel.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// A remote cannot be used.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// Nothing was selected.
     #[error(transparent)]
     NothingSelected(#[from] NothingSelected),
@@ -177,6 +181,7 @@ impl Error {
             | Self::UnknownJob { .. }
             | Self::Unknown(_)
             | Self::BackendElsewhere
+            | Self::Remote(RemoteError::Address(..) | RemoteError::Absent)
             | Self::NoSlurm
             | Self::NeedsSlurm(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
@@ -187,6 +192,7 @@ impl Error {
             | Self::Broken(_)
             | Self::Gc(_)
             | Self::Transfer(_)
+            | Self::Remote(RemoteError::Broken(..) | RemoteError::Here(_))
             | Self::BeingCleared
             | Self::NotShared
             | Self::Key(_)

@@ -11,6 +11,7 @@ mod fault;
 pub mod machine;
 pub mod plan;
 pub mod recipe;
+pub mod remote;
 pub mod report;
 pub mod run;
 pub mod schema;

@@ -6,6 +6,7 @@ mod exec;
 mod explain;
 mod logs;
 mod plan;
+mod remote;
 mod report;
 mod run;
 mod runs;

@@ -10,12 +10,18 @@ use std::{
 use clap::Args;
 use sweep_job::{Backend, Unit};
 
-use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, use_color};
+use super::{
+    ChangeArgs, OnlyArgs, Prepared, look_up, print,
+    remote::{RemoteArgs, pull, report_pushed},
+    saved::SavedPlan,
+    use_color,
+};
 use crate::{
     device,
     error::{Error, Exit},
-    plan::{JobId, Plan, Study},
+    plan::{JobId, Key, Plan, Study},
     recipe::Executor,
+    remote::Pusher,
     report::{Format, Report, State, records},
     run::{
         self, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted, slots::Limits, slurm,
@@ -50,6 +56,8 @@ pub(super) struct RunArgs {
     /// After a failure run whatever does not need the failed job; this is what happens anyway.
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
     /// With Slurm: leave as soon as the jobs are submitted. The same command waits for them again.
     #[arg(long)]
     detach: bool,
@@ -135,7 +143,16 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some((path, saved)) = &saved {
         saved.holds(path, &plan, &selected)?;
     }
-    let cached = usable(&store, &plan, &look_up(&store, &plan))?;
+    let remote = args.remote.open()?;
+    let mut found = look_up(&store, &plan);
+    if let Some(remote) = &remote {
+        let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found[id.index()]);
+        let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
+        if pull(remote, &store, &wanted)? > 0 {
+            found = look_up(&store, &plan);
+        }
+    }
+    let cached = usable(&store, &plan, &found)?;
     let states: Vec<Wanted> = plan
         .jobs()
         .map(|(id, _)| match (selected.contains(&id), cached[id.index()]) {
@@ -151,6 +168,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let mut bars;
     let mut lines;
     let mut journal = None;
+    let mut pusher = None;
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     if io::stderr().is_terminal() {
         bars = Bars::new(use_color(&io::stderr()));
@@ -186,6 +204,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let created = RunFolder::create(results, &Manifest::new(&plan, &states, limits, through));
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
+        if let Some(remote) = remote {
+            observers
+                .push(pusher.insert(Pusher::new(remote, store.clone()).map_err(Error::io("cannot start a thread"))?));
+        }
         observers.push(journal.insert(
             Journal::create(created.path(), store.is_shared()).map_err(Error::io("cannot write the journal"))?,
         ));
@@ -205,6 +227,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         }
     };
     let summary = summary.map_err(Error::io("the run cannot go on"))?;
+    if let Some(pusher) = pusher {
+        report_pushed(&pusher.finish());
+    }
     drop(in_use);
     if let Some(reason) = summary.broken {
         return Err(Error::Broken(reason));

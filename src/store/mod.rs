@@ -195,6 +195,12 @@ impl Store {
         Ok(Lock::try_take(&self.locks(), name, self.is_shared())?.map(Held))
     }
 
+    /// A folder beside the records, on the same disk, for what is on its way.
+    pub fn beside(&self) -> io::Result<PathBuf> {
+        self.create()?;
+        Ok(self.root.clone())
+    }
+
     /// Whether several machines use it, so that its locks are leases.
     pub fn is_shared(&self) -> bool {
         self.root.join(SHARED).is_file()
@@ -310,6 +316,9 @@ fn remove_if_there(folder: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+pub(crate) use self::transfer::tests::store_with_one;
 
 #[cfg(test)]
 mod tests;

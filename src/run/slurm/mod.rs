@@ -431,18 +431,24 @@ impl<'a, 'o> Run<'a, 'o> {
             self.jobs.close(job, false);
             return;
         }
-        if let Some((seconds, failure)) = self.jobs[job].last.take() {
+        if self.desk.stopping && matches!(state, Some(State::Cancelled) | None) {
+            self.jobs.close(job, false);
+            self.desk.skipped(job, None);
+            return;
+        }
+        // A job that Slurm has ended says that it was ended, which says less than Slurm does.
+        let its_own = match state {
+            Some(State::Ended(word)) => word == "FAILED",
+            Some(State::Cancelled) => false,
+            _ => true,
+        };
+        if let Some((seconds, failure)) = self.jobs[job].last.take().filter(|_| its_own) {
             self.fail(job, seconds, failure);
             return;
         }
         let now = Instant::now();
         let Stage::Sent(sent) = &mut self.jobs[job].stage else { return };
         let (id, since) = (sent.id, now - *sent.gone.get_or_insert(now));
-        if self.desk.stopping && matches!(state, Some(State::Cancelled) | None) {
-            self.jobs.close(job, false);
-            self.desk.skipped(job, None);
-            return;
-        }
         let patience = match state {
             Some(State::Cancelled) if reason == "DependencyNeverSatisfied" => Duration::ZERO,
             Some(State::Completed) => LAG,
