@@ -49,7 +49,7 @@ SlurmUser=$user
 SlurmdUser=$user
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket=$dir/munge/socket,cred_expire=2
+AuthInfo=socket=$dir/munge/socket,cred_expire=5
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
