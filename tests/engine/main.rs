@@ -18,6 +18,8 @@ mod matrices;
 mod mistakes;
 mod page;
 mod policies;
+#[cfg(feature = "remote")]
+mod remote;
 mod reports;
 mod runs;
 mod sandbox;
