@@ -12,11 +12,13 @@ pub(super) fn seal<E: From<io::Error>>(
 ) -> Result<(), E> {
     let blank = line(&"0".repeat(64), 0);
     file.write_all(blank.as_bytes())?;
-    let mut counted = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
-    archive(&mut counted)?;
-    counted.to.flush()?;
-    let line = line(counted.hasher.finalize().to_hex().as_str(), counted.bytes);
-    drop(counted.to);
+    let (digest, bytes) = {
+        let mut counted = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
+        archive(&mut counted)?;
+        counted.flush()?;
+        (counted.hasher.finalize(), counted.bytes)
+    };
+    let line = line(digest.to_hex().as_str(), bytes);
     file.seek(SeekFrom::Start(0))?;
     file.write_all(line.as_bytes())?;
     file.seek(SeekFrom::Start(0))?;

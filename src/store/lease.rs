@@ -187,6 +187,13 @@ impl Lease {
         inode(std::fs::metadata(&self.path)) != inode(self.own.file.metadata())
     }
 
+    /// Whether the process that has made a file beside it is alive, by the clock of whoever serves the files.
+    pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
+        futimens(&*self.own.file, &now())?;
+        let now = self.own.file.metadata()?.modified()?;
+        Ok(look(path).is_some_and(|found| found.is_alive(&Owner::new(&self.own.path), now)))
+    }
+
     /// A name that no other holder has.
     pub(super) fn name(&self) -> String {
         self.own.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()

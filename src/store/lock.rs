@@ -110,7 +110,7 @@ impl InUse {
         if shared {
             let Some(lease) = Lease::try_take(&store.join("locks"), CLEARING)? else { return Ok(None) };
             for user in entries(&store.join("users"))? {
-                if Presence::is_alive(&user) == Some(true) {
+                if lease.sees_alive(&user)? {
                     return Ok(None);
                 }
                 remove_file_if_there(&user)?;
