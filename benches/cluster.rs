@@ -23,8 +23,7 @@ fn main() {
     let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/slurm-test.sh");
     let cluster = folder.path().join("c");
-    let mut script =
-        Command::new(script).arg(&cluster).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut script = Command::new(script).arg(&cluster).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(script.stdout.take().unwrap()).read_line(&mut ready).unwrap();
     if ready.trim() == "ready" {
