@@ -31,20 +31,23 @@ impl RemoteArgs {
     }
 }
 
-/// Brings records here before a run and says so; how many are new. A remote that does not work is one warning.
-pub(super) fn pull(remote: &Remote, store: &Store, keys: &[Key]) -> Result<usize, Error> {
+/// Brings records here before a run and says so. A remote that does not work is one warning, and `false`.
+pub(super) fn pull(remote: &Remote, store: &Store, keys: &[Key]) -> Result<bool, Error> {
     if keys.is_empty() {
-        return Ok(0);
+        return Ok(true);
     }
     let pulled = remote.pull(store, keys)?;
     report_refused(&pulled);
     if let Some(reason) = &pulled.broken {
-        say(format_args!("warning: {}; going on with what is here", clean(reason)));
+        say(format_args!(
+            "warning: {}; going on without it, and `sweep cache push` brings the results there later",
+            clean(reason)
+        ));
     }
     if pulled.added > 0 {
         say(format_args!("{} from {}", count(pulled.added, "record"), clean(remote.name())));
     }
-    Ok(pulled.added)
+    Ok(pulled.broken.is_none())
 }
 
 fn report_refused(pulled: &Pulled) {

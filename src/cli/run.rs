@@ -143,14 +143,14 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some((path, saved)) = &saved {
         saved.holds(path, &plan, &selected)?;
     }
-    let remote = args.remote.open()?;
+    let mut remote = args.remote.open()?;
     let mut found = look_up(&store, &plan);
-    if let Some(remote) = &remote {
+    if let Some(there) = &remote {
         let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found[id.index()]);
         let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
-        if pull(remote, &store, &wanted)? > 0 {
-            found = look_up(&store, &plan);
-        }
+        let works = pull(there, &store, &wanted)?;
+        found = look_up(&store, &plan);
+        remote = remote.filter(|_| works);
     }
     let cached = usable(&store, &plan, &found)?;
     let states: Vec<Wanted> = plan

@@ -246,6 +246,8 @@ fn plain(error: &object_store::Error) -> String {
         _ => "",
     };
     let text = error.to_string();
+    // What follows is a page of the server's.
+    let text = text.split(": <").next().unwrap_or_default();
     let line: Vec<&str> = text.split_whitespace().collect();
     let line: String = redacted(&line.join(" ")).chars().take(400).collect();
     format!("{refused}{line}")
