@@ -1,10 +1,19 @@
 #!/usr/bin/env bash
-# Installs what the tests need beyond cargo and a C compiler: Vulkan in software, which stands in for a GPU, LaTeX,
-# which the tables are set with, and Chromium, in which the pages are tested.
-# Needs apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
+# Installs what the tests need beyond cargo and a C compiler: Vulkan in software, which stands in for a GPU; LaTeX, which the
+# tables are set with; Chromium, in which the pages are tested; Slurm, of which scripts/slurm-test.sh starts a cluster on
+# loopback; and a server that speaks S3, for the remote stores.
+# The packages need apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
 set -euo pipefail
 
-packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended)
+# The server: a program from crates.io, built once and kept.
+s3s=$HOME/.cache/sweep/s3s-fs
+if [ ! -x "$s3s/bin/s3s-fs" ]; then
+    CARGO_TARGET_DIR=$s3s/target cargo install --quiet --locked s3s-fs --version 0.14.1 --features binary --root "$s3s" ||
+        echo "test-deps: s3s-fs cannot be built here; tests on S3 need it" >&2
+    rm -rf "$s3s/target"
+fi
+
+packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge)
 # Any Chromium will do. Ubuntu's package of that name is a snap, in which these tests cannot run.
 if ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
     && ! grep -qs '^ID=ubuntu' /etc/os-release; then
@@ -18,17 +27,24 @@ if [ ${#missing[@]} -eq 0 ]; then
     exit 0
 fi
 if ! command -v apt-get >/dev/null; then
-    echo "test-deps: no apt-get here; tests on Vulkan, of LaTeX and in a browser need: ${missing[*]}" >&2
+    echo "test-deps: no apt-get here; tests on Vulkan and Slurm, of LaTeX and in a browser need: ${missing[*]}" >&2
     exit 0
 fi
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
     if ! sudo -n true 2>/dev/null; then
-        echo "test-deps: may not install; tests on Vulkan, of LaTeX and in a browser need: ${missing[*]}" >&2
+        echo "test-deps: may not install; tests on Vulkan and Slurm, of LaTeX and in a browser need: ${missing[*]}" >&2
         exit 0
     fi
     sudo=(sudo -n)
 fi
 export DEBIAN_FRONTEND=noninteractive
+# Nothing that is installed for tests starts by itself: Slurm's services would, and are not configured.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+    "${sudo[@]}" chmod 755 "$policy"
+    trap '"${sudo[@]}" rm -f "$policy"' EXIT
+fi
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "${missing[@]}"

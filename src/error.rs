@@ -7,6 +7,7 @@ use crate::{
     plan::{NothingSelected, PlanError},
     query::QueryError,
     recipe::{Problems, RecipeError},
+    remote::RemoteError,
     store::{GcError, StoreError, TransferError},
 };
 
@@ -27,6 +28,8 @@ pub enum Exit {
     JobFailed,
     /// `--strict`: a claim is refuted.
     Refuted,
+    /// A job in an allocation did not find what it needs.
+    Blocked,
     /// A signal ended it.
     Interrupted(i32),
 }
@@ -96,6 +99,9 @@ pub enum Error {
     /// Records did not travel.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// A remote cannot be used.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// Nothing was selected.
     #[error(transparent)]
     NothingSelected(#[from] NothingSelected),
@@ -110,6 +116,24 @@ pub enum Error {
         "the store cannot be written, so the run was stopped: {0}; what was stored before is whole, and the next run goes on from there"
     )]
     Broken(String),
+    /// Where jobs compute that this machine only submits cannot be found out here.
+    #[error(
+        "say where the jobs compute, with `--backend cuda`, `wgpu` or `cpu`: they run on other machines than this one, so `auto` cannot tell"
+    )]
+    BackendElsewhere,
+    /// There is no Slurm to speak to.
+    #[error(
+        "there is no Slurm here: no `sbatch` that works is on the PATH; run on a node of the cluster that submits jobs"
+    )]
+    NoSlurm,
+    /// Locks cannot be changed under a sweep.
+    #[error(
+        "a sweep that uses this store for itself is running; the store can be shared among machines when that has ended"
+    )]
+    NotShared,
+    /// A flag that means something with Slurm only.
+    #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]
+    NeedsSlurm(&'static str),
     /// Records are being removed.
     #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
     BeingCleared,
@@ -137,6 +161,7 @@ impl Exit {
             Self::NothingSelected => 4,
             Self::JobFailed => 5,
             Self::Refuted => 6,
+            Self::Blocked => 75,
             Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
         }
     }
@@ -160,6 +185,10 @@ impl Error {
             | Self::UnknownJob { .. }
             | Self::Unknown(_)
             | Self::Query(_)
+            | Self::BackendElsewhere
+            | Self::Remote(RemoteError::Address(..) | RemoteError::Absent)
+            | Self::NoSlurm
+            | Self::NeedsSlurm(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
@@ -168,7 +197,9 @@ impl Error {
             | Self::Broken(_)
             | Self::Gc(_)
             | Self::Transfer(_)
+            | Self::Remote(RemoteError::Broken(..) | RemoteError::Here(_))
             | Self::BeingCleared
+            | Self::NotShared
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,
         }

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod plan;
 pub mod query;
 pub mod recipe;
+pub mod remote;
 pub mod report;
 pub mod run;
 pub mod schema;

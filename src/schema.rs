@@ -12,8 +12,8 @@ use sweep_job::{Kind, Param, Task, TaskInfo};
 
 use crate::recipe::{
     ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
-    DRAW_FORMS, Design, EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
-    RESOURCE_KEYS, RETRIES, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    DRAW_FORMS, Design, EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS,
+    RECIPE_KEYS, RESOURCE_KEYS, RETRIES, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -163,6 +163,7 @@ pub fn sweep() -> Value {
             ("set", described("Other values for params.", named("literal"))),
             ("axes", described("Other values for axes: `AXIS`, or `STEP.AXIS` for those of one step.", axes)),
             ("only", described("A part of the recipes: `STEP`, or `STEP/AXIS=VALUE,…`, and what that needs.", only)),
+            ("executor", executor()),
         ],
     );
     schema["oneOf"] = json!([{ "required": ["recipe"] }, { "required": ["recipes"] }]);
@@ -177,6 +178,32 @@ pub fn sweep() -> Value {
         "axis": axis(),
     });
     schema
+}
+
+/// `executor` of a sweep file.
+fn executor() -> Value {
+    let of_step = object(SLURM_STEP_KEYS, &[], slurm_request());
+    let mut entries = slurm_request();
+    let steps = json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": of_step });
+    entries.push(("steps", described("The same for the jobs of single steps.", steps)));
+    let slurm = described("What is asked of Slurm for every job.", object(SLURM_KEYS, &[], entries));
+    let mut schema = object(EXECUTOR_KEYS, &["slurm"], vec![("slurm", slurm)]);
+    schema["type"] = json!(["string", "object"]);
+    schema["pattern"] = json!(whole("local|slurm"));
+    schema["patternErrorMessage"] = json!("Expected `local` or `slurm`.");
+    described("How the jobs get their processes: `local`, `slurm`, or a map with what is asked of Slurm.", schema)
+}
+
+fn slurm_request() -> Vec<(&'static str, Value)> {
+    let options = json!({ "type": ["array", "string"], "items": { "type": "string", "pattern": "^-" } });
+    vec![
+        ("partition", text_of("`--partition`.")),
+        ("account", text_of("`--account`.")),
+        ("qos", text_of("`--qos`.")),
+        ("gres", text_of("`--gres`, in the place of the GPUs that `resources` asks for.")),
+        ("time", span_of_time("`--time`, in the place of what follows from a job's `timeout`.")),
+        ("options", described("Further options of `sbatch`, one an entry, as they are.", options)),
+    ]
 }
 
 fn name() -> Value {

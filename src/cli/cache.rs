@@ -10,7 +10,11 @@ use std::{
 use clap::{Args, Subcommand};
 use sweep_job::{Backend, Unit, units::parse_seconds};
 
-use super::{print, runs};
+use super::{
+    print,
+    remote::{self, RemoteArgs},
+    runs,
+};
 use crate::{
     error::{Error, Exit},
     fault,
@@ -63,6 +67,30 @@ enum CacheCommand {
         #[arg(long, value_name = "PARAM=VALUE")]
         set: Vec<String>,
     },
+    /// Bring records to a remote, those that it does not have yet.
+    Push {
+        #[command(flatten)]
+        remote: RemoteArgs,
+        /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe; all records if left out.
+        #[arg(value_name = "JOB|RECIPE")]
+        which: Vec<String>,
+        /// Give a param of the recipes another value; can be repeated.
+        #[arg(long, value_name = "PARAM=VALUE")]
+        set: Vec<String>,
+    },
+    /// Bring records from a remote, each checked against its key and digests.
+    Pull {
+        #[command(flatten)]
+        remote: RemoteArgs,
+        /// Which recipes' records; all that the remote has if left out.
+        #[arg(value_name = "RECIPE")]
+        recipes: Vec<PathBuf>,
+        /// Give a param of the recipes another value; can be repeated.
+        #[arg(long, value_name = "PARAM=VALUE")]
+        set: Vec<String>,
+    },
+    /// Let several machines use this store, from a file system that they share: its locks hold on all of them from now on.
+    Share,
     /// Take the records of an archive that are not here yet, each checked against its key and digests.
     Import {
         /// The archive.
@@ -84,6 +112,26 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             gc(&store, &reached, *yes)
         }
         CacheCommand::Export { file, which, set } => export(&store, file, which, set),
+        CacheCommand::Push { remote, which, set } => {
+            let keys = (!which.is_empty()).then(|| recorded(&store, which, set)).transpose()?;
+            remote::push_all(&store, remote, keys.map(|keys| keys.into_iter().collect()))
+        }
+        CacheCommand::Pull { remote, recipes, set } => {
+            let mut keys = BTreeSet::new();
+            for backend in Backend::ALL {
+                if !recipes.is_empty() {
+                    keys.extend(keys_of(recipes, set, backend)?);
+                }
+            }
+            remote::pull_all(&store, remote, (!recipes.is_empty()).then(|| keys.into_iter().collect()))
+        }
+        CacheCommand::Share => {
+            if !store.share().map_err(Error::io("cannot write to the store"))? {
+                return Err(Error::NotShared);
+            }
+            say(format_args!("the store can be used by several machines"));
+            Ok(Exit::Done)
+        }
         CacheCommand::Import { file } => import(&store, file),
     }
 }
@@ -170,7 +218,8 @@ fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-fn export(store: &Store, file: &Path, which: &[String], set: &[String]) -> Result<Exit, Error> {
+/// The keys of the records that are named: by jobs, or by recipes.
+fn recorded(store: &Store, which: &[String], set: &[String]) -> Result<BTreeSet<Key>, Error> {
     let mut keys = BTreeSet::new();
     for name in which {
         if Path::new(name).is_file() {
@@ -186,6 +235,11 @@ fn export(store: &Store, file: &Path, which: &[String], set: &[String]) -> Resul
     if keys.is_empty() {
         return Err(Error::Unknown("none of these jobs has a record".into()));
     }
+    Ok(keys)
+}
+
+fn export(store: &Store, file: &Path, which: &[String], set: &[String]) -> Result<Exit, Error> {
+    let keys = recorded(store, which, set)?;
     let writing = || Error::io("cannot write the archive");
     // Beside it first: an archive is there whole or not at all.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));

@@ -89,8 +89,12 @@ fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
 fn is_running(folder: &RunFolder, key: crate::plan::Key) -> bool {
     let Ok(snapshot) = Snapshot::read(folder) else { return false };
     let mut jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
-    snapshot.live
+    (snapshot.live || snapshot.elsewhere)
         && jobs.any(|(job, state)| {
-            job.key == key && matches!(state, State::Running { .. } | State::Retrying { .. } | State::Waiting(_))
+            job.key == key
+                && matches!(
+                    state,
+                    State::Running { .. } | State::Retrying { .. } | State::Waiting(_) | State::Queued { .. }
+                )
         })
 }

@@ -3,11 +3,13 @@
 mod cache;
 mod devices;
 mod diff;
+mod exec;
 mod explain;
 mod export;
 mod logs;
 mod plan;
 mod query;
+mod remote;
 mod report;
 mod run;
 mod runs;
@@ -32,7 +34,7 @@ use crate::{
     device,
     error::{Error, Exit},
     plan::{Digests, Plan},
-    recipe::{Draft, Request},
+    recipe::{Draft, Executor, Request, Slurm},
     store::Store,
     text::{clean, count, say},
     worker,
@@ -101,6 +103,12 @@ enum Command {
         #[arg(long)]
         probe: Option<BackendArg>,
     },
+    /// Run one job of a run, in an allocation of Slurm's.
+    #[command(hide = true)]
+    ExecJob(exec::ExecJobArgs),
+    /// Run what is still to be done of a run, in an allocation of Slurm's.
+    #[command(hide = true)]
+    ExecPilot(exec::ExecPilotArgs),
 }
 
 /// What a schema is of.
@@ -132,6 +140,10 @@ struct ChangeArgs {
     /// Where to compute. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
+    /// How jobs get their processes: on this machine, or through Slurm; `local`, if no sweep file says otherwise.
+    #[arg(long, value_name = "EXECUTOR")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    executor: Option<ExecutorArg>,
 }
 
 /// Which part of a recipe.
@@ -149,6 +161,13 @@ enum BackendArg {
     Cuda,
     Wgpu,
     Cpu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ExecutorArg {
+    Local,
+    Slurm,
 }
 
 /// A planned recipe and what it computes on.
@@ -170,6 +189,8 @@ pub fn main() -> ExitCode {
             };
         }
         Command::Worker { engine, probe: None } => return worker::main(engine),
+        Command::ExecJob(args) => exec::job(&results, &args),
+        Command::ExecPilot(args) => exec::pilot(&results, &args),
         Command::Run(args) => run::run(&results, &args),
         Command::Plan(args) => plan::plan(&results, &args),
         Command::Explain(args) => explain::explain_job(&results, &args),
@@ -253,11 +274,20 @@ impl ChangeArgs {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let name = names.join(", ");
         let request = Request { paths, set: &self.set, axes: &self.axes, only };
-        let draft = Draft::load(&request).map_err(Error::recipe(name.clone()))?;
+        let mut draft = Draft::load(&request).map_err(Error::recipe(name.clone()))?;
+        draft.executor = match (self.executor, draft.executor) {
+            (Some(ExecutorArg::Local), _) => Executor::Local,
+            (Some(ExecutorArg::Slurm), Executor::Local) => Executor::Slurm(Slurm::default()),
+            (_, said) => said,
+        };
+        let elsewhere = draft.executor != Executor::Local;
         let choice = self.backend.choice();
         let needed = draft.needs_device();
+        if needed && elsewhere && choice == BackendChoice::Auto {
+            return Err(Error::BackendElsewhere);
+        }
         let device = match choice {
-            BackendChoice::Only(_) if !must_exist => None,
+            BackendChoice::Only(_) if !must_exist || elsewhere => None,
             _ if !needed || cfg!(not(feature = "cpu")) => None,
             choice => {
                 let probe = device::probe()?;

@@ -4,22 +4,29 @@ use std::{
     collections::{BTreeSet, HashSet},
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::Args;
-use sweep_job::{Backend, Device, Unit};
+use sweep_job::{Backend, Unit};
 
-use super::{ChangeArgs, OnlyArgs, Prepared, look_up, print, saved::SavedPlan, use_color};
+use super::{
+    ChangeArgs, OnlyArgs, Prepared, look_up, print,
+    remote::{RemoteArgs, pull, report_pushed},
+    saved::SavedPlan,
+    use_color,
+};
 use crate::{
     device,
     error::{Error, Exit},
     further::Further,
-    machine,
-    plan::{JobId, Plan, Study},
+    plan::{JobId, Key, Plan, Study},
+    recipe::Executor,
+    remote::Pusher,
     report::{Format, Page, Report, State, beside, records},
     run::{
-        self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Wanted, estimate::Estimate,
-        slots::Limits,
+        self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Through, Wanted,
+        estimate::Estimate, slots::Limits, slurm,
     },
     store::{Store, StoreError},
     text::{count, say},
@@ -51,6 +58,55 @@ pub(super) struct RunArgs {
     /// After a failure run whatever does not need the failed job; this is what happens anyway.
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// With Slurm: leave as soon as the jobs are submitted. The same command waits for them again.
+    #[arg(long)]
+    detach: bool,
+    /// With Slurm: run the jobs in N allocations that each run as many as fit, instead of one batch job for each; for jobs
+    /// that take less than some seconds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pilot: Option<u16>,
+    /// With Slurm: how often the queue is looked at while much happens, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = poll)]
+    poll: Duration,
+}
+
+fn poll(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.05..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number from 0.05 to 3600".to_owned())
+}
+
+impl RunArgs {
+    /// Refuses what only makes sense with Slurm.
+    fn check(&self, through_slurm: bool) -> Result<(), Error> {
+        let flag = if self.detach { "--detach" } else { "--pilot" };
+        if (self.detach || self.pilot.is_some()) && !through_slurm {
+            return Err(Error::NeedsSlurm(flag));
+        }
+        Ok(())
+    }
+
+    fn slurm(
+        &self,
+        results: &Path,
+        store: &Store,
+        asked: crate::recipe::Slurm,
+        folder: RunFolder,
+    ) -> Result<slurm::Options, Error> {
+        let id = store.id().map_err(Error::io("cannot write to the store"))?;
+        Ok(slurm::Options {
+            asked,
+            name: format!("sweep-{id}"),
+            results: results.to_owned(),
+            folder,
+            poll: self.poll,
+            detach: self.detach,
+            pilots: self.pilot.map(usize::from),
+            most: self.jobs.map(usize::from),
+            fail_fast: self.fail_fast,
+        })
+    }
 }
 
 /// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
@@ -89,18 +145,35 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some((path, saved)) = &saved {
         saved.holds(path, &plan, &selected)?;
     }
-    let cached = usable(&store, &plan, &look_up(&store, &plan))?;
+    let mut remote = args.remote.open()?;
+    let mut found = look_up(&store, &plan);
+    if let Some(there) = &remote {
+        let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found[id.index()]);
+        let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
+        let works = pull(there, &store, &wanted)?;
+        found = look_up(&store, &plan);
+        remote = remote.filter(|_| works);
+    }
+    let cached = usable(&store, &plan, &found)?;
+    let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
+    args.check(slurm.is_some())?;
     let mut states = states(&plan, &selected, &cached);
     let mut further = Further::new(&plan, &store, &states);
     let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
     if open == 0 {
         // What was undecided when an earlier run ended may be so still.
         open = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+        if slurm.is_some() {
+            for addition in further.next(&BTreeSet::new()).map_err(Error::io("cannot read the store"))? {
+                states[addition.job.index()] = Wanted::Yes;
+            }
+        }
     }
-    let (limits, gpus) = share(args, device.as_ref().map(|(_, device)| device));
+    let (limits, gpus) = run::exec::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let mut bars;
     let mut lines;
     let mut journal = None;
+    let mut pusher = None;
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     let mut folder = None;
     let mut history = History::default();
@@ -111,8 +184,21 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         if let Some((probe, device)) = &device {
             say(format_args!("{}", device::describe(probe, device, limits.cpus)));
         }
-        warn_of_scarcity(&plan, &states, limits);
         store.create().map_err(Error::io("cannot write to the store"))?;
+        let through = match &slurm {
+            Some(_) if !slurm::is_here() => return Err(Error::NoSlurm),
+            Some(_) => {
+                if !store.share().map_err(Error::io("cannot write to the store"))? {
+                    return Err(Error::NotShared);
+                }
+                let id = store.id().map_err(Error::io("cannot write to the store"))?;
+                Through::Slurm { name: format!("sweep-{id}"), pilots: args.pilot.map(usize::from) }
+            }
+            None => {
+                warn_of_scarcity(&plan, &states, limits);
+                Through::Local
+            }
+        };
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
         // Whoever clears the store may have done so between the look and the hold.
         for ((_, job), state) in plan.jobs().zip(&mut states) {
@@ -121,11 +207,17 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             }
         }
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
-        let manifest = Manifest::new(&plan, &states, limits, &history);
-        estimate = Some(Estimate::new(&manifest));
+        let manifest = Manifest::new(&plan, &states, limits, through, &history);
+        estimate = slurm.is_none().then(|| Estimate::new(&manifest));
         let created = RunFolder::create(results, &manifest);
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
-        observers.push(journal.insert(Journal::create(created.path()).map_err(Error::io("cannot write the journal"))?));
+        if let Some(remote) = remote {
+            observers
+                .push(pusher.insert(Pusher::new(remote, store.clone()).map_err(Error::io("cannot start a thread"))?));
+        }
+        observers.push(journal.insert(
+            Journal::create(created.path(), store.is_shared()).map_err(Error::io("cannot write the journal"))?,
+        ));
     }
     if shows_bars() {
         bars = Bars::new(use_color(&io::stderr()), estimate);
@@ -135,12 +227,22 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         observers.push(&mut lines);
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
-    let device = device.map(|(_, device)| device);
-    let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
-    let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder };
-    let run = |observers: &mut [&mut dyn Observer]| {
-        let control = Control { signals: Some(signals), rounds: Some(&mut further) };
-        run::run(&plan, &store, &states, &options, &history, control, observers)
+    let through_slurm = slurm.is_some();
+    let run = |observers: &mut [&mut dyn Observer]| match (slurm, folder) {
+        (Some(asked), Some(folder)) => {
+            let options = args.slurm(results, &store, asked, folder)?;
+            slurm::run(&plan, &store, &states, &options, Some(signals), observers)
+                .map_err(Error::io("the run cannot go on"))
+        }
+        (_, folder) => {
+            let device = device.map(|(_, device)| device);
+            let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
+            let (deadline, failures) = (run::DEADLINE, None);
+            let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder, deadline, failures };
+            let control = Control { signals: Some(signals), rounds: Some(&mut further) };
+            run::run(&plan, &store, &states, &options, &history, control, observers)
+                .map_err(Error::io("the run cannot go on"))
+        }
     };
     let summary = if open > 0 {
         beside(&plan, &store, results, |live| {
@@ -150,7 +252,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     } else {
         run(&mut observers)
     };
-    let summary = summary.map_err(Error::io("the run cannot go on"))?;
+    let summary = summary?;
+    if let Some(pusher) = pusher {
+        report_pushed(&pusher.finish());
+    }
     drop(in_use);
     if let Some(reason) = summary.broken {
         return Err(Error::Broken(reason));
@@ -158,8 +263,19 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
+    if summary.detached && summary.interrupted.is_none() {
+        say(format_args!("the jobs go on in Slurm; `sweep status` looks at them, and the same command waits for them"));
+        return Ok(Exit::Done);
+    }
     let page = if open > 0 { Page::Anew } else { Page::IfStale };
     let refuted = report(results, &plan, &store, page, summary.interrupted.is_none())?;
+    if through_slurm && summary.interrupted.is_none() && summary.failed == 0 {
+        let left = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+        if left > 0 {
+            let seeds = count(left, "further job");
+            say(format_args!("note: something is undecided; the same command submits {seeds}"));
+        }
+    }
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
@@ -201,22 +317,6 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
 fn shows_bars() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// What the jobs share on this machine, and how the GPUs are named.
-fn share(args: &RunArgs, device: Option<&Device>) -> (Limits, Vec<String>) {
-    let cpus = machine::cpus();
-    let gpus = machine::nvidia_gpus();
-    let count = match device.map(|device| device.backend) {
-        // There is a GPU, even if it does not show where others do.
-        Some(Backend::Cuda) => gpus.len().max(1),
-        // Which adapter a job computes on is not for its environment to say.
-        Some(Backend::Wgpu) => 1,
-        Some(Backend::Cpu) | None => gpus.len(),
-    };
-    let gpus = if device.is_some_and(|device| device.backend == Backend::Wgpu) { Vec::new() } else { gpus };
-    let jobs = args.jobs.map_or(cpus.max(count), usize::from);
-    (Limits { cpus, gpus: count, memory: machine::memory(), jobs }, gpus)
 }
 
 /// Says once for each step that its jobs want more than there is.

@@ -56,6 +56,9 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
             let end = if summary.interrupted.is_some() { "interrupted" } else { "ended" };
             format!("{end} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
         }
+        (None, false) if snapshot.elsewhere => {
+            format!("in Slurm since {begun}; nobody waits for it here, the same command does so again")
+        }
         (None, false) => {
             format!("its engine was killed, {} ago; run the recipe again to go on", span(now, snapshot.last))
         }
@@ -65,9 +68,8 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
     let mut waiting = 0;
     for (job, state) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs) {
         let quiet = matches!(state, State::NotSelected | State::Cached | State::Done { .. });
-        waiting += usize::from(matches!(state, State::Waiting(_) | State::Skipped(_) | State::Lost));
-        if !all && (quiet || (waiting > SHOWN && matches!(state, State::Waiting(_) | State::Skipped(_) | State::Lost)))
-        {
+        waiting += usize::from(is_idle(state));
+        if !all && (quiet || (waiting > SHOWN && is_idle(state))) {
             hidden += usize::from(!quiet);
             continue;
         }
@@ -79,6 +81,10 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
         lines.push(format!("  … and {}; --all lists them", count(hidden, "other job")));
     }
     lines.join("\n") + "\n"
+}
+
+fn is_idle(state: &State) -> bool {
+    matches!(state, State::Waiting(_) | State::Queued { .. } | State::Skipped(_) | State::Lost)
 }
 
 fn json(name: &str, snapshot: &Snapshot) -> String {
@@ -93,6 +99,7 @@ fn json(name: &str, snapshot: &Snapshot) -> String {
         "recipe": snapshot.manifest.recipe,
         "begun": snapshot.manifest.at,
         "live": snapshot.live,
+        "in_slurm": snapshot.elsewhere,
         "stopping": snapshot.stopping,
         "summary": snapshot.summary,
         "jobs": jobs.collect::<Vec<_>>(),

@@ -7,6 +7,7 @@ mod digest;
 mod dimension;
 mod expand;
 mod flow;
+mod frozen;
 mod key;
 mod select;
 
@@ -17,6 +18,7 @@ use std::{
 };
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
+use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Kind, Param, ParamError, Part, TaskInfo, Value, Values};
 
 pub(crate) use self::flow::without_keys;
@@ -24,13 +26,14 @@ pub use self::{
     digest::Digests,
     expand::Point,
     flow::{Unsettled, settle},
+    frozen::{Frozen, Thawing},
     key::{BadKey, Identity, Key},
     select::NothingSelected,
 };
 use self::{dimension::Context, flow::Flow};
 use crate::recipe::{
-    Claim, Collector, Draft, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources, Scope,
-    Selection, Sources, Span, Spanned, Step, Template, suggest,
+    Claim, Collector, Draft, Executor, Names, Need, Policy, Problem, Problems, Product, Recipe, Reference, Resources,
+    Scope, Selection, Sources, Span, Spanned, Step, Template, suggest,
 };
 
 /// A job's index in a [`Plan`].
@@ -41,6 +44,8 @@ pub type JobId = petgraph::graph::NodeIndex<u32>;
 pub struct Plan {
     /// The recipes, in the order in which they were named.
     pub studies: Vec<Study>,
+    /// What a sweep file says of where the jobs get their processes.
+    pub executor: Executor,
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
@@ -98,7 +103,7 @@ pub struct Job {
 }
 
 /// How people name a job.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
     /// The recipe's name, where there are several.
     pub recipe: Option<String>,
@@ -137,7 +142,7 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
-        let Draft { recipes, only, sources, typed, mut problems } = draft;
+        let Draft { recipes, executor, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs { digests, ..Jobs::default() };
         let mut studies = Vec::with_capacity(recipes.len());
@@ -159,7 +164,16 @@ impl Plan {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
         }
-        Ok(Self { studies, only, sources, typed, graph: jobs.graph, origins: jobs.origins, rounds: jobs.rounds })
+        Ok(Self {
+            studies,
+            executor,
+            only,
+            sources,
+            typed,
+            graph: jobs.graph,
+            origins: jobs.origins,
+            rounds: jobs.rounds,
+        })
     }
 
     /// Whether a job only runs if something is undecided without it. Whoever names its seed wants it in any case.

@@ -6,6 +6,7 @@
 mod compose;
 mod condition;
 mod excerpt;
+mod executor;
 mod lower;
 mod node;
 mod problem;
@@ -17,16 +18,18 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, TaskInfo};
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
     ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS,
-    EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS, RETRIES, STEP_KEYS,
-    SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
+    RETRIES, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
     condition::{Condition, Filter},
+    executor::{Executor, Request as SlurmRequest, Slurm},
     problem::{Collector, Problem, Problems, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Product, Reference, Scope, Template, check_references},
@@ -236,7 +239,7 @@ pub struct Assignment {
 }
 
 /// What a job takes of the machine while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// Processor cores; all of them when not given.
     pub cpus: Option<usize>,
@@ -250,7 +253,7 @@ pub struct Resources {
 
 /// What becomes of a job that takes too long, falls silent or fails. Not part of any key: it decides whether there is a
 /// result, never which.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Policy {
     /// How often a job that failed is started again.
     pub retries: u32,
@@ -484,6 +487,7 @@ impl Request<'_> {
 #[derive(Debug)]
 pub struct Draft {
     pub(crate) recipes: Vec<Recipe>,
+    pub(crate) executor: Executor,
     pub(crate) only: Vec<Spanned<String>>,
     pub(crate) sources: Sources,
     /// What the command line says to mean these recipes, without `only`.

@@ -31,8 +31,6 @@ use crate::{
 
 /// How often the loop looks at what does not announce itself: other processes' locks, and overdue workers.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the running jobs may go on after SIGTERM or SIGHUP: whoever sends those will not wait for long.
-const DEADLINE: Duration = Duration::from_secs(10);
 /// How long a job that failed waits before its second attempt; twice as long before each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
@@ -67,6 +65,8 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that were selected.
     jobs: usize,
     ticked: Instant,
+    /// When it was last looked what other processes are at.
+    looked: Instant,
     summary: Summary,
     sender: Sender<Input>,
     receiver: Receiver<Input>,
@@ -110,6 +110,7 @@ impl<'a, 'o> Run<'a, 'o> {
             deadline: None,
             jobs: wanted.len() - count(Wanted::No) - count(Wanted::Reserve),
             ticked: Instant::now(),
+            looked: Instant::now(),
             summary: Summary { cached: count(Wanted::Cached), ..Summary::default() },
             sender,
             receiver,
@@ -230,6 +231,11 @@ impl<'a, 'o> Run<'a, 'o> {
     /// Starts a job, or finds that there is no need or no way to; then answers what to tell the scheduler.
     fn start(&mut self, job: usize, lease: Lease) -> Vec<Event> {
         let key = self.plan.job(JobId::new(job)).key;
+        if let Some(failure) = self.options.failures.as_ref().and_then(|failures| failures.of(key)) {
+            self.waiting.remove(&job);
+            self.report_failure(job, 0.0, failure);
+            return vec![Event::Failed(job)];
+        }
         match self.store.claim(key) {
             Ok(Claim::Hit(record)) => vec![self.adopt(job, record.outcome)],
             Ok(Claim::Busy) => {
@@ -429,7 +435,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.report_failure(job, seconds, failure);
             return Event::Failed(job);
         }
-        let wait = FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST_WAIT);
+        let wait = wait_before(attempt);
         self.tell(&RunEvent::Retrying {
             job,
             attempt,
@@ -447,6 +453,10 @@ impl<'a, 'o> Run<'a, 'o> {
         self.lost.insert(job);
         let log = self.options.folder.join("logs").join(format!("{}.log", planned.key.short()));
         let log = self.attempts.contains_key(&job).then_some(log);
+        if let Some(failures) = self.options.failures.as_ref().filter(|_| log.is_some()) {
+            // Where it cannot be said, others find out for themselves.
+            let _ = failures.add(planned.key, &failure);
+        }
         *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;
         self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
     }
@@ -457,7 +467,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.signals += 1;
         self.summary.interrupted.get_or_insert(signal);
         let ending = self.signals > 1;
-        let deadline = (signal != SIGINT && !ending).then_some(DEADLINE);
+        let deadline = (signal != SIGINT && !ending).then_some(self.options.deadline);
         if let Some(deadline) = deadline {
             self.deadline = Some(Instant::now() + deadline);
         }
@@ -482,7 +492,13 @@ impl<'a, 'o> Run<'a, 'o> {
             return over;
         }
         self.ticked = Instant::now();
-        for job in self.waiting.clone() {
+        // A look at another machine's lock asks the server.
+        let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
+        let waiting = if self.looked.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };
+        if !waiting.is_empty() {
+            self.looked = Instant::now();
+        }
+        for job in waiting {
             if self.store.is_free(self.plan.job(JobId::new(job)).key) {
                 over = self.step(Event::Free(job)) || over;
             }
@@ -502,6 +518,11 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         over
     }
+}
+
+/// How long a job waits whose attempt of this number has failed, from 1.
+pub(super) fn wait_before(attempt: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST_WAIT)
 }
 
 fn io_failure(message: String) -> Failure {

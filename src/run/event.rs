@@ -25,6 +25,16 @@ pub enum RunEvent {
         /// What it is to decide.
         because: String,
     },
+    /// A job is in Slurm's hands and waits for its turn there.
+    Submitted {
+        /// The job.
+        job: usize,
+        /// What Slurm calls it.
+        id: u64,
+        /// The how manieth submission it is, from 1.
+        #[serde(default = "first", skip_serializing_if = "is_first")]
+        submission: u32,
+    },
     /// A job's process was started.
     Started {
         /// The job.
@@ -106,6 +116,11 @@ pub enum RunEvent {
         /// The job that it needed; `None` if the run was stopped.
         because: Option<usize>,
     },
+    /// Something that the user should read and that is about no single job.
+    Notice {
+        /// What.
+        text: String,
+    },
     /// No job will be started any more.
     Stopping {
         /// Whether the running jobs are ended too.
@@ -147,6 +162,9 @@ pub struct Summary {
     pub seconds: f64,
     /// The signal that stopped it.
     pub interrupted: Option<i32>,
+    /// Whether jobs were left to Slurm, which goes on with them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
     /// Why the store could not be written any more, which stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
@@ -163,6 +181,7 @@ impl RunEvent {
     pub fn job(&self) -> Option<usize> {
         match self {
             Self::Added { job, .. }
+            | Self::Submitted { job, .. }
             | Self::Started { job, .. }
             | Self::Waiting { job }
             | Self::Progress { job, .. }
@@ -172,7 +191,26 @@ impl RunEvent {
             | Self::Retrying { job, .. }
             | Self::Failed { job, .. }
             | Self::Skipped { job, .. } => Some(*job),
-            Self::Begun { .. } | Self::Stopping { .. } | Self::Ended(_) => None,
+            Self::Begun { .. } | Self::Notice { .. } | Self::Stopping { .. } | Self::Ended(_) => None,
         }
+    }
+
+    /// The same about another job: events of one job's process speak of it as their only one.
+    #[must_use]
+    pub fn about(mut self, index: usize) -> Self {
+        if let Self::Submitted { job, .. }
+        | Self::Started { job, .. }
+        | Self::Waiting { job }
+        | Self::Progress { job, .. }
+        | Self::Note { job, .. }
+        | Self::Storing { job }
+        | Self::Done { job, .. }
+        | Self::Retrying { job, .. }
+        | Self::Failed { job, .. }
+        | Self::Skipped { job, .. } = &mut self
+        {
+            *job = index;
+        }
+        self
     }
 }

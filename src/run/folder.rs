@@ -18,6 +18,7 @@ use super::{
 use crate::{
     fault,
     plan::{JobId, Key, Plan},
+    store::Presence,
 };
 
 /// Version of [`Manifest`]'s JSON.
@@ -36,6 +37,9 @@ pub struct Manifest {
     pub pid: u32,
     /// The machine.
     pub host: String,
+    /// How its jobs get their processes.
+    #[serde(default)]
+    pub through: Through,
     /// What there was to share.
     pub limits: Limits,
     /// The folders of the recipes' reports, below that of all reports.
@@ -43,6 +47,23 @@ pub struct Manifest {
     pub reports: Vec<PathBuf>,
     /// Every job of the plan; events speak of them by their place here.
     pub jobs: Vec<ManifestJob>,
+}
+
+/// How the jobs of a run get their processes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Through {
+    /// From the engine, on its machine.
+    #[default]
+    Local,
+    /// From Slurm.
+    Slurm {
+        /// The name that all jobs of this store have there.
+        name: String,
+        /// How many allocations run an engine each, if they do and the jobs are none of Slurm's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pilots: Option<usize>,
+    },
 }
 
 /// A job of a [`Manifest`].
@@ -70,7 +91,7 @@ pub struct RunFolder(PathBuf);
 
 impl Manifest {
     /// What a run of a plan sets out to do.
-    pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits, history: &History) -> Self {
+    pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits, through: Through, history: &History) -> Self {
         let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| ManifestJob {
             label: job.label.to_string(),
             key: job.key,
@@ -85,6 +106,7 @@ impl Manifest {
             at: fault::now(),
             pid: std::process::id(),
             host: super::engine::host(),
+            through,
             limits,
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
             jobs: jobs.collect(),
@@ -93,6 +115,11 @@ impl Manifest {
 }
 
 impl RunFolder {
+    /// The folder of the run of this name.
+    pub fn named(results: &Path, name: &str) -> Self {
+        Self(results.join("runs").join(name))
+    }
+
     /// Creates the folder of a new run, named by the time and this process.
     pub fn create(results: &Path, manifest: &Manifest) -> io::Result<Self> {
         let runs = results.join("runs");
@@ -159,8 +186,21 @@ impl RunFolder {
 
     /// Whether the engine is at it.
     pub fn is_live(&self) -> bool {
+        if let Some(alive) = Presence::is_alive(&self.0.join(journal::ALIVE)) {
+            return alive;
+        }
         let journal = std::fs::File::open(self.0.join(journal::FILE));
         journal.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// What the process of a job that has one through Slurm says of it, in the form of the journal.
+    pub fn part(&self, key: Key) -> PathBuf {
+        self.0.join("jobs").join(format!("{}.jsonl", key.short()))
+    }
+
+    /// What an engine in an allocation of its own says, in the form of the journal.
+    pub fn pilot(&self, number: usize) -> PathBuf {
+        self.0.join("pilots").join(format!("{number}.jsonl"))
     }
 
     /// What a job's workers wrote, one attempt behind the other.

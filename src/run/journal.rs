@@ -15,15 +15,22 @@ use super::{Observer, RunEvent};
 use crate::{
     fault,
     plan::{JobId, Key, Plan},
+    store::Presence,
 };
 
 /// The journal's name in a run's folder.
 pub(super) const FILE: &str = "journal.jsonl";
 
+/// The file that says that the run's engine is alive, where the lock cannot say so to other machines.
+pub(super) const ALIVE: &str = "alive";
+
 /// Writes the journal in a run's folder. Holds a lock on it, so that others see that the run is live.
 #[derive(Debug)]
 pub struct Journal {
     file: fs::File,
+    _presence: Option<Presence>,
+    /// The place in the run's plan of the only job that it is about, if it is about one.
+    of: Option<usize>,
     /// When each job's progress was last written.
     said: BTreeMap<usize, Instant>,
     /// The first failure to write; the run goes on, and whoever started it can say that the journal is not whole.
@@ -50,10 +57,23 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 impl Journal {
     /// Creates the journal of a run.
-    pub fn create(folder: &Path) -> io::Result<Self> {
+    ///
+    /// In a store that is `shared` among machines, a file with a heartbeat tells the others.
+    pub fn create(folder: &Path, shared: bool) -> io::Result<Self> {
         let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join(FILE))?;
         file.file().try_lock()?;
-        Ok(Self { file, said: BTreeMap::new(), error: None })
+        let presence = if shared { Some(Presence::announce(&folder.join(ALIVE))?) } else { None };
+        Ok(Self { file, _presence: presence, of: None, said: BTreeMap::new(), error: None })
+    }
+
+    /// Goes on with a journal that other processes look at and that is not a run's own: that of one job, which has this
+    /// place in the run's plan, or that of several.
+    pub fn part(path: &Path, of: Option<usize>) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self { file, _presence: None, of, said: BTreeMap::new(), error: None })
     }
 
     fn write(&mut self, plan: &Plan, event: &RunEvent) -> io::Result<()> {
@@ -62,7 +82,7 @@ impl Journal {
             at: fault::now(),
             label: job.map(|job| job.label.to_string()),
             key: job.map(|job| job.key),
-            event: event.clone(),
+            event: self.of.map_or_else(|| event.clone(), |of| event.clone().about(of)),
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
@@ -83,6 +103,23 @@ impl Observer for Journal {
             self.error = self.write(plan, event).err();
         }
     }
+}
+
+/// Reads the lines that a journal has got since it was read last; `from` is where that ended. A line that is not whole yet
+/// is left for the next time.
+pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
+    let mut text = Vec::new();
+    let read = || -> io::Result<()> {
+        let mut file = std::fs::File::open(path)?;
+        file.seek(SeekFrom::Start(*from))?;
+        file.read_to_end(&mut text)?;
+        Ok(())
+    };
+    // What cannot be read now is there the next time.
+    let _ = { read }();
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    *from += whole as u64;
+    text[..whole].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 /// What a run's journal holds; lines that are not whole are left out.

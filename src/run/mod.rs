@@ -8,17 +8,21 @@ mod attempt;
 mod engine;
 pub mod estimate;
 mod event;
+pub mod exec;
+mod failures;
 mod folder;
 mod history;
 mod journal;
 pub mod listen;
 mod local;
+mod orders;
 pub mod scheduler;
 mod signals;
 pub mod slots;
+pub mod slurm;
 pub mod watch;
 
-use std::{collections::BTreeSet, io, path::PathBuf};
+use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device};
@@ -26,7 +30,8 @@ use sweep_job::{Backend, Device};
 pub(crate) use self::{attempt::killed, local::program};
 pub use self::{
     event::{Observer, RunEvent, Summary},
-    folder::{Manifest, ManifestJob, RunFolder},
+    failures::Failures,
+    folder::{Manifest, ManifestJob, RunFolder, Through},
     history::History,
     journal::{Journal, Line},
     signals::Signals,
@@ -53,7 +58,14 @@ pub struct Options {
     pub device: Option<Device>,
     /// The folder of this run: its journal and the logs of its workers.
     pub folder: PathBuf,
+    /// How long the running jobs may go on after SIGTERM or SIGHUP.
+    pub deadline: Duration,
+    /// Where engines that share one run tell each other which jobs have failed for good.
+    pub failures: Option<Failures>,
 }
+
+/// Whoever sends SIGTERM or SIGHUP will not wait for long.
+pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// What a run has to do with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +106,7 @@ pub struct Control<'a> {
     pub rounds: Option<&'a mut dyn Rounds>,
 }
 
-/// Runs what is wanted. `wanted` speaks of every job, in the plan's order.
+/// Runs what is wanted, on this machine. `wanted` speaks of every job, in the plan's order.
 pub fn run(
     plan: &Plan,
     store: &Store,
@@ -111,11 +123,7 @@ pub fn run(
 /// otherwise; a job that computes on the CPU has no use for any.
 pub fn demand(job: &Job, limits: Limits) -> Demand {
     let wanted = &job.resources;
-    let gpus = match (job.identity.backend, wanted.gpus) {
-        (Some(Backend::Cpu), _) => 0,
-        (Some(_), None) => 1,
-        (_, wanted) => wanted.unwrap_or(0),
-    };
+    let gpus = gpus(job);
     let share = if gpus > 0 { (limits.cpus * gpus / limits.gpus.max(1)).max(1) } else { limits.cpus };
     limits.clamp(Demand {
         cpus: wanted.cpus.unwrap_or(share),
@@ -123,6 +131,15 @@ pub fn demand(job: &Job, limits: Limits) -> Demand {
         memory: wanted.memory.unwrap_or(0),
         exclusive: wanted.exclusive,
     })
+}
+
+/// How many GPUs a job has for itself.
+fn gpus(job: &Job) -> usize {
+    match (job.identity.backend, job.resources.gpus) {
+        (Some(Backend::Cpu), _) => 0,
+        (Some(_), None) => 1,
+        (_, wanted) => wanted.unwrap_or(0),
+    }
 }
 
 /// The jobs as the scheduler knows them.

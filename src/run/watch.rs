@@ -1,16 +1,18 @@
 //! A run as another process sees it: from its plan and its journal.
 
-use std::io;
+use std::{io, path::Path};
 
 use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
 use super::{
-    Line, Manifest, RunEvent, RunFolder, Summary, Wanted,
+    Line, Manifest, RunEvent, RunFolder, Summary, Through, Wanted,
     estimate::{Estimate, Now},
+    journal,
     slots::Slots,
+    slurm,
 };
-use crate::text::count;
+use crate::{store::Store, text::count};
 
 /// A run, now or when it ended.
 #[derive(Debug, Clone)]
@@ -19,6 +21,8 @@ pub struct Snapshot {
     pub manifest: Manifest,
     /// Whether the engine is at it.
     pub live: bool,
+    /// Whether its jobs are in Slurm, although nobody waits for them here.
+    pub elsewhere: bool,
     /// How it ended; `None` if it is live, or if its engine was killed.
     pub summary: Option<Summary>,
     /// Whether no more jobs are started.
@@ -38,6 +42,13 @@ pub enum State {
     Cached,
     /// It has not begun; why.
     Waiting(String),
+    /// It waits in Slurm.
+    Queued {
+        /// What Slurm calls it.
+        id: u64,
+        /// Why it waits, in Slurm's word; empty if that is not known.
+        reason: String,
+    },
     /// It runs.
     Running {
         /// Since when.
@@ -86,7 +97,7 @@ impl State {
         match self {
             Self::NotSelected => "left out",
             Self::Cached => "cached",
-            Self::Waiting(_) | Self::Elsewhere => "waiting",
+            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere => "waiting",
             Self::Running { .. } | Self::Storing => "running",
             Self::Retrying { .. } => "retrying",
             Self::Done { .. } => "done",
@@ -120,7 +131,7 @@ impl Watch {
         let (lines, read) = self.folder.events_from(self.read)?;
         self.read = read;
         self.snapshot.extend(&lines);
-        Ok((self.snapshot.clone().finish(live), lines))
+        Ok((self.snapshot.clone().beyond(&self.folder, live).finish(live), lines))
     }
 }
 
@@ -129,7 +140,22 @@ impl Snapshot {
     pub fn read(folder: &RunFolder) -> io::Result<Self> {
         // Asked first: a run that ends meanwhile is then read to its end.
         let live = folder.is_live();
-        Ok(Self::new(folder.manifest()?, &folder.events()?, live))
+        let mut snapshot = Self::begin(folder.manifest()?);
+        snapshot.extend(&folder.events()?);
+        Ok(snapshot.beyond(folder, live).finish(live))
+    }
+
+    /// With what a run through Slurm does that its journal does not say.
+    fn beyond(mut self, folder: &RunFolder, live: bool) -> Self {
+        if let Through::Slurm { name, pilots } = self.manifest.through.clone()
+            && self.summary.is_none()
+        {
+            self.gather(folder, pilots);
+            if !live {
+                self.ask_slurm(&name, pilots.is_some());
+            }
+        }
+        self
     }
 
     /// What follows from what happened.
@@ -147,7 +173,7 @@ impl Snapshot {
             Wanted::No | Wanted::Reserve => State::NotSelected,
         });
         let (jobs, last) = (jobs.collect(), manifest.at);
-        Self { jobs, manifest, live: false, summary: None, stopping: false, last }
+        Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last }
     }
 
     fn extend(&mut self, events: &[Line]) {
@@ -181,9 +207,79 @@ impl Snapshot {
                 Now::Running { since, left }
             }
             Some(State::Done { seconds }) => Now::Over(*seconds),
-            Some(State::Waiting(_) | State::Elsewhere | State::Retrying { .. }) => Now::Open,
+            Some(State::Waiting(_) | State::Queued { .. } | State::Elsewhere | State::Retrying { .. }) => Now::Open,
             _ => Now::Over(None),
         })
+    }
+
+    /// Whether something may still become of a job.
+    fn is_open(&self, job: usize) -> bool {
+        matches!(
+            self.jobs[job],
+            State::Waiting(_)
+                | State::Queued { .. }
+                | State::Running { .. }
+                | State::Storing
+                | State::Elsewhere
+                | State::Retrying { .. }
+        )
+    }
+
+    /// What the jobs' own processes say: they go on when the process that submitted them does not.
+    fn gather(&mut self, folder: &RunFolder, pilots: Option<usize>) {
+        let open: Vec<usize> = (0..self.jobs.len()).filter(|job| self.is_open(*job)).collect();
+        let parts: Vec<_> = match pilots {
+            Some(_) => list(&folder.path().join("pilots")),
+            None => open.iter().map(|job| folder.part(self.manifest.jobs[*job].key)).collect(),
+        };
+        for line in parts.iter().flat_map(|part| journal::more(part, &mut 0)) {
+            if line.event.job().is_some_and(|job| job < self.jobs.len() && self.is_open(job))
+                && !matches!(line.event, RunEvent::Skipped { because: None, .. } | RunEvent::Waiting { .. })
+            {
+                self.last = self.last.max(line.at);
+                self.apply(&line);
+            }
+        }
+        let store = folder.path().parent().and_then(Path::parent).map(Store::new);
+        for job in open {
+            if !self.is_open(job) {
+                continue;
+            }
+            let record = store.as_ref().and_then(|store| store.get(self.manifest.jobs[job].key).ok().flatten());
+            if let Some(record) = record {
+                self.jobs[job] = State::Done { seconds: Some(record.provenance.seconds) };
+            }
+        }
+    }
+
+    /// Nobody waits for the jobs here; whether they are still to come, only Slurm knows.
+    fn ask_slurm(&mut self, name: &str, pilots: bool) {
+        let Some(queue) = slurm::in_queue(name) else {
+            for job in 0..self.jobs.len() {
+                if matches!(self.jobs[job], State::Waiting(_) | State::Queued { .. }) {
+                    self.jobs[job] = State::Waiting("Slurm cannot be asked from here".into());
+                }
+            }
+            self.elsewhere = true;
+            return;
+        };
+        self.elsewhere = if pilots { queue.pilots > 0 } else { false };
+        for job in 0..self.jobs.len() {
+            if !self.is_open(job) {
+                continue;
+            }
+            match queue.jobs.get(&self.manifest.jobs[job].key) {
+                Some((id, false, reason)) => self.jobs[job] = State::Queued { id: *id, reason: reason.clone() },
+                Some((_, true, _)) if matches!(self.jobs[job], State::Running { .. } | State::Storing) => {}
+                Some((id, true, _)) => self.jobs[job] = State::Queued { id: *id, reason: "it is being started".into() },
+                None if self.elsewhere => continue,
+                None => {
+                    self.jobs[job] = State::Lost;
+                    continue;
+                }
+            }
+            self.elsewhere = true;
+        }
     }
 
     fn apply(&mut self, line: &Line) {
@@ -198,6 +294,7 @@ impl Snapshot {
             RunEvent::Started { gpus, attempt, .. } => {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }
+            RunEvent::Submitted { id, .. } => State::Queued { id: *id, reason: String::new() },
             RunEvent::Waiting { .. } => State::Elsewhere,
             RunEvent::Storing { .. } => State::Storing,
             RunEvent::Done { seconds, .. } => State::Done { seconds: *seconds },
@@ -215,7 +312,11 @@ impl Snapshot {
                 }
                 return;
             }
-            RunEvent::Note { .. } | RunEvent::Begun { .. } | RunEvent::Stopping { .. } | RunEvent::Ended(_) => return,
+            RunEvent::Note { .. }
+            | RunEvent::Notice { .. }
+            | RunEvent::Begun { .. }
+            | RunEvent::Stopping { .. }
+            | RunEvent::Ended(_) => return,
         };
         *state = next;
     }
@@ -249,6 +350,9 @@ impl Snapshot {
                 if open.len() > 1 { format!(" and {}", count(open.len() - 1, "other job")) } else { String::new() };
             return format!("needs {}{others}", self.manifest.jobs[*first].label);
         }
+        if self.manifest.through != Through::Local {
+            return "waits for an allocation".into();
+        }
         let (lack, demand, (cpus, gpus, memory)) = (slots.lack(&job.demand), job.demand, slots.free());
         let bytes = |bytes: u64| crate::ui::quantity(bytes as f64, sweep_job::Unit::Bytes);
         if let Some(alone) = alone {
@@ -274,13 +378,18 @@ impl Snapshot {
 
     /// The engine is gone: what it had not finished, it will not.
     fn bury(&mut self) {
-        for state in &mut self.jobs {
-            if matches!(
-                state,
-                State::Waiting(_) | State::Running { .. } | State::Storing | State::Elsewhere | State::Retrying { .. }
-            ) {
-                *state = State::Lost;
+        for job in (0..self.jobs.len()).filter(|_| !self.elsewhere) {
+            if self.is_open(job) {
+                self.jobs[job] = State::Lost;
             }
         }
     }
+}
+
+/// The files of a folder.
+fn list(folder: &Path) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    files
 }

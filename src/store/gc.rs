@@ -8,7 +8,12 @@ use std::{
 
 use fs_err as fs;
 
-use super::{Store, entries, lock::InUse, lock::Lock, remove_if_there, transfer::IMPORT};
+use super::{
+    Presence, Store, entries,
+    lock::{InUse, Lock, remove_file_if_there},
+    remove_if_there,
+    transfer::IMPORT,
+};
 use crate::plan::Key;
 
 /// What would be removed.
@@ -54,10 +59,11 @@ impl Store {
         }
         for folder in ["staging", "partial"] {
             for path in entries(&self.root.join(folder))? {
-                let key = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+                // In a shared store each holder has a folder of its own.
+                let key = path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse().ok());
                 // The checkpoints of a job that is still wanted are for its next attempt.
                 let wanted = |key| folder == "partial" && reached.contains(&key) && !self.contains(key);
-                if key.is_some_and(|key: Key| !wanted(key) && !Lock::is_held(&self.locks(), &key.to_string())) {
+                if key.is_some_and(|key: Key| !wanted(key) && !self.is_locked(key)) {
                     garbage.leftover_bytes += size(&path)?;
                     garbage.leftovers.push(path);
                 }
@@ -68,14 +74,17 @@ impl Store {
 
     /// Removes it. Whatever ends this process meanwhile, every record is there whole or not at all.
     pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
-        let _alone = InUse::alone(&self.root)?.ok_or(GcError::InUse)?;
+        let _alone = InUse::alone(&self.root, self.is_shared())?.ok_or(GcError::InUse)?;
         for path in &garbage.leftovers {
             remove_if_there(path)?;
         }
         // Locks that nobody holds: a killed engine could not remove its own.
         for path in entries(&self.locks())? {
-            if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
-                drop(Lock::try_take(&self.locks(), name)?);
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if !name.contains('.') {
+                drop(Lock::try_take(&self.locks(), name, self.is_shared())?);
+            } else if Presence::is_alive(&path) == Some(false) {
+                remove_file_if_there(&path)?;
             }
         }
         fs::create_dir_all(self.root.join("staging"))?;

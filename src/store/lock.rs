@@ -1,4 +1,5 @@
-//! One lock a job: an operating-system lock on a file, which ends with its process, however that ends.
+//! One lock a job: an operating-system lock on a file, which ends with its process, however that ends; or a lease, where the
+//! store is shared among machines.
 
 use std::{
     fs::{File, TryLockError},
@@ -9,16 +10,30 @@ use std::{
 
 use fs_err as fs;
 
+use super::{
+    entries,
+    lease::{Lease, Presence, unique},
+};
+
 /// A held lock.
 #[derive(Debug)]
-pub(super) struct Lock {
-    path: PathBuf,
-    _file: File,
+pub(super) enum Lock {
+    /// Of the operating system.
+    Flock { path: PathBuf, _file: File },
+    /// Of a store that several machines use.
+    Lease(Lease),
 }
+
+/// A lock that is no job's, as others hold it.
+#[derive(Debug)]
+pub struct Held(#[expect(dead_code, reason = "it is held, not read")] pub(super) Lock);
 
 impl Lock {
     /// Takes the lock of this name, or answers `None` while another process holds it.
-    pub(super) fn try_take(folder: &Path, name: &str) -> io::Result<Option<Self>> {
+    pub(super) fn try_take(folder: &Path, name: &str, shared: bool) -> io::Result<Option<Self>> {
+        if shared {
+            return Ok(Lease::try_take(folder, name)?.map(Self::Lease));
+        }
         fs::create_dir_all(folder)?;
         let path = folder.join(name);
         loop {
@@ -30,51 +45,95 @@ impl Lock {
             }
             // The last holder removes the file; then the lock just taken is on a file that nobody else will open.
             if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino())) {
-                return Ok(Some(Self { path, _file: file }));
+                return Ok(Some(Self::Flock { path, _file: file }));
             }
         }
     }
-}
 
-impl Lock {
     /// Whether a process holds the lock of this name.
-    pub(super) fn is_held(folder: &Path, name: &str) -> bool {
+    pub(super) fn is_held(folder: &Path, name: &str, shared: bool) -> bool {
+        if shared {
+            return Lease::is_held(folder, name);
+        }
         let file = File::open(folder.join(name));
         file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Whether another process has taken it away.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lease(lease) if lease.is_lost())
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Removed while it is still held, so that nobody can hold a lock on a removed file and believe in it. If it
-        // cannot be removed, an unlocked file stays behind, which the next claim takes.
-        let _ = fs::remove_file(&self.path);
+        if let Self::Flock { path, .. } = self {
+            // Removed while it is still held, so that nobody can hold a lock on a removed file and believe in it. If it
+            // cannot be removed, an unlocked file stays behind, which the next claim takes.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
 /// Held by whoever relies on the store as it is: any number of sweeps, or one that removes from it.
 #[derive(Debug)]
-pub struct InUse(#[expect(dead_code, reason = "it is held, not read")] File);
+pub struct InUse(#[expect(dead_code, reason = "it is held, not read")] Use);
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is held, not read")]
+enum Use {
+    Flock(File),
+    Present(Presence),
+    Alone(Lease),
+}
+
+/// The lease of whoever removes from a store that several machines use.
+const CLEARING: &str = "clearing";
 
 impl InUse {
     /// `None` while something is being removed.
-    pub(super) fn shared(store: &Path) -> io::Result<Option<Self>> {
+    pub(super) fn shared(store: &Path, shared: bool) -> io::Result<Option<Self>> {
+        if shared {
+            // First said, then looked: so does whoever removes, and one of both sees the other.
+            let users = store.join("users");
+            fs::create_dir_all(&users)?;
+            let present = Presence::announce(&users.join(unique()))?;
+            let clear = !Lease::is_held(&store.join("locks"), CLEARING);
+            return Ok(clear.then_some(Self(Use::Present(present))));
+        }
         let file = open(&store.join("in-use"))?;
         Self::taken(file.try_lock_shared(), file)
     }
 
     /// `None` while a sweep runs.
-    pub(super) fn alone(store: &Path) -> io::Result<Option<Self>> {
+    pub(super) fn alone(store: &Path, shared: bool) -> io::Result<Option<Self>> {
+        if shared {
+            let Some(lease) = Lease::try_take(&store.join("locks"), CLEARING)? else { return Ok(None) };
+            for user in entries(&store.join("users"))? {
+                if lease.sees_alive(&user)? {
+                    return Ok(None);
+                }
+                remove_file_if_there(&user)?;
+            }
+            return Ok(Some(Self(Use::Alone(lease))));
+        }
         let file = open(&store.join("in-use"))?;
         Self::taken(file.try_lock(), file)
     }
 
     fn taken(lock: Result<(), TryLockError>, file: File) -> io::Result<Option<Self>> {
         match lock {
-            Ok(()) => Ok(Some(Self(file))),
+            Ok(()) => Ok(Some(Self(Use::Flock(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+pub(super) fn remove_file_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

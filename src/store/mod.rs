@@ -7,6 +7,7 @@
 mod digest;
 mod gc;
 mod index;
+mod lease;
 mod lock;
 mod pending;
 mod record;
@@ -14,18 +15,19 @@ mod transfer;
 mod verify;
 
 use std::{
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
 
+pub(crate) use self::lease::Presence;
 use self::lock::Lock;
 pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
     index::{Entry, Measured},
-    lock::InUse,
+    lock::{Held, InUse},
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
     transfer::{Imported, TransferError},
@@ -35,6 +37,9 @@ use crate::{fault, plan::Key};
 
 /// Version of the store's layout, which is in the file `format`. 1: first.
 pub const STORE_FORMAT: u32 = 1;
+
+/// The file that says that a store is shared among machines.
+const SHARED: &str = "shared";
 
 /// A folder of records.
 #[derive(Debug, Clone)]
@@ -180,13 +185,70 @@ impl Store {
 
     /// Whether a job is done, or nobody is at it.
     pub fn is_free(&self, key: Key) -> bool {
-        self.contains(key) || !Lock::is_held(&self.locks(), &key.to_string())
+        self.contains(key) || !self.is_locked(key)
     }
 
     /// Says that somebody reads from the store and relies on what is there, so that nothing is removed meanwhile; `None`
     /// while something is being removed.
     pub fn hold(&self) -> io::Result<Option<InUse>> {
-        InUse::shared(&self.root)
+        InUse::shared(&self.root, self.is_shared())
+    }
+
+    /// Takes the lock of this name, which is no job's; `None` while another process holds it.
+    pub fn lock(&self, name: &str) -> io::Result<Option<Held>> {
+        self.create()?;
+        Ok(Lock::try_take(&self.locks(), name, self.is_shared())?.map(Held))
+    }
+
+    /// A folder beside the records, on the same disk, for what is on its way.
+    pub fn beside(&self) -> io::Result<PathBuf> {
+        self.create()?;
+        Ok(self.root.clone())
+    }
+
+    /// Whether several machines use it, so that its locks are leases.
+    pub fn is_shared(&self) -> bool {
+        self.root.join(SHARED).is_file()
+    }
+
+    /// From now on several machines use it. `false` while a sweep runs on it that relies on the locks of this one.
+    pub fn share(&self) -> io::Result<bool> {
+        self.create()?;
+        if self.is_shared() {
+            return Ok(true);
+        }
+        let Some(_alone) = InUse::alone(&self.root, false)? else { return Ok(false) };
+        let file = fs::File::create(self.root.join(SHARED))?;
+        file.sync_all()?;
+        fs::File::open(&self.root)?.sync_all()?;
+        Ok(true)
+    }
+
+    /// Whether a process is at a job.
+    fn is_locked(&self, key: Key) -> bool {
+        Lock::is_held(&self.locks(), &key.to_string(), self.is_shared())
+    }
+
+    /// What tells this store from all others: made when it is asked for first.
+    pub fn id(&self) -> io::Result<String> {
+        self.create()?;
+        let path = self.root.join("id");
+        loop {
+            match fs::read_to_string(&path) {
+                Ok(id) => return Ok(id.trim().to_owned()),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) => {}
+            }
+            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+            let random =
+                blake3::hash(format!("{:?}{}", std::time::SystemTime::now(), file.path().display()).as_bytes());
+            file.write_all(format!("{}\n", &random.to_hex()[..8]).as_bytes())?;
+            file.as_file().sync_all()?;
+            match file.persist_noclobber(&path) {
+                Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
+                _ => {}
+            }
+        }
     }
 
     fn locks(&self) -> PathBuf {
@@ -233,7 +295,7 @@ impl Store {
         }
         self.create()?;
         fault::point("claim: before the lock")?;
-        let Some(lock) = Lock::try_take(&self.locks(), &key.to_string())? else {
+        let Some(lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else {
             return Ok(Claim::Busy);
         };
         // Whoever held the lock may have finished between the look and the lock.
@@ -259,6 +321,9 @@ fn remove_if_there(folder: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+pub(crate) use self::transfer::tests::store_with_one;
 
 #[cfg(test)]
 mod tests;

@@ -17,16 +17,20 @@ pub struct Pending {
     key: Key,
     staging: PathBuf,
     /// Dropped last, when nothing of the job is touched any more.
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Pending {
     pub(super) fn begin(store: Store, key: Key, lock: Lock) -> io::Result<Self> {
-        let staging = store.staging(key);
+        let mut staging = store.staging(key);
+        if let Lock::Lease(lease) = &lock {
+            // Of its own: whoever held the lease before may only be late, and write on.
+            staging.set_file_name(lease.name());
+        }
         fault::point("claim: locked")?;
         remove_if_there(&staging)?;
         // From here on a failure clears it away.
-        let pending = Self { store, key, staging, _lock: lock };
+        let pending = Self { store, key, staging, lock };
         fs::create_dir_all(pending.dir())?;
         fault::point("claim: staging made")?;
         fs::create_dir_all(pending.scratch())?;
@@ -65,6 +69,12 @@ impl Pending {
         fault::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
         fault::point("commit: before a damaged one is removed")?;
+        // Then another process does the same job by now, or has done it; what it has written stays.
+        if self.lock.is_lost()
+            && let Some(record) = self.store.readable(self.key)?
+        {
+            return Ok(record);
+        }
         remove_if_there(&folder)?;
         fault::point("commit: before the rename")?;
         fs::rename(&self.staging, &folder)?;

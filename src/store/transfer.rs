@@ -12,7 +12,7 @@ use std::{
 use fs_err as fs;
 use tar::{Archive, Builder, EntryType, Header};
 
-use super::{Claim, Record, Store, StoreError, digest, remove_if_there, verify::wrong_key};
+use super::{Claim, Record, Store, StoreError, digest, lease::unique, remove_if_there, verify::wrong_key};
 use crate::plan::Key;
 
 /// The folder in the archive.
@@ -91,7 +91,7 @@ impl Store {
     pub fn import(&self, from: impl Read) -> Result<Imported, TransferError> {
         self.create()?;
         let _held = self.hold()?.ok_or(TransferError::BeingCleared)?;
-        let beside = self.root.join("staging").join(format!("{IMPORT}{}", std::process::id()));
+        let beside = self.root.join("staging").join(format!("{IMPORT}{}-{}", std::process::id(), unique()));
         remove_if_there(&beside)?;
         fs::create_dir_all(&beside)?;
         let result = unpack(from, &beside).and_then(|keys| self.take(&beside, keys));
@@ -228,12 +228,12 @@ fn stays_inside(path: &Path, to: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::store::record::tests::sample;
 
     /// A store with one record that has a file and a link.
-    fn store_with_one(results: &Path) -> (Store, Record) {
+    pub(crate) fn store_with_one(results: &Path) -> (Store, Record) {
         let store = Store::new(results);
         let record = sample();
         let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done yet") };

@@ -96,6 +96,7 @@ impl<W: Write> Observer for Lines<W> {
                 let name = name(plan.job(JobId::new(*job)));
                 self.line(&format!("note: {name}: {}", clean(text)));
             }
+            RunEvent::Notice { text } => self.line(&format!("note: {}", clean(text))),
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
@@ -120,7 +121,7 @@ impl<W: Write> Observer for Lines<W> {
             }
             // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
             // and the summary counts it.
-            RunEvent::Storing { .. } | RunEvent::Skipped { because: None, .. } => {}
+            RunEvent::Submitted { .. } | RunEvent::Storing { .. } | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => self.line(&super::summary(summary)),
         }

@@ -61,6 +61,8 @@ impl Pace {
             RunEvent::Stopping { .. } => self.estimate = None,
             // The estimate knows nothing of what was held in reserve.
             RunEvent::Added { .. }
+            | RunEvent::Submitted { .. }
+            | RunEvent::Notice { .. }
             | RunEvent::Begun { .. }
             | RunEvent::Waiting { .. }
             | RunEvent::Note { .. }

@@ -24,6 +24,8 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
     let rest = match state {
         State::NotSelected | State::Cached => String::new(),
         State::Waiting(reason) => clean(reason).into_owned(),
+        State::Queued { id, reason } if reason.is_empty() => format!("job {id} in Slurm"),
+        State::Queued { id, reason } => format!("job {id} in Slurm: {}", clean(reason)),
         State::Running { since, attempt, gpus, progress } => {
             let mut parts = vec![span(now, *since)];
             if *attempt > 1 {

@@ -21,6 +21,8 @@ mod mistakes;
 mod page;
 mod policies;
 mod query;
+#[cfg(feature = "remote")]
+mod remote;
 mod reports;
 mod runs;
 mod sandbox;
@@ -28,6 +30,7 @@ mod seeds;
 #[cfg(feature = "ui")]
 mod serve;
 mod signals;
+mod slurm;
 mod tables;
 mod tasks;
 mod terminal;

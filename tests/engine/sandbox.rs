@@ -44,7 +44,9 @@ impl Sandbox {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        fs_err::write(self.path(name), text).unwrap();
+        let path = self.path(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -80,6 +82,12 @@ impl Sandbox {
             }
         }
         records
+    }
+
+    /// The names of all runs, the oldest first.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        list(&self.path("results/runs")).iter().map(name).collect()
     }
 
     /// The journals' lines of a kind of event, or all of them for `""`, in the order of the runs.

@@ -18,7 +18,7 @@ use sweep_job::Value;
 
 pub(super) use self::overlay::Overlay;
 use super::{
-    Draft, Recipe, RecipeError, Request, is_name,
+    Draft, Executor, Recipe, RecipeError, Request, is_name,
     lower::{Lower, Sweep},
     node::{Node, NodeKind},
     problem::{Collector, Problem, Problems},
@@ -57,6 +57,8 @@ impl Loader {
         self.typed = request.typed();
         let typed = Overlay::typed(request, &mut self.sources, &mut self.problems);
         let mut only = Vec::new();
+        let mut executor = Executor::default();
+        let mut executor_steps = Vec::new();
         let mut overlays = Vec::new();
         let mut wanted = Vec::new();
         for path in request.paths {
@@ -67,6 +69,9 @@ impl Loader {
                 let first = wanted.len();
                 self.swept(path, &sweep, &mut wanted);
                 only.extend(sweep.only);
+                // Of several, the last.
+                executor = sweep.executor.unwrap_or(executor);
+                executor_steps.extend(sweep.executor_steps);
                 overlays.push((first..wanted.len(), sweep.changes));
             } else {
                 wanted.push(Wanted::new(path.clone(), node, None));
@@ -88,7 +93,10 @@ impl Loader {
                 })
                 .collect();
         }
-        Ok(self.finish(wanted, only))
+        let mut draft = self.finish(wanted, only);
+        draft.executor = executor;
+        draft.check_executor_steps(&executor_steps);
+        Ok(draft)
     }
 
     /// Reads one recipe whose text is at hand. Fails only where it is no YAML.
@@ -128,7 +136,8 @@ impl Loader {
         for recipe in &mut recipes {
             recipe.sources = self.sources.clone();
         }
-        Draft { recipes, only, sources: self.sources, typed: self.typed, problems: self.problems }
+        let executor = Executor::default();
+        Draft { recipes, executor, only, sources: self.sources, typed: self.typed, problems: self.problems }
     }
 
     /// Adds the recipes that a sweep file names.

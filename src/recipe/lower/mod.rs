@@ -1,6 +1,7 @@
 //! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
 
 mod claims;
+mod executor;
 mod figures;
 mod matrix;
 mod policy;
@@ -13,6 +14,7 @@ use sweep_job::{Task, Value};
 
 pub(super) use self::sweep::Sweep;
 pub(crate) use self::{
+    executor::{EXECUTOR_KEYS, SLURM_KEYS, SLURM_STEP_KEYS},
     matrix::{ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, DRAW_FORMS, RANDOM_KEYS},
     policy::{CPUS, GPUS, RESOURCE_KEYS, RETRIES},
 };
@@ -32,7 +34,7 @@ pub(super) struct Lower<'a> {
 /// The keys of a recipe. What stands here must also be in [`crate::schema`]; a test says so.
 pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables", "figures", "claims"];
 /// The keys of a sweep file.
-pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only"];
+pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only", "executor"];
 /// The keys of a step.
 pub(crate) const STEP_KEYS: &[&str] = &[
     "uses",

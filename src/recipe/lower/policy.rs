@@ -91,7 +91,7 @@ impl Lower<'_> {
         }
     }
 
-    fn with_unit<T>(
+    pub(super) fn with_unit<T>(
         &mut self,
         node: &Node,
         key: &str,

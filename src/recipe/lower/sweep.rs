@@ -2,6 +2,7 @@
 
 use super::{Lower, SWEEP_KEYS, find};
 use crate::recipe::{
+    Executor,
     compose::Overlay,
     node::{Entry, Node, NodeKind},
     source::Spanned,
@@ -18,6 +19,10 @@ pub(in crate::recipe) struct Sweep {
     pub(in crate::recipe) changes: Overlay,
     /// Which part of them.
     pub(in crate::recipe) only: Vec<Spanned<String>>,
+    /// Where its jobs get their processes.
+    pub(in crate::recipe) executor: Option<Executor>,
+    /// The steps that it names there.
+    pub(in crate::recipe) executor_steps: Vec<Spanned<String>>,
 }
 
 impl Lower<'_> {
@@ -57,6 +62,7 @@ impl Lower<'_> {
         };
         let changes = Overlay { set: changes("set"), axes: changes("axes") };
         let only = find(keys, "only").map_or_else(Vec::new, |node| self.texts(node, "`only`"));
-        Sweep { name: name.map(|name| name.value), recipes, changes, only }
+        let (executor, executor_steps) = find(keys, "executor").map(|node| self.executor(node)).unwrap_or_default();
+        Sweep { name: name.map(|name| name.value), recipes, changes, only, executor, executor_steps }
     }
 }

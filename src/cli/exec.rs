@@ -1,0 +1,59 @@
+//! `sweep exec-job` and `sweep exec-pilot`: what a run through Slurm starts in its allocations.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::{
+    error::{Error, Exit},
+    plan::Key,
+    run::exec::{self, Ended},
+    text::say,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ExecJobArgs {
+    /// The run, by its folder's name.
+    run: PathBuf,
+    /// Where the job's order begins in the run's orders.
+    #[arg(long)]
+    at: u64,
+    /// The job's key.
+    #[arg(long)]
+    key: Key,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExecPilotArgs {
+    /// The run, by its folder's name.
+    run: PathBuf,
+    /// The pilot's number.
+    #[arg(long)]
+    number: usize,
+}
+
+pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
+    let ended = exec::job(results, &args.run.to_string_lossy(), args.at, args.key);
+    match ended.map_err(Error::io("the job cannot be run"))? {
+        Ended::Blocked(need) => {
+            say(format_args!("{} does not run: {} has no record", args.key.short(), need.short()));
+            Ok(Exit::Blocked)
+        }
+        Ended::Ran(summary) => Ok(exit(&summary)),
+    }
+}
+
+pub(super) fn pilot(results: &Path, args: &ExecPilotArgs) -> Result<Exit, Error> {
+    let summary = exec::pilot(results, &args.run.to_string_lossy(), args.number);
+    Ok(exit(&summary.map_err(Error::io("the pilot cannot go on"))?))
+}
+
+/// Slurm's dependencies go by it.
+fn exit(summary: &crate::run::Summary) -> Exit {
+    match (summary.interrupted, &summary.broken, summary.failed + summary.tolerated) {
+        (Some(signal), ..) => Exit::Interrupted(signal),
+        (None, Some(_), _) => Exit::Failure,
+        (None, None, 0) => Exit::Done,
+        (None, None, _) => Exit::JobFailed,
+    }
+}

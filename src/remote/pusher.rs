@@ -1,0 +1,70 @@
+//! Brings results to a remote while the run goes on.
+
+use std::{
+    io,
+    sync::mpsc::{Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+use super::{Remote, RemoteError};
+use crate::{
+    plan::{JobId, Key, Plan},
+    run::{Observer, RunEvent},
+    store::Store,
+};
+
+/// A thread that pushes the record of each job that gets one.
+#[derive(Debug)]
+pub struct Pusher {
+    keys: Sender<Key>,
+    thread: JoinHandle<Pushed>,
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub struct Pushed {
+    /// Records that are there now.
+    pub pushed: usize,
+    /// Records that are not.
+    pub left: usize,
+    /// Why not.
+    pub broken: Option<RemoteError>,
+}
+
+impl Pusher {
+    /// Starts it.
+    pub fn new(remote: Remote, store: Store) -> io::Result<Self> {
+        let (keys, received) = channel();
+        let thread = thread::Builder::new().name("push".into()).spawn(move || {
+            let mut pushed = Pushed::default();
+            for key in received {
+                // One that could not take this cannot take the next, and nobody shall wait for that each time.
+                match pushed.broken.is_none().then(|| remote.push(&store, key)) {
+                    Some(Ok(())) => pushed.pushed += 1,
+                    Some(Err(error)) => {
+                        pushed.broken = Some(error);
+                        pushed.left += 1;
+                    }
+                    None => pushed.left += 1,
+                }
+            }
+            pushed
+        })?;
+        Ok(Self { keys, thread })
+    }
+
+    /// Waits until all is there, or given up.
+    pub fn finish(self) -> Pushed {
+        drop(self.keys);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+impl Observer for Pusher {
+    fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        // What another sweep has done, that one pushes, if it wants to.
+        if let RunEvent::Done { job, seconds: Some(_), .. } = event {
+            let _ = self.keys.send(plan.job(JobId::new(*job)).key);
+        }
+    }
+}

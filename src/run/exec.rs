@@ -1,0 +1,209 @@
+//! The other end of a run through Slurm: one job, or an engine of its own, in an allocation.
+//!
+//! It runs what the run's folder says, as it was planned, with the engine that also runs jobs on one machine: time limits,
+//! retries and what becomes of a failure are the same. What it has to say goes to a file in that folder.
+
+use std::{
+    io,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use sweep_job::{Backend, Device, Failure, FailureKind};
+
+use super::{
+    Control, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary, Wanted, journal,
+    orders, slots::Limits,
+};
+use crate::{
+    device, machine,
+    plan::{Frozen, JobId, Key, Plan},
+    store::Store,
+};
+
+/// The exit code of a job that does not find what it needs.
+pub const BLOCKED: i32 = 75;
+
+/// How long to wait for the record of a needed job whose process has just ended on another machine: network file systems show
+/// new files late.
+const LAG: Duration = Duration::from_mins(1);
+
+/// How a job in an allocation has ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// As the summary says.
+    Ran(Summary),
+    /// It did not run: this job, which it needs, has no record.
+    Blocked(Key),
+}
+
+/// Runs one job of a run, whose order begins at `at`.
+pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
+    let signals = Signals::catch()?;
+    let folder = RunFolder::named(results, run);
+    let order = orders::read_at(folder.path(), at)?;
+    if order.key != key {
+        return Err(invalid(format!("at {at} is the order of {}, not of {key}", order.key)));
+    }
+    let store = Store::open(results).map_err(io::Error::other)?;
+    let _held = hold(&store)?;
+    let mut journal = Journal::part(&folder.part(key), Some(order.index))?;
+    // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
+    let missing = order.identity.needs.iter().copied().find(|need| !arrives(&store, &folder, *need));
+    let plan = thaw([Frozen { needs: Vec::new(), ..order }])?;
+    if let Some(missing) = missing {
+        let text = format!("it does not run: {} has no record, which it needs", missing.short());
+        journal.on(&plan, &RunEvent::Note { job: 0, text });
+        return Ok(Ended::Blocked(missing));
+    }
+    let device = match device_of(&plan) {
+        Ok(device) => device,
+        Err(error) => {
+            let failure = Failure { kind: FailureKind::Backend, message: error.to_string() };
+            journal.on(&plan, &RunEvent::Failed { job: 0, seconds: 0.0, failure, log: None, tolerated: false });
+            return Ok(Ended::Ran(Summary { failed: 1, ..Summary::default() }));
+        }
+    };
+    let (limits, gpus) = allocation(device.as_ref(), Some(1));
+    let options = Options {
+        limits,
+        gpus,
+        fail_fast: false,
+        device,
+        folder: folder.path().to_owned(),
+        // Slurm has given its own warning, and ends everything soon.
+        deadline: Duration::ZERO,
+        failures: None,
+    };
+    let mut observers: [&mut dyn Observer; 1] = [&mut journal];
+    super::run(
+        &plan,
+        &store,
+        &[Wanted::Yes],
+        &options,
+        &History::default(),
+        Control { signals: Some(signals), rounds: None },
+        &mut observers,
+    )
+    .map(Ended::Ran)
+}
+
+/// Runs what is still to be done of a run, beside others that do the same.
+pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
+    let signals = Signals::catch()?;
+    let folder = RunFolder::named(results, run);
+    let manifest = folder.manifest()?;
+    let plan = thaw(orders::read(folder.path())?)?;
+    let store = Store::open(results).map_err(io::Error::other)?;
+    let _held = hold(&store)?;
+    let wanted: Vec<Wanted> = manifest
+        .jobs
+        .iter()
+        .map(|job| if job.wanted == Wanted::Yes && store.contains(job.key) { Wanted::Cached } else { job.wanted })
+        .collect();
+    let device = device_of(&plan).map_err(io::Error::other)?;
+    let (limits, gpus) = allocation(device.as_ref(), None);
+    let history = History::new(&store.index()?);
+    let mut journal = Journal::part(&folder.pilot(number), None)?;
+    let options = Options {
+        limits,
+        gpus,
+        fail_fast: false,
+        device,
+        folder: folder.path().to_owned(),
+        deadline: Duration::ZERO,
+        failures: Some(Failures::of_run(folder.path())),
+    };
+    let mut observers: [&mut dyn Observer; 1] = [&mut journal];
+    super::run(
+        &plan,
+        &store,
+        &wanted,
+        &options,
+        &history,
+        Control { signals: Some(signals), rounds: None },
+        &mut observers,
+    )
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+fn thaw(orders: impl IntoIterator<Item = Frozen>) -> io::Result<Plan> {
+    Plan::thaw(orders).map_err(|error| invalid(error.to_string()))
+}
+
+fn hold(store: &Store) -> io::Result<crate::store::InUse> {
+    store.hold()?.ok_or_else(|| io::Error::other("`sweep cache gc` is removing records from this store"))
+}
+
+/// Whether a needed job has a record, or gets one in the time that a network file system may take to show it. One that is
+/// known to have failed is not waited for.
+fn arrives(store: &Store, folder: &RunFolder, need: Key) -> bool {
+    let begun = Instant::now();
+    let mut pause = Duration::from_millis(50);
+    loop {
+        if store.contains(need) {
+            return true;
+        }
+        let said = journal::more(&folder.part(need), &mut 0);
+        let failed = said.iter().rev().find_map(|line| match line.event {
+            RunEvent::Failed { .. } => Some(true),
+            RunEvent::Started { .. } | RunEvent::Done { .. } => Some(false),
+            _ => None,
+        });
+        if failed == Some(true) || begun.elapsed() >= LAG {
+            return false;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+}
+
+/// The device that the jobs compute on, if any does on one: it must be on this machine.
+fn device_of(plan: &Plan) -> Result<Option<Device>, device::DeviceError> {
+    let backend = plan.jobs().find_map(|(_, job)| job.identity.backend);
+    match backend.filter(|_| cfg!(feature = "cpu")) {
+        Some(backend) => {
+            let probe = device::probe()?;
+            device::choose(&probe, sweep_job::BackendChoice::Only(backend)).map(Some)
+        }
+        None => Ok(None),
+    }
+}
+
+/// What Slurm has given: its cores, and those GPUs that it shows. Memory it watches over itself.
+fn allocation(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<String>) {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok().filter(|number| *number > 0);
+    let (mut limits, gpus) = share(device, jobs);
+    let given = number("SLURM_CPUS_PER_TASK").or_else(|| number("SLURM_CPUS_ON_NODE"));
+    if let Some(cpus) = given {
+        limits.cpus = cpus;
+        limits.jobs = jobs.unwrap_or_else(|| cpus.max(limits.gpus));
+    }
+    limits.memory = number("SLURM_MEM_PER_NODE").map_or(limits.memory, |mebibytes| (mebibytes as u64) << 20);
+    (limits, gpus)
+}
+
+/// What jobs share on this machine, and how its GPUs are named.
+pub fn share(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<String>) {
+    let cpus = machine::cpus();
+    let gpus = machine::nvidia_gpus();
+    let count = match device.map(|device| device.backend) {
+        // There is a GPU, even if it does not show where others do.
+        Some(Backend::Cuda) => gpus.len().max(1),
+        // Which adapter a job computes on is not for its environment to say.
+        Some(Backend::Wgpu) => 1,
+        Some(Backend::Cpu) | None => gpus.len(),
+    };
+    let gpus = if device.is_some_and(|device| device.backend == Backend::Wgpu) { Vec::new() } else { gpus };
+    let jobs = jobs.unwrap_or_else(|| cpus.max(count));
+    (Limits { cpus, gpus: count, memory: machine::memory(), jobs }, gpus)
+}
+
+/// The jobs of a plan that have a record by now.
+pub(super) fn recorded(plan: &Plan, store: &Store, jobs: impl Iterator<Item = usize>) -> Vec<usize> {
+    jobs.filter(|job| store.contains(plan.job(JobId::new(*job)).key)).collect()
+}

@@ -1,0 +1,37 @@
+//! Which jobs of a run have failed for good, for engines that share it: none of them tries what another has given up.
+
+use std::{io, path::PathBuf};
+
+use fs_err as fs;
+use sweep_job::Failure;
+
+use crate::plan::Key;
+
+/// A folder with a file for each.
+#[derive(Debug, Clone)]
+pub struct Failures(PathBuf);
+
+impl Failures {
+    /// Those of a run, in its folder.
+    pub fn of_run(folder: &std::path::Path) -> Self {
+        Self(folder.join("failed"))
+    }
+
+    fn path(&self, key: Key) -> PathBuf {
+        self.0.join(key.short())
+    }
+
+    /// Why a job has failed, if it has.
+    pub fn of(&self, key: Key) -> Option<Failure> {
+        serde_json::from_slice(&std::fs::read(self.path(key)).ok()?).ok()
+    }
+
+    /// Says so of a job.
+    pub fn add(&self, key: Key, failure: &Failure) -> io::Result<()> {
+        fs::create_dir_all(&self.0)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
+        serde_json::to_writer(&mut file, failure)?;
+        file.persist(self.path(key))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! What is known of each job of a run through Slurm.
+
+use std::{
+    ops::{Index, IndexMut},
+    path::PathBuf,
+    time::Instant,
+};
+
+use sweep_job::Failure;
+
+use crate::{
+    plan::{JobId, Plan},
+    run::Wanted,
+};
+
+/// All jobs of a plan, by their places in it.
+pub(super) struct Jobs {
+    jobs: Vec<Job>,
+    /// How many have no end yet.
+    pub(super) open: usize,
+}
+
+/// A job.
+pub(super) struct Job {
+    pub(super) stage: Stage,
+    /// It has no record and will not get one.
+    lost: bool,
+    needs: Vec<usize>,
+    dependents: Vec<usize>,
+    /// How often it was submitted.
+    pub(super) submissions: u32,
+    /// How far its process's words have been read.
+    pub(super) read: u64,
+    /// What its process has said of a failure, with the seconds that it took.
+    pub(super) last: Option<(f64, Failure)>,
+    /// What its worker wrote, if there was one.
+    pub(super) log: Option<PathBuf>,
+}
+
+/// Where a job is.
+pub(super) enum Stage {
+    /// Here: it is still to be submitted.
+    Held,
+    /// In Slurm.
+    Sent(Sent),
+    /// It has ended, or there was nothing to do.
+    Over,
+}
+
+/// A job in Slurm.
+pub(super) struct Sent {
+    pub(super) id: u64,
+    /// The run whose folder has its order.
+    pub(super) run: String,
+    pub(super) running: bool,
+    /// Why it waits.
+    pub(super) reason: String,
+    /// Since when Slurm says that it has ended, or nothing.
+    pub(super) gone: Option<Instant>,
+}
+
+impl Stage {
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, Self::Held)
+    }
+}
+
+impl Jobs {
+    pub(super) fn new(plan: &Plan, wanted: &[Wanted]) -> Self {
+        let mut jobs: Vec<Job> = plan
+            .jobs()
+            .map(|(id, _)| Job {
+                stage: if wanted[id.index()] == Wanted::Yes { Stage::Held } else { Stage::Over },
+                lost: false,
+                needs: plan.needs(id).map(JobId::index).collect(),
+                dependents: Vec::new(),
+                submissions: 0,
+                read: 0,
+                last: None,
+                log: None,
+            })
+            .collect();
+        for job in 0..jobs.len() {
+            for need in jobs[job].needs.clone() {
+                jobs[need].dependents.push(job);
+            }
+        }
+        let open = jobs.iter().filter(|job| job.stage.is_held()).count();
+        Self { jobs, open }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// A job has its end.
+    pub(super) fn close(&mut self, job: usize, lost: bool) {
+        let job = &mut self.jobs[job];
+        if !matches!(job.stage, Stage::Over) {
+            self.open -= 1;
+        }
+        (job.stage, job.lost) = (Stage::Over, lost);
+    }
+
+    /// The jobs that cannot run without a lost one, each with the one that it needs.
+    pub(super) fn dependents(&self, lost: usize) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        let mut open = vec![lost];
+        while let Some(job) = open.pop() {
+            for dependent in &self.jobs[job].dependents {
+                if !matches!(self.jobs[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
+                    found.push((*dependent, job));
+                    open.push(*dependent);
+                }
+            }
+        }
+        found
+    }
+
+    /// What a job still waits for, by its numbers in Slurm; `None` while something of it is not there.
+    pub(super) fn needs_of(&self, job: usize) -> Option<Vec<u64>> {
+        let mut ids = Vec::new();
+        for need in &self.jobs[job].needs {
+            match &self.jobs[*need].stage {
+                // One that has ended is never named: Slurm forgets how.
+                Stage::Over => {}
+                Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id),
+                Stage::Sent(_) | Stage::Held => return None,
+            }
+        }
+        Some(ids)
+    }
+
+    /// Those in Slurm.
+    pub(super) fn sent(&self) -> impl Iterator<Item = &Sent> {
+        self.jobs.iter().filter_map(|job| match &job.stage {
+            Stage::Sent(sent) => Some(sent),
+            Stage::Held | Stage::Over => None,
+        })
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.sent().filter(|sent| sent.running).count()
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.jobs.iter().filter(|job| job.stage.is_held()).count()
+    }
+
+    pub(super) fn nothing_to_submit(&self) -> bool {
+        self.held() == 0
+    }
+}
+
+impl Index<usize> for Jobs {
+    type Output = Job;
+
+    fn index(&self, job: usize) -> &Job {
+        &self.jobs[job]
+    }
+}
+
+impl IndexMut<usize> for Jobs {
+    fn index_mut(&mut self, job: usize) -> &mut Job {
+        &mut self.jobs[job]
+    }
+}

@@ -1,0 +1,362 @@
+//! Locks for a store that several machines use: a file that exists or not, with a heartbeat.
+//!
+//! `flock` is not enough there: some network file systems ignore it, others forget it with the server. What all of them do
+//! right is to make a hard link for one of several who ask at once (NFS has had no other exclusive creation from its
+//! beginning), and to keep the time of a change by one clock, the server's. So a lease is a file of the holder's own, linked
+//! to the lock's name and touched every [`BEAT`]; it is over when its process is, if that can be seen, or when it has not
+//! been touched for [`STALE`]. How old it is is asked by touching a file of one's own beside it, so that no two clocks are
+//! compared, and nothing relies on a cached attribute that is younger than it says.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, LazyLock, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use fs_err as fs;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
+use serde::{Deserialize, Serialize};
+
+/// How often a holder says that it is alive.
+const BEAT: Duration = Duration::from_secs(10);
+/// A holder of whom nothing was heard for so long is dead: six beats, and twice what NFS may keep an attribute.
+const STALE: Duration = Duration::from_mins(2);
+
+/// Who holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Owner {
+    /// The holder's own file, by its name in the folder.
+    own: String,
+    host: String,
+    /// The machine's current run, and the name space of process numbers: without them a number means nothing.
+    boot: String,
+    numbers: String,
+    pid: u32,
+    /// When the process began, in ticks of its machine: numbers are given out again.
+    begun: u64,
+    /// The job in Slurm, and how often that was started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    slurm: Option<(String, u32)>,
+}
+
+/// A file that says that its process is alive, for as long as this is held.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+/// A held lease.
+#[derive(Debug)]
+pub(super) struct Lease {
+    path: PathBuf,
+    own: Presence,
+}
+
+impl Owner {
+    fn new(own: &Path) -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let pid = std::process::id();
+        let restart = std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+        Self {
+            own: own.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            numbers: numbers.to_string_lossy().into_owned(),
+            pid,
+            begun: begun(pid).unwrap_or(0),
+            slurm: std::env::var("SLURM_JOB_ID").ok().map(|id| (id, restart)),
+        }
+    }
+
+    /// Whether the holder lives, as `me` sees it; `None` if that cannot be seen from here.
+    fn lives(&self, me: &Self) -> Option<bool> {
+        let here = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
+        if here(self) == here(me) && !self.boot.is_empty() {
+            return Some(begun(self.pid) == Some(self.begun));
+        }
+        match (&self.slurm, &me.slurm) {
+            // Slurm starts a job again when it has given up the machine on which it was.
+            (Some((id, restart)), Some((own, own_restart))) if id == own && restart < own_restart => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// When a process of this machine began, in ticks; `None` if there is none, or only what is left of it.
+fn begun(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    // The 22nd field; the state is the third.
+    fields.nth(18).filter(|_| !matches!(state, "Z" | "X"))?.parse().ok()
+}
+
+impl Presence {
+    /// Says in a new file that this process is alive.
+    pub(crate) fn announce(path: &Path) -> io::Result<Self> {
+        let file = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
+        let presence = Self { path: path.to_owned(), file: Arc::new(file.into_file()) };
+        serde_json::to_writer(&*presence.file, &Owner::new(path))?;
+        // So that others see it whole. A disk that cannot is no reason to do without.
+        let _ = presence.file.sync_data();
+        beat(&presence.file);
+        Ok(presence)
+    }
+
+    /// Whether the process that has made this file is alive; `None` if there is no such file.
+    pub(crate) fn is_alive(path: &Path) -> Option<bool> {
+        // Asked often and only a hint, so by this machine's clock.
+        Some(look(path)?.is_alive(&Owner::new(path), SystemTime::now()))
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A lease as another process finds it.
+struct Found {
+    /// `None` where it is torn: whoever has made it has died over it, or is at it.
+    owner: Option<Owner>,
+    touched: SystemTime,
+    inode: u64,
+}
+
+impl Found {
+    fn is_alive(&self, me: &Owner, now: SystemTime) -> bool {
+        let seen = self.owner.as_ref().and_then(|owner| owner.lives(me));
+        seen.unwrap_or_else(|| now.duration_since(self.touched).is_ok_and(|age| age < STALE) || now < self.touched)
+    }
+}
+
+fn look(path: &Path) -> Option<Found> {
+    let file = File::open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let owner = serde_json::from_reader(&file).ok();
+    Some(Found { owner, touched: metadata.modified().ok()?, inode: metadata.ino() })
+}
+
+impl Lease {
+    /// Takes the lease of this name, or answers `None` while another process holds it.
+    pub(super) fn try_take(folder: &Path, name: &str) -> io::Result<Option<Self>> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(name);
+        let own = Presence::announce(&folder.join(format!("{name}.{}", unique())))?;
+        let me = Owner::new(&own.path);
+        // Each turn takes a dead holder away; there are not many.
+        for _ in 0..10 {
+            match fs::hard_link(&own.path, &path) {
+                Ok(()) => return Ok(Some(Self { path, own })),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                // The answer to the first asking may have been lost on the way: then the link is there.
+                Err(_) if own.file.metadata()?.nlink() > 1 => return Ok(Some(Self { path, own })),
+                Err(_) => {}
+            }
+            futimens(&*own.file, &now())?;
+            // Whoever serves the files says when that was.
+            let now = own.file.metadata()?.modified()?;
+            match look(&path) {
+                Some(found) if found.is_alive(&me, now) => return Ok(None),
+                Some(found) => take_away(folder, &path, &found, &me.own)?,
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a process holds the lease of this name, as far as can be seen without asking for it.
+    pub(super) fn is_held(folder: &Path, name: &str) -> bool {
+        Presence::is_alive(&folder.join(name)).unwrap_or(false)
+    }
+
+    /// Whether another process has taken it away, because nothing was heard of this one for too long.
+    pub(super) fn is_lost(&self) -> bool {
+        let inode = |metadata: io::Result<std::fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
+        inode(std::fs::metadata(&self.path)) != inode(self.own.file.metadata())
+    }
+
+    /// Whether the process that has made a file beside it is alive, by the clock of whoever serves the files.
+    pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
+        futimens(&*self.own.file, &now())?;
+        let now = self.own.file.metadata()?.modified()?;
+        Ok(look(path).is_some_and(|found| found.is_alive(&Owner::new(&self.own.path), now)))
+    }
+
+    /// A name that no other holder has.
+    pub(super) fn name(&self) -> String {
+        self.own.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.is_lost() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Takes a dead holder's lease away. Of several who do so at once, one may catch what another has just taken: it puts that
+/// back.
+fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result<()> {
+    let aside = folder.join(format!("{mine}.aside"));
+    match fs::rename(path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(()) => {}
+    }
+    if fs::metadata(&aside)?.ino() == dead.inode {
+        if let Some(owner) = dead.owner.as_ref().filter(|owner| !owner.own.contains('/') && !owner.own.is_empty()) {
+            let _ = std::fs::remove_file(folder.join(&owner.own));
+        }
+    } else {
+        let _ = std::fs::hard_link(&aside, path);
+    }
+    fs::remove_file(&aside)
+}
+
+/// A name that nobody else makes up: this machine's, this process's, and a number.
+pub(super) fn unique() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static RANDOM: LazyLock<String> = LazyLock::new(|| {
+        let me = Owner::new(Path::new(""));
+        let seed = format!("{me:?}{:?}", SystemTime::now());
+        blake3::hash(seed.as_bytes()).to_hex()[..12].to_owned()
+    });
+    format!("{}-{}", *RANDOM, COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn now() -> Timestamps {
+    // The server's time, not this machine's.
+    let now = || Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Timestamps { last_access: now(), last_modification: now() }
+}
+
+/// Touches a file from now on, for as long as somebody has it.
+fn beat(file: &Arc<File>) {
+    static FILES: LazyLock<Mutex<Vec<Weak<File>>>> = LazyLock::new(|| {
+        // A process that cannot have another thread has other worries.
+        let _ = thread::Builder::new().name("leases".into()).spawn(|| {
+            loop {
+                thread::sleep(BEAT);
+                let held: Vec<Arc<File>> = {
+                    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+                    files.retain(|file| file.strong_count() > 0);
+                    files.iter().filter_map(Weak::upgrade).collect()
+                };
+                for file in held {
+                    // A disk that does not answer now may do so at the next beat.
+                    let _ = futimens(&*file, &now());
+                }
+            }
+        });
+        Mutex::default()
+    });
+    FILES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(file));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(folder: &Path, change: impl FnOnce(&mut Owner)) {
+        let own = folder.join("x.other");
+        let mut owner = Owner::new(&own);
+        change(&mut owner);
+        fs::write(&own, serde_json::to_vec(&owner).unwrap()).unwrap();
+        fs::hard_link(&own, folder.join("x")).unwrap();
+    }
+
+    fn age(path: &Path, by: Duration) {
+        File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - by).unwrap();
+    }
+
+    #[test]
+    fn one_holder_at_a_time_and_nothing_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Lease::try_take(folder.path(), "x").unwrap().unwrap();
+        assert!(Lease::try_take(folder.path(), "x").unwrap().is_none() && Lease::is_held(folder.path(), "x"));
+        assert!(!first.is_lost());
+        drop(first);
+        assert!(!Lease::is_held(folder.path(), "x"));
+        drop(Lease::try_take(folder.path(), "x").unwrap().unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn of_many_who_ask_at_once_one_gets_it_whoever_held_it_before() {
+        for dead in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            if dead {
+                holder(folder.path(), |owner| owner.pid = u32::MAX);
+            }
+            let taken: Vec<Option<Lease>> = thread::scope(|scope| {
+                let askers: Vec<_> =
+                    (0..16).map(|_| scope.spawn(|| Lease::try_take(folder.path(), "x").unwrap())).collect();
+                askers.into_iter().map(|asker| asker.join().unwrap()).collect()
+            });
+            let held: Vec<&Lease> = taken.iter().flatten().filter(|lease| !lease.is_lost()).collect();
+            assert_eq!(held.len(), 1, "the holder before was dead: {dead}");
+        }
+    }
+
+    #[test]
+    fn the_dead_are_told_from_the_living() {
+        type Change = fn(&mut Owner);
+        let elsewhere: Change = |owner| owner.host = "elsewhere".into();
+        for (change, silent, held) in [
+            ((|_| {}) as Change, false, true),
+            // This process lives, however late it is.
+            (|_| {}, true, true),
+            (|owner| owner.begun += 1, false, false),
+            // Nobody can see from here whether it lives: only its silence counts.
+            (elsewhere, false, true),
+            (elsewhere, true, false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            holder(folder.path(), change);
+            if silent {
+                age(&folder.path().join("x"), STALE + BEAT);
+            }
+            assert_eq!(Lease::is_held(folder.path(), "x"), held);
+            assert_eq!(Lease::try_take(folder.path(), "x").unwrap().is_none(), held);
+        }
+    }
+
+    #[test]
+    fn slurm_takes_over_from_its_own_earlier_start_only() {
+        let owner = |host: &str, slurm: Option<(&str, u32)>| Owner {
+            host: host.into(),
+            slurm: slurm.map(|(id, restart)| (id.to_owned(), restart)),
+            ..Owner::new(Path::new("x"))
+        };
+        let me = owner("b", Some(("7", 1)));
+        assert_eq!(owner("a", Some(("7", 0))).lives(&me), Some(false));
+        assert_eq!(owner("a", Some(("7", 1))).lives(&me), None, "another task of the same job");
+        assert_eq!(owner("a", Some(("8", 0))).lives(&me), None);
+    }
+
+    #[test]
+    fn whoever_was_silent_for_too_long_is_told_that_it_has_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let lease = Lease::try_take(folder.path(), "x").unwrap().unwrap();
+        let found = look(&lease.path).unwrap();
+        take_away(folder.path(), &lease.path, &found, "other").unwrap();
+        assert!(lease.is_lost());
+        let next = Lease::try_take(folder.path(), "x").unwrap().unwrap();
+        drop(lease);
+        assert!(!next.is_lost(), "the old holder does not take the new one's away");
+    }
+}

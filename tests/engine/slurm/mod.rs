@@ -1,0 +1,429 @@
+//! Runs through a real Slurm, on loopback.
+
+mod cluster;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use self::cluster::{alone, shared};
+use crate::sandbox::{Sandbox, list, until};
+
+const FAST: [&str; 4] = ["--executor", "slurm", "--poll", "0.2"];
+
+fn run<'a>(recipe: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["run", recipe], &FAST[..], more].concat()
+}
+
+/// How often each job's process was started in an allocation, over all runs.
+fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
+    let mut starts = BTreeMap::new();
+    for folder in list(&sandbox.path("results/runs")) {
+        let parts = [list(&folder.join("jobs")), list(&folder.join("pilots"))].concat();
+        for text in parts.iter().map(|part| fs_err::read_to_string(part).unwrap()) {
+            for line in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+                if !line["event"]["started"].is_null() {
+                    *starts.entry(line["label"].as_str().unwrap().to_owned()).or_default() += 1;
+                }
+            }
+        }
+    }
+    starts
+}
+
+/// What tells no two runs of a record apart.
+fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
+    let records = sandbox.records().into_iter();
+    records.map(|(label, record)| (label, (record["key"].clone(), record["outcome"].clone()))).collect()
+}
+
+/// 40 jobs: 24 of one step, 10 that each need some of them, one that needs these; a retry, a time-out, and a failure with
+/// those that need it.
+const FORTY: &str = "
+name: forty
+steps:
+  a:
+    uses: mock
+    matrix: { value: { range: [0, 8] }, seed: [0, 1, 2] }
+    resources: { cpus: 1 }
+  b:
+    uses: mock
+    needs: [{ step: a, where: { seed: [0, 1] } }]
+    matrix: { variant: { range: [0, 10] } }
+    resources: { cpus: 1 }
+  c: { uses: mock, needs: b, with: { value: 7, text: whole } }
+  again: { uses: mock, with: { failures: 1 }, retries: 1 }
+  slow: { uses: mock, with: { end: hang }, timeout: 1s }
+  bad: { uses: mock, needs: again, with: { end: fail } }
+  after: { uses: mock, needs: bad, with: { seed: 4 } }
+  last: { uses: mock, needs: after, with: { seed: 5 } }
+tables: { t: { from: a, rows: [value], cells: [value] } }
+";
+
+#[test]
+fn forty_jobs_end_as_they_do_on_one_machine() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(FORTY);
+    let ended = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(ended.stderr.contains("40 jobs: 36 done, 2 failed, 2 skipped"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("retry: again: it was told to fail at first"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it took longer than its timeout of 1.0 s"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("skipped after  needs bad"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("skipped last  needs after"), "{}", ended.stderr);
+    let starts = starts(&sandbox);
+    assert_eq!((starts["again"], starts.get("after"), starts.values().sum::<usize>()), (2, None, 39), "{starts:?}");
+
+    // Nothing began before what it needs was there.
+    let time = |record: &Value, end: bool| {
+        let begun: jiff::Timestamp = record["provenance"]["started"].as_str().unwrap().parse().unwrap();
+        let took = record["provenance"]["seconds"].as_f64().unwrap();
+        begun + Duration::from_secs_f64(if end { took } else { 0.0 })
+    };
+    let records = sandbox.records();
+    let of = |step: &'static str| records.iter().filter(move |(label, _)| label.starts_with(step));
+    let last_b = of("b/").map(|(_, record)| time(record, true)).max().unwrap();
+    assert!(last_b <= time(&records["c"], false));
+    let first_b = of("b/").map(|(_, record)| time(record, false)).min().unwrap();
+    let needed = of("a/").filter(|(label, _)| !label.contains("seed=2")).map(|(_, record)| time(record, true));
+    assert!(needed.max().unwrap() <= first_b);
+
+    // The same, on this machine alone.
+    let local = Sandbox::with(FORTY);
+    let here = local.sweep(&["run", "recipe.yaml"]);
+    assert_eq!((here.code, &here.stdout), (ended.code, &ended.stdout));
+    assert_eq!(results(&local), results(&sandbox));
+
+    // Look at it afterwards.
+    let status = sandbox.sweep(&["status"]).stdout;
+    assert!(status.contains("40 jobs: 36 done, 2 failed, 2 skipped"), "{status}");
+    let log = sandbox.sweep(&["logs", "slow"]);
+    assert!(log.stdout.contains("mock job"), "{}", log.stderr);
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+    cluster.until_nothing_is_left(&sandbox);
+}
+
+#[test]
+fn what_was_begun_on_one_machine_is_finished_by_slurm_and_the_other_way_round() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let recipe = "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2, 3] } }
+  b: { uses: mock, needs: a, matrix: { value: [1, 2, 3] }, with: { variant: 1 } }
+  c: { uses: mock, needs: b, with: { value: 9 } }
+";
+    let sandbox = Sandbox::with(recipe);
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--only", "b/value=2"]).code, Some(0));
+    let before = sandbox.records();
+    let middle = cluster.sweep(&sandbox, &run("recipe.yaml", &["--only", "b"]));
+    assert_eq!(middle.code, Some(0), "{}", middle.stderr);
+    assert!(middle.stderr.contains("2 of 6 jobs cached"), "{}", middle.stderr);
+    let end = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(end.stderr.contains("6 of 7 jobs cached"), "{}", end.stderr);
+    let records = sandbox.records();
+    assert!(before.iter().all(|(label, record)| records[label] == *record), "nothing was repeated");
+    let again = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
+    assert!(again.stderr.contains("7 of 7 jobs cached") && again.code == Some(0), "{}", again.stderr);
+}
+
+const SLOW: &str = "
+steps:
+  a: { uses: mock, matrix: { value: { range: [0, 10] } }, with: { seconds: 1.5 }, resources: { cpus: 1 } }
+  b: { uses: mock, needs: a, with: { value: 1 } }
+";
+
+#[test]
+fn a_killed_submitter_is_followed_by_one_that_takes_its_jobs_over() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(SLOW);
+    let first = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
+    until("a job is done", || !sandbox.records().is_empty());
+    // By SIGKILL.
+    drop(first);
+    let status = cluster.sweep(&sandbox, &["status"]);
+    assert!(status.stdout.contains("in Slurm since"), "{}", status.stdout);
+    let second = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    assert!(second.stderr.contains("already in the queue"), "{}", second.stderr);
+    let starts = starts(&sandbox);
+    assert_eq!(starts.len(), 11);
+    assert!(starts.values().all(|count| *count == 1), "nothing ran twice: {starts:?}");
+    cluster.until_nothing_is_left(&sandbox);
+}
+
+#[test]
+fn a_detached_run_goes_on_and_can_be_looked_at_and_waited_for() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(SLOW);
+    let detached = cluster.sweep(&sandbox, &run("recipe.yaml", &["--detach"]));
+    assert_eq!(detached.code, Some(0), "{}", detached.stderr);
+    assert!(detached.stderr.contains("the jobs go on in Slurm"), "{}", detached.stderr);
+    assert!(sandbox.records().len() < 11);
+    let look = cluster.sweep(&sandbox, &["status", "--all"]).stdout;
+    assert!(look.contains("in Slurm since") && look.contains("waiting  b  job "), "{look}");
+    // A second sweep at the same time waits for the same jobs.
+    let others = [(); 2].map(|()| cluster.start_sweep(&sandbox, &run("recipe.yaml", &[])));
+    for other in others {
+        let other = other.wait();
+        assert_eq!(other.code, Some(0), "{}", other.stderr);
+    }
+    assert!(starts(&sandbox).values().all(|count| *count == 1), "{:?}", starts(&sandbox));
+    let look = cluster.sweep(&sandbox, &["status", &sandbox.runs()[0]]).stdout;
+    assert!(look.contains("11 done"), "{look}");
+}
+
+const HANG: &str = "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2] }, with: { end: hang }, resources: { cpus: 4 } }
+  quick: { uses: mock, matrix: { value: { range: [10, 16] } }, with: { seconds: 2 }, resources: { cpus: 4 } }
+  b: { uses: mock, needs: a, with: { value: 1 } }
+";
+
+#[test]
+fn the_first_interrupt_cancels_what_waits_and_the_second_what_runs() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(HANG);
+    let engine = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
+    until("a job runs", || sandbox.events().iter().any(|(_, kind)| kind == "started"));
+    engine.signal(Signal::INT);
+    until("what waits is cancelled", || {
+        let jobs = cluster.jobs(&sandbox);
+        jobs.iter().any(|(_, state, _)| state == "CANCELLED") && !jobs.iter().any(|(_, state, _)| state == "PENDING")
+    });
+    assert!(!cluster.live(&sandbox).is_empty(), "what runs may go on");
+    engine.signal(Signal::INT);
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert!(ended.stderr.contains("skipped in") && !ended.stderr.contains("failed"), "{}", ended.stderr);
+    assert!(cluster.live(&sandbox).is_empty(), "{:?}", cluster.live(&sandbox));
+    cluster.until_nothing_is_left(&sandbox);
+}
+
+#[test]
+fn two_gpus_are_shared_and_each_job_sees_its_own() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let recipe = "
+steps:
+  one:
+    uses: command
+    seeds: 4
+    with: { run: 'date +from=%s.%N; sleep 0.7; echo gpu=$CUDA_VISIBLE_DEVICES; date +to=%s.%N' }
+    resources: { cpus: 1, gpus: 1 }
+  two:
+    uses: command
+    with: { run: 'test $CUDA_VISIBLE_DEVICES = 0,1; echo threads=$OMP_NUM_THREADS' }
+    resources: { cpus: 3, gpus: 2 }
+";
+    let sandbox = Sandbox::with(recipe);
+    let ended = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let records = sandbox.records();
+    let metric = |record: &Value, name: &str| record["outcome"]["metrics"][name]["value"].as_f64().unwrap();
+    let ones: Vec<_> = records.iter().filter(|(label, _)| label.starts_with("one")).map(|(_, record)| record).collect();
+    let mut gpus: Vec<f64> = ones.iter().map(|record| metric(record, "gpu")).collect();
+    gpus.sort_by(f64::total_cmp);
+    assert!(gpus.iter().all(|gpu| [0.0, 1.0].contains(gpu)) && gpus[0] != gpus[3], "{gpus:?}");
+    for (index, one) in ones.iter().enumerate() {
+        for other in &ones[index + 1..] {
+            let apart = metric(one, "to") <= metric(other, "from") || metric(other, "to") <= metric(one, "from");
+            assert!(apart || metric(one, "gpu") != metric(other, "gpu"), "a GPU was given twice at once");
+        }
+    }
+    assert_eq!(metric(&records["two"], "threads"), 3.0);
+}
+
+#[test]
+fn what_can_never_start_is_said() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(
+        "
+steps:
+  wide: { uses: mock, with: { seed: 1 }, resources: { cpus: 64 } }
+  large: { uses: mock, with: { seed: 2 }, resources: { cpus: 1, memory: 10TiB } }
+  lost: { uses: mock, needs: large, with: { seed: 3 } }
+",
+    );
+    let engine = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
+    until("both are said", || {
+        let kinds: Vec<String> = sandbox.events().into_iter().map(|(_, kind)| kind).collect();
+        kinds.contains(&"note".to_owned()) && kinds.contains(&"failed".to_owned())
+    });
+    engine.signal(Signal::TERM);
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    let note = "note: wide: Slurm may never start it (PartitionConfig): no node of its partition has what it asks for";
+    assert!(ended.stderr.contains(note), "{}", ended.stderr);
+    assert!(ended.stderr.contains("FAILED large  0.0 s  Slurm refuses it: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("skipped lost  needs large"), "{}", ended.stderr);
+    cluster.until_nothing_is_left(&sandbox);
+}
+
+#[test]
+fn a_sweep_file_says_what_is_asked_of_slurm() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(
+        "
+steps:
+  a: { uses: mock, resources: { cpus: 2 }, timeout: 10m }
+  b: { uses: mock, with: { seed: 1 } }
+",
+    );
+    sandbox.write(
+        "sweep.yaml",
+        "
+recipe: recipe.yaml
+executor: { slurm: { partition: frail, time: 3h, steps: { a: { partition: debug, options: [--nice=7] } } } }
+",
+    );
+    let ended = cluster.sweep(&sandbox, &["run", "sweep.yaml", "--poll", "0.2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ids = cluster.jobs(&sandbox);
+    let mut jobs: Vec<String> =
+        ids.iter().map(|(id, ..)| cluster.slurm("scontrol", &["show", "job", "-o", id])).collect();
+    jobs.sort_by_key(|job| job.contains("Partition=frail"));
+    for expected in ["Partition=debug", "NumCPUs=2", "TimeLimit=03:00:00", "Nice=7", "Requeue=1"] {
+        assert!(jobs[0].contains(expected), "{expected}: {}", jobs[0]);
+    }
+    assert!(jobs[1].contains("Partition=frail") && jobs[1].contains("Nice=0"), "{}", jobs[1]);
+    // The command line has the last word.
+    let local = cluster.sweep(&sandbox, &["run", "sweep.yaml", "--executor", "local", "--set", "x=1"]);
+    assert_eq!(local.code, Some(3), "there is no such param: {}", local.stderr);
+}
+
+#[test]
+fn pilots_share_the_jobs() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(
+        "
+steps:
+  a: { uses: mock, matrix: { value: { range: [0, 30] } }, with: { seconds: 0.05 }, resources: { cpus: 1 } }
+  b: { uses: mock, needs: a, with: { value: 1 } }
+  again: { uses: mock, with: { failures: 1 }, retries: 1 }
+  bad: { uses: mock, with: { end: fail } }
+  after: { uses: mock, needs: bad, with: { seed: 1 } }
+",
+    );
+    let ended = cluster.sweep(&sandbox, &run("recipe.yaml", &["--pilot", "2"]));
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(ended.stderr.contains("34 jobs: 32 done, 1 failed, 1 skipped"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it was told to fail"), "{}", ended.stderr);
+    let mut starts = starts(&sandbox);
+    assert_eq!(starts.remove("again"), Some(2));
+    assert!(starts.len() == 32 && starts.values().all(|count| *count == 1), "{starts:?}");
+    cluster.until_nothing_is_left(&sandbox);
+}
+
+#[test]
+fn a_job_that_slurm_lets_run_too_early_does_not() {
+    let Some((cluster, _quiet)) = alone() else { return };
+    let sandbox = Sandbox::with(
+        "
+steps:
+  bad: { uses: mock, with: { end: fail } }
+  after: { uses: mock, needs: bad, with: { seed: 1 } }
+",
+    );
+    assert_eq!(cluster.sweep(&sandbox, &run("recipe.yaml", &[])).code, Some(5));
+    let bad = cluster.jobs(&sandbox).iter().find(|(_, state, _)| state == "FAILED").unwrap().0.clone();
+    cluster.order("forget");
+    // Slurm takes a dependency on what it has forgotten for one that is satisfied.
+    let orders = sandbox.read(&format!("results/runs/{}/orders.jsonl", sandbox.runs()[0]));
+    let order: Value = serde_json::from_str(orders.lines().nth(1).unwrap()).unwrap();
+    let at = orders.find('\n').unwrap() + 1;
+    let command = format!(
+        "{} --results {} exec-job {} --at {at} --key {}",
+        env!("CARGO_BIN_EXE_sweep"),
+        sandbox.path("results").display(),
+        sandbox.runs()[0],
+        order["key"].as_str().unwrap()
+    );
+    let output = sandbox.path("output");
+    let dependency = format!("--dependency=afterok:{bad}");
+    let output = output.to_str().unwrap();
+    let mut id = String::new();
+    until("Slurm takes it", || {
+        id = cluster.slurm("sbatch", &["--parsable", &dependency, "-o", output, "--wrap", &command]);
+        !id.trim().is_empty()
+    });
+    let mut state = String::new();
+    until("Slurm has run it", || {
+        state = cluster.slurm("scontrol", &["show", "job", "-o", id.trim()]);
+        state.contains("JobState=FAILED") || state.contains("JobState=COMPLETED")
+    });
+    assert!(state.contains("ExitCode=75:0"), "{state}");
+    assert!(sandbox.read("output").contains("has no record"), "{}", sandbox.read("output"));
+    assert!(!starts(&sandbox).contains_key("after") && sandbox.records().is_empty());
+}
+
+#[test]
+fn a_controller_that_starts_again_is_waited_for() {
+    let Some((cluster, _quiet)) = alone() else { return };
+    let sandbox = Sandbox::with(SLOW);
+    let engine = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
+    until("a job is done", || !sandbox.records().is_empty());
+    cluster.order("restart");
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("11 jobs: 11 done"), "{}", ended.stderr);
+    assert!(starts(&sandbox).values().all(|count| *count == 1), "{:?}", starts(&sandbox));
+}
+
+/// Slow: Slurm takes its time to notice that a node is gone.
+#[test]
+fn slow_a_node_that_dies_takes_no_result_with_it() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let sandbox = Sandbox::with(
+        "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2, 3, 4] }, with: { seconds: 6 }, resources: { cpus: 2 } }
+  b: { uses: mock, needs: a, with: { value: 5 } }
+",
+    );
+    sandbox.write("sweep.yaml", "recipe: recipe.yaml\nexecutor: { slurm: { partition: frail } }\n");
+    let engine = cluster.start_sweep(&sandbox, &["run", "sweep.yaml", "--poll", "0.2"]);
+    until("the jobs run", || sandbox.events().iter().filter(|(_, kind)| kind == "started").count() == 4);
+    cluster.order("kill n3");
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("5 jobs: 5 done"), "{}", ended.stderr);
+    let starts: usize = starts(&sandbox).values().sum();
+    assert_eq!(starts, 7, "two jobs were on the node, and began once more");
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}
+
+#[test]
+fn slurm_is_asked_for_only_where_it_is() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    sandbox.write("bin/x", "");
+    let mut command = sandbox.command(&run("recipe.yaml", &[]));
+    let ended = command.env("PATH", sandbox.path("bin")).output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("there is no Slurm here"), "{stderr}");
+    for flags in [&["--detach"][..], &["--pilot", "2"]] {
+        let ended = sandbox.sweep(&[&["run", "recipe.yaml"], flags].concat());
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("add `--executor slurm`"), "{}", ended.stderr);
+    }
+    assert!(sandbox.records().is_empty());
+}
+
+#[test]
+fn mistakes_in_an_executor_are_shown_in_the_text() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    for (executor, mistake) in [
+        ("slrum", "unknown executor"),
+        ("{ slurm: { partitoin: gpu } }", "unknown key `partitoin`"),
+        ("{ slurm: { time: 3 } }", "`time` cannot be read"),
+        ("{ slurm: { options: [--dependency=afterok:1] } }", "`--dependency` is given by `sweep` itself"),
+        ("{ slurm: { options: [nice] } }", "`nice` is no option"),
+        ("{ slurm: { steps: { b: { qos: high } } } }", "unknown step `b`"),
+        ("{}", "`executor` says nothing"),
+    ] {
+        sandbox.write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor: {executor}\n"));
+        let ended = sandbox.sweep(&["plan", "sweep.yaml"]);
+        assert_eq!(ended.code, Some(3), "{executor}: {}", ended.stderr);
+        assert!(ended.stderr.contains(mistake), "{executor}: {}", ended.stderr);
+    }
+}
