@@ -29,7 +29,6 @@ check: build
 
 test:
 	scripts/test-deps.sh
-	$(CARGO) test --locked --no-default-features --features remote
 	scripts/run-tests.sh
 
 lint:

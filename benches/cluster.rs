@@ -86,7 +86,7 @@ fn measure(jobs: usize, folder: &Path, configuration: &Path) {
     println!("  --pilot {cores}       {:>7.2} s, {:.2} times as long", pilot.as_secs_f64(), ratio(pilot, local));
 
     let sent = slurm("squeue").args(["-h", "-t", "all", "-o", "%A"]).output().unwrap();
-    let known = sent.stdout.iter().filter(|byte| **byte == b'\n').count();
+    let known = String::from_utf8_lossy(&sent.stdout).lines().count();
     let look = time(|| {
         slurm("squeue").args(["-h", "-t", "all", "-o", "%A|%T|%r|%k"]).stdout(Stdio::null()).status().unwrap();
     });

@@ -103,7 +103,12 @@ fn every_promise_has_its_test() {
         text.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
     assert!(named.len() > 40, "{named:?}");
     for (file, name) in named {
-        let path = if file.contains('/') { root().join(file) } else { root().join(format!("tests/engine/{file}.rs")) };
+        let path = if file.contains('/') {
+            root().join(file)
+        } else {
+            root().join("tests/engine").join(file).with_extension("rs")
+        };
+        let path = if path.exists() { path } else { path.with_extension("").join("mod.rs") };
         let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(source.contains(&format!("fn {name}(")), "{} has no test `{name}`", path.display());
     }

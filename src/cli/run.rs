@@ -22,11 +22,11 @@ use crate::{
     further::Further,
     plan::{JobId, Key, Plan, Study},
     recipe::Executor,
-    remote::Pusher,
+    remote::{Pusher, Remote},
     report::{Format, Page, Report, State, beside, records},
     run::{
-        self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Through, Wanted,
-        estimate::Estimate, slots::Limits, slurm,
+        self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Summary,
+        Through, Wanted, estimate::Estimate, slots::Limits, slurm,
     },
     store::{Store, StoreError},
     text::{count, say},
@@ -34,6 +34,7 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct RunArgs {
     /// Recipes, or sweep files, which name recipes and what is different in them.
     #[arg(value_name = "RECIPE", required_unless_present = "plan")]
@@ -130,30 +131,8 @@ fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, Store
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let saved = match &args.plan {
-        Some(path) => Some((path, SavedPlan::read(path)?)),
-        None => None,
-    };
-    let Prepared { plan, device } = match &saved {
-        Some((_, SavedPlan { request, .. })) => {
-            request.changes.prepare(results, &request.paths, &request.only, true)?
-        }
-        None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
-    };
-    let store = Store::open(results)?;
-    let selected = plan.selection()?;
-    if let Some((path, saved)) = &saved {
-        saved.holds(path, &plan, &selected)?;
-    }
-    let mut remote = args.remote.open()?;
-    let mut found = look_up(&store, &plan);
-    if let Some(there) = &remote {
-        let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found[id.index()]);
-        let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
-        let works = pull(there, &store, &wanted)?;
-        found = look_up(&store, &plan);
-        remote = remote.filter(|_| works);
-    }
+    let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
+    let (found, remote) = looked_up(args, &store, &plan, &selected)?;
     let cached = usable(&store, &plan, &found)?;
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
@@ -185,27 +164,14 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             say(format_args!("{}", device::describe(probe, device, limits.cpus)));
         }
         store.create().map_err(Error::io("cannot write to the store"))?;
-        let through = match &slurm {
-            Some(_) if !slurm::is_here() => return Err(Error::NoSlurm),
-            Some(_) => {
-                if !store.share().map_err(Error::io("cannot write to the store"))? {
-                    return Err(Error::NotShared);
-                }
-                let id = store.id().map_err(Error::io("cannot write to the store"))?;
-                Through::Slurm { name: format!("sweep-{id}"), pilots: args.pilot.map(usize::from) }
-            }
-            None => {
-                warn_of_scarcity(&plan, &states, limits);
-                Through::Local
-            }
+        let through = if slurm.is_some() {
+            shared(&store, args.pilot)?
+        } else {
+            warn_of_scarcity(&plan, &states, limits);
+            Through::Local
         };
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
-        // Whoever clears the store may have done so between the look and the hold.
-        for ((_, job), state) in plan.jobs().zip(&mut states) {
-            if *state == Wanted::Cached && !store.contains(job.key) {
-                *state = Wanted::Yes;
-            }
-        }
+        look_again(&store, &plan, &mut states);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let manifest = Manifest::new(&plan, &states, limits, through, &history);
         estimate = slurm.is_none().then(|| Estimate::new(&manifest));
@@ -257,31 +223,107 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         report_pushed(&pusher.finish());
     }
     drop(in_use);
-    if let Some(reason) = summary.broken {
-        return Err(Error::Broken(reason));
-    }
     if let Some(error) = journal.and_then(|journal| journal.error) {
         say(format_args!("warning: the journal is not complete: {error}"));
+    }
+    let page = if open > 0 { Page::Anew } else { Page::IfStale };
+    let exit = conclude(results, args, &plan, &store, &summary, page)?;
+    if through_slurm && exit == Exit::Done && !summary.detached {
+        say_what_is_undecided(&mut further)?;
+    }
+    Ok(exit)
+}
+
+/// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.
+fn look_again(store: &Store, plan: &Plan, states: &mut [Wanted]) {
+    for ((_, job), state) in plan.jobs().zip(states) {
+        if *state == Wanted::Cached && !store.contains(job.key) {
+            *state = Wanted::Yes;
+        }
+    }
+}
+
+/// Slurm runs one round of seeds for each command.
+fn say_what_is_undecided(further: &mut Further<'_>) -> Result<(), Error> {
+    let left = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+    if left > 0 {
+        let jobs = count(left, "further job");
+        say(format_args!("note: something is undecided; the same command submits {jobs}"));
+    }
+    Ok(())
+}
+
+/// What a run says when it is over, and how the program ends.
+fn conclude(
+    results: &Path,
+    args: &RunArgs,
+    plan: &Plan,
+    store: &Store,
+    summary: &Summary,
+    page: Page,
+) -> Result<Exit, Error> {
+    if let Some(reason) = &summary.broken {
+        return Err(Error::Broken(reason.clone()));
     }
     if summary.detached && summary.interrupted.is_none() {
         say(format_args!("the jobs go on in Slurm; `sweep status` looks at them, and the same command waits for them"));
         return Ok(Exit::Done);
     }
-    let page = if open > 0 { Page::Anew } else { Page::IfStale };
-    let refuted = report(results, &plan, &store, page, summary.interrupted.is_none())?;
-    if through_slurm && summary.interrupted.is_none() && summary.failed == 0 {
-        let left = further.look_ahead().map_err(Error::io("cannot read the store"))?;
-        if left > 0 {
-            let seeds = count(left, "further job");
-            say(format_args!("note: something is undecided; the same command submits {seeds}"));
-        }
-    }
+    let refuted = report(results, plan, store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
         (None, 0) => Exit::Done,
         (None, _) => Exit::JobFailed,
     })
+}
+
+/// The plan that is to run, where, and which of its jobs.
+fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<JobId>), Error> {
+    let saved = match &args.plan {
+        Some(path) => Some((path, SavedPlan::read(path)?)),
+        None => None,
+    };
+    let prepared = match &saved {
+        Some((_, SavedPlan { request, .. })) => {
+            request.changes.prepare(results, &request.paths, &request.only, true)?
+        }
+        None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
+    };
+    let store = Store::open(results)?;
+    let selected = prepared.plan.selection()?;
+    if let Some((path, saved)) = &saved {
+        saved.holds(path, &prepared.plan, &selected)?;
+    }
+    Ok((prepared, store, selected))
+}
+
+/// Which jobs are done, those that the remote store has included; and that store, if it works.
+fn looked_up(
+    args: &RunArgs,
+    store: &Store,
+    plan: &Plan,
+    selected: &HashSet<JobId>,
+) -> Result<(Vec<bool>, Option<Remote>), Error> {
+    let remote = args.remote.open()?;
+    let found = look_up(store, plan);
+    let Some(remote) = remote else { return Ok((found, None)) };
+    let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found[id.index()]);
+    let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
+    let works = pull(&remote, store, &wanted)?;
+    Ok((look_up(store, plan), Some(remote).filter(|_| works)))
+}
+
+/// Makes the store one that several machines use, and says how its jobs are known in Slurm.
+fn shared(store: &Store, pilots: Option<u16>) -> Result<Through, Error> {
+    if !slurm::is_here() {
+        return Err(Error::NoSlurm);
+    }
+    if !store.share().map_err(Error::io("cannot write to the store"))? {
+        return Err(Error::NotShared);
+    }
+    let id = store.id().map_err(Error::io("cannot write to the store"))?;
+    Ok(Through::Slurm { name: format!("sweep-{id}"), pilots: pilots.map(usize::from) })
 }
 
 /// What is to be done with each job.

@@ -4,8 +4,6 @@
 //! cargo bench -p sweep-lab --no-default-features --bench sampling
 //! ```
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
-
 use std::time::Instant;
 
 use burn::{

@@ -13,12 +13,7 @@ use sweep_job::{
     tasks::{Autotune, Computing, TuningCache},
 };
 
-use crate::{
-    LabError,
-    measure::DeviceMemory,
-    ops::{self, Ops},
-    prune::Selects,
-};
+use crate::{LabError, measure::DeviceMemory, ops, prune::Selects};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
 pub trait Compute: Selects {
@@ -49,7 +44,7 @@ type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
     ($backend:ty, $runtime:ty) => {
-        impl Ops for $backend {}
+        impl ops::Ops for $backend {}
 
         impl Selects for $backend {}
 
@@ -61,7 +56,7 @@ macro_rules! gpu {
             }
         }
 
-        impl Ops for burn_fusion::Fusion<$backend> {}
+        impl ops::Ops for burn_fusion::Fusion<$backend> {}
 
         impl Selects for burn_fusion::Fusion<$backend> {}
 

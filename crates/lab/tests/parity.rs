@@ -1,8 +1,6 @@
 //! Every GPU of this machine, a software one included, against plain operations on the CPU: fused and eager, with every kind
 //! of checkpointing, every optimizer, every way to prune.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod common;
 
 use std::{path::Path, time::Instant};

@@ -93,6 +93,7 @@ impl State {
     }
 }
 
+#[expect(clippy::unused_self, reason = "whoever speaks to Slurm has a client, whatever it needs for that")]
 impl Client {
     /// Hands over a job: the arguments for `sbatch`, and the script.
     pub(crate) fn submit(&self, arguments: &[String], script: &str) -> Result<u64, Refusal> {

@@ -92,7 +92,7 @@ pub fn run(
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
     if let Some(pilots) = options.pilots {
-        return pilots::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals);
+        return Ok(pilots::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals));
     }
     Run::new(plan, store, wanted, options, observers)?.drive(signals)
 }

@@ -71,7 +71,7 @@ impl<'a, 'o> Run<'a, 'o> {
         })
     }
 
-    pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> io::Result<Summary> {
+    pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> Summary {
         let (sender, receiver) = channel();
         if let Some(signals) = signals {
             signals.forward(sender.clone());
@@ -97,7 +97,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.listen();
         }
         self.desk.summary.detached = self.desk.leaving && !self.open.is_empty();
-        Ok(self.desk.end())
+        self.desk.end()
     }
 
     /// Submits as many pilots as are missing.
@@ -176,12 +176,8 @@ impl<'a, 'o> Run<'a, 'o> {
             for line in journal::more(&folder.pilot(number), &mut pilot.read) {
                 let Some(job) = line.event.job().filter(|job| self.open.contains(job)) else { continue };
                 match line.event {
-                    RunEvent::Done { .. } => {
-                        // On a network file system the record may be seen later than the word of it.
-                        if self.desk.done(job) {
-                            self.close(job);
-                        }
-                    }
+                    // On a network file system the record may be seen later than the word of it.
+                    RunEvent::Done { .. } if self.desk.done(job) => self.close(job),
                     RunEvent::Failed { seconds, failure, .. } => {
                         let log = folder.log(self.desk.key(job));
                         self.close(job);

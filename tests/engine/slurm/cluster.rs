@@ -18,7 +18,7 @@ pub(crate) struct Cluster {
 }
 
 struct Script {
-    _process: Child,
+    process: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -58,12 +58,12 @@ impl Cluster {
         let mut script = Script {
             orders: process.stdin.take().unwrap(),
             answers: BufReader::new(process.stdout.take().unwrap()),
-            _process: process,
+            process,
         };
         match script.answer().as_str() {
             "ready" => Some(Self { folder, script: Mutex::new(script), quiet: RwLock::new(()) }),
             _ => {
-                let code = script._process.wait().unwrap().code();
+                let code = script.process.wait().unwrap().code();
                 assert_eq!(code, Some(3), "Slurm is installed, and does not start");
                 None
             }

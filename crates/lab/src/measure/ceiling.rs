@@ -28,7 +28,7 @@ impl Ceiling {
         let product = best::<B, _>(device, || left.clone().matmul(right.clone()))?;
         let source = Tensor::<B, 1>::zeros([numbers], device);
         let copy = best::<B, _>(device, || source.clone() + 1.0)?;
-        Ok(Self { flops: 2.0 * (size as f64).powi(3) / product, bytes: 2.0 * 4.0 * numbers as f64 / copy })
+        Ok(Self { flops: 2.0 * f64::from(size).powi(3) / product, bytes: 2.0 * 4.0 * f64::from(numbers) / copy })
     }
 }
 

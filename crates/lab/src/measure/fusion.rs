@@ -49,6 +49,7 @@ impl Watch {
         None
     }
 
+    #[expect(clippy::unused_self, reason = "as where there are kernels to count")]
     pub(crate) fn finish(self) -> Fused {
         Fused::default()
     }

@@ -172,6 +172,7 @@ fn resident() -> Option<f64> {
 }
 
 /// Seconds of processor time of all threads of this process.
+#[expect(clippy::unnecessary_wraps, reason = "as what else is measured, which may be missing")]
 fn processor_seconds() -> Option<f64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)

@@ -203,6 +203,9 @@ impl HostSelect {
     }
 }
 
+/// Finds the `k`-th smallest of the scores in some tensors, with a seed for what it draws.
+type Find<'a, B> = &'a dyn Fn(&[Tensor<B, 1>], usize, u64) -> Result<f32, Unfit>;
+
 impl HostSelect {
     /// The score that corresponds to the `k`-th smallest, by a sample.
     pub(crate) fn sampled<B: Backend>(&self, parts: &[Tensor<B, 1>], k: usize, seed: u64) -> Result<f32, LabError> {
@@ -217,7 +220,7 @@ impl HostSelect {
         &self,
         layers: &mut Layers<'_, B>,
         goal: &Goal<'_>,
-        find: &dyn Fn(&[Tensor<B, 1>], usize, u64) -> Result<f32, Unfit>,
+        find: Find<'_, B>,
     ) -> Result<Vec<Option<Choice<B>>>, LabError> {
         let sizes = layers.sizes();
         let mut choices: Vec<Option<Choice<B>>> = sizes.iter().map(|_| None).collect();

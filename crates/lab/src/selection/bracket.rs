@@ -176,8 +176,7 @@ fn draw(goal: &Goal<'_>, weights: usize, seed: u64) -> Result<Vec<u32>, NotANumb
         // Of clusters; the product is below 2^64 for more weights than a machine can hold.
         let edge = |index: usize| (first + index) as u64 * (weights / CLUSTER) as u64 / (size / CLUSTER) as u64;
         let mut from = edge(0);
-        let mut places = [0; DRAWN_TOGETHER];
-        let places = &mut places[..ranks.len()];
+        let mut places = vec![0; ranks.len()];
         for (index, cluster) in places.chunks_exact_mut(CLUSTER).enumerate() {
             let to = edge(index + 1);
             // The high half of a product is below its second factor.
@@ -196,7 +195,9 @@ fn draw(goal: &Goal<'_>, weights: usize, seed: u64) -> Result<Vec<u32>, NotANumb
             let end = start + layer.1.weights.len();
             let here = places[done..].iter().take_while(|place| **place < end).count();
             let places = &mut places[done..done + here];
-            places.iter_mut().for_each(|place| *place -= start);
+            for place in &mut *places {
+                *place -= start;
+            }
             let numbers = pulp::Arch::new().dispatch(
                 #[inline(always)]
                 || gather(goal, layer.1, places, &mut ranks[done..done + here]),

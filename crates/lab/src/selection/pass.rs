@@ -268,6 +268,10 @@ fn compare_group<L: Lanes, M: Mask>(
 }
 
 /// Sets what `mask` prunes to 0 in each of `numbers`: weights, moments.
+///
+/// # Panics
+///
+/// If the mask is not for as many weights.
 pub fn apply<M: Mask>(mask: &[M], numbers: &mut [&mut [f32]]) {
     for numbers in numbers {
         assert_eq!(mask.len(), M::words(numbers.len()), "a mask for as many weights");

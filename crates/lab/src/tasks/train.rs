@@ -235,6 +235,9 @@ struct Trainer<'a, B: Compute> {
     curves: Curves,
 }
 
+/// A trained network, what was measured, and where the time went if that was asked for.
+type Trained<B> = (Gpt<Autodiff<B>>, Outcome, Option<Trace>);
+
 impl<B: Compute> Trainer<'_, B> {
     /// Trains `network` to the end and measures it.
     fn run(
@@ -244,7 +247,7 @@ impl<B: Compute> Trainer<'_, B> {
         parameters: &[ParamInfo],
         scratch: &Path,
         report: &mut dyn Report,
-    ) -> Result<(Gpt<Autodiff<B>>, Outcome, Option<Trace>), LabError> {
+    ) -> Result<Trained<B>, LabError> {
         let settings = &self.train.training;
         let iters = settings.iters;
         let mut seen = Seen::new(iters - earlier.iters);
