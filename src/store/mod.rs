@@ -322,7 +322,7 @@ fn remove_if_there(folder: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "remote"))]
 pub(crate) use self::transfer::tests::store_with_one;
 
 #[cfg(test)]
