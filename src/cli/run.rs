@@ -223,7 +223,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         report_pushed(&pusher.finish());
     }
     drop(in_use);
-    if let Some(error) = journal.and_then(|journal| journal.error) {
+    if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
         say(format_args!("warning: the journal is not complete: {error}"));
     }
     let page = if open > 0 { Page::Anew } else { Page::IfStale };
