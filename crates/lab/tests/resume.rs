@@ -44,8 +44,8 @@ fn train(more: &Value, folder: &Path, report: &mut Interrupting) -> Outcome {
 
 /// Everything that must be the same: curves and metrics, but not times and memory.
 fn result(outcome: &Outcome) -> String {
-    let timeless =
-        |name: &&String| !name.starts_with("time.") && !name.starts_with("throughput") && !name.starts_with("memory");
+    let measured = ["time.", "throughput", "memory", "compute.", "bandwidth", "utilisation"];
+    let timeless = |name: &&String| !measured.iter().any(|prefix| name.starts_with(prefix));
     let metrics: Vec<_> = outcome.metrics.iter().filter(|(name, _)| timeless(name)).collect();
     format!("{metrics:?} {:?}", outcome.curves)
 }
