@@ -163,6 +163,7 @@ fn gradients_in_half_precision_are_scaled_back_and_an_overflow_leaves_a_step_out
     assert_eq!(sweep_lab::gradient::LossScale::new(Precision::Mixed), None);
     let first = scale.factor();
     let tensor = |number: f32| vec![Some(Tensor::<Flex, 1>::from_floats([number, 1.0], &FlexDevice))];
+    #[expect(clippy::cast_possible_truncation, reason = "a power of two")]
     let good = scale.unscale(tensor(first as f32)).unwrap().unwrap();
     assert_eq!(host(good[0].clone().unwrap())[0], 1.0);
     assert!(scale.unscale(tensor(f32::INFINITY)).unwrap().is_none());
