@@ -56,7 +56,9 @@ fn check_adamw(length: usize, beside: Beside, seed: u64) {
                 weights[index] = 0.0;
             }
             if beside.masks == Some(true) && keep[index] == 0.0 {
-                means.iter_mut().for_each(|mean| mean[index] = 0.0);
+                for mean in &mut means {
+                    mean[index] = 0.0;
+                }
             }
         }
         let parameter = |weights: Tensor<Flex, 1>, state: Option<AdamWState<Flex>>| Parameter {
