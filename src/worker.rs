@@ -77,6 +77,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         Task::Train(_)
         | Task::Eval(_)
         | Task::Check(_)
+        | Task::K1(_)
         | Task::Parity(_)
         | Task::BenchThreshold(_)
         | Task::BenchMaskUpdate(_)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Mock, Parity, Train},
+    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, K1, Mock, Parity, Train},
 };
 
 /// Parameters by name.
@@ -19,6 +19,8 @@ pub enum Task {
     Eval(Eval),
     /// Checks that a network is what it claims to be.
     Check(Check),
+    /// Trains a tree of blocks, of which a part is updated in each step.
+    K1(K1),
     /// Compares a backend with plain operations on the CPU.
     Parity(Parity),
     /// Raises the batch until memory or throughput stops it.
@@ -147,6 +149,21 @@ impl Task {
             build: |values| Parity::from_values(values).map(Task::Parity),
             artifacts: |_| Vec::new(),
             conflicts: Parity::conflicts,
+        },
+        TaskInfo {
+            name: "k1",
+            revision: 1,
+            about: "trains a tree of transformer blocks, of which a part is updated in each step, and measures what that costs",
+            groups: K1::GROUPS,
+            metrics: K1::METRICS,
+            curves: K1::CURVES,
+            open_metrics: false,
+            headline: &["loss", "throughput.sequences_per_s"],
+            on_device: true,
+            hidden: false,
+            build: |values| K1::from_values(values).map(Task::K1),
+            artifacts: |_| Vec::new(),
+            conflicts: K1::conflicts,
         },
         TaskInfo {
             name: "bench/batch-size",

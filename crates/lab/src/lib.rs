@@ -9,6 +9,7 @@ mod error;
 mod files;
 pub mod gradient;
 pub mod hub;
+pub mod k1;
 pub mod measure;
 pub mod model;
 pub mod ops;

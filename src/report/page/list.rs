@@ -206,7 +206,7 @@ impl Columns {
             let scale = Scale::of(most, unit);
             let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
             let name = clean(metric.rsplit('.').next().unwrap_or(&metric)).into_owned();
-            let heading = match (unit, metric.ends_with("tokens_per_s")) {
+            let heading = match (unit, metric.ends_with("_per_s")) {
                 ("", _) => name,
                 (unit, true) => unit.to_owned(),
                 (unit, false) => format!("{name} ({unit})"),

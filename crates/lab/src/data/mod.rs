@@ -3,12 +3,14 @@
 mod ahead;
 mod source;
 mod windows;
+mod words;
 
 use std::{io, path::PathBuf};
 
-pub use ahead::Batches;
+pub use ahead::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
 pub use windows::Batch;
+pub use words::words;
 
 /// Why tokens cannot be used.
 #[derive(Debug, thiserror::Error)]

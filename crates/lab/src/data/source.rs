@@ -18,7 +18,7 @@ use crate::{
 pub const KJV: &[u8] = include_bytes!("../../data/kjv.txt");
 
 /// The part of a single file that is held out, as one over this.
-const HELD_OUT: usize = 10;
+pub(super) const HELD_OUT: usize = 10;
 
 /// Tokens to train on and tokens held out.
 #[derive(Debug, Clone)]
@@ -49,6 +49,7 @@ enum Store {
     Static(&'static [u8]),
     Bytes(Vec<u8>),
     Uint16(Mmap),
+    Ids(Vec<u32>),
     Empty,
 }
 
@@ -58,6 +59,7 @@ impl Store {
             Self::Static(bytes) => bytes.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Uint16(map) => map.len() / 2,
+            Self::Ids(ids) => ids.len(),
             Self::Empty => 0,
         }
     }
@@ -67,6 +69,7 @@ impl Store {
             Self::Static(bytes) => bytes[index].into(),
             Self::Bytes(bytes) => bytes[index].into(),
             Self::Uint16(map) => u16::from_le_bytes([map[2 * index], map[2 * index + 1]]).into(),
+            Self::Ids(ids) => ids[index],
             Self::Empty => 0,
         }
     }
@@ -99,6 +102,11 @@ impl Dataset {
                 Ok(Self::split(path.display().to_string(), text(path)?, VOCAB_BYTES))
             }
         }
+    }
+
+    /// Tokens that are here already, called `name` in messages: their last tenth is held out.
+    pub(super) fn of_ids(name: String, ids: Vec<u32>, vocab_size: usize) -> Self {
+        Self::split(name, Store::Ids(ids), vocab_size)
     }
 
     /// A single file: its last tenth is held out.

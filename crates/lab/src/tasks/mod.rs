@@ -4,7 +4,9 @@ mod bench;
 mod check;
 mod coupling;
 mod eval;
+mod k1;
 mod parity;
+mod steps;
 mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
@@ -38,6 +40,10 @@ pub(crate) fn run(
         }
         Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
         Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
+        Task::K1(k1) => {
+            let place = Place::new(backend, &k1.computing.settings());
+            dispatch(place, k1::Job { k1, backend, report })
+        }
         Task::Parity(parity) => parity::run(parity, backend, report),
         Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
         Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),
