@@ -308,9 +308,11 @@ impl K1Model {
     /// All nodes; `None` if there are more than can be counted.
     pub fn nodes(&self) -> Option<usize> {
         let [depth, branching] = self.depth_and_branching();
-        (0..depth).try_fold((0_usize, 1_usize), |(sum, level), _| {
-            Some((sum.checked_add(level)?, level.checked_mul(branching)?))
-        }).map(|(sum, _)| sum)
+        (0..depth)
+            .try_fold((0_usize, 1_usize), |(sum, level), _| {
+                Some((sum.checked_add(level)?, level.checked_mul(branching)?))
+            })
+            .map(|(sum, _)| sum)
     }
 }
 
@@ -332,14 +334,8 @@ impl K1Computing {
 }
 
 impl K1 {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[
-        K1Model::PARAMS,
-        K1Data::PARAMS,
-        K1Loop::PARAMS,
-        K1Update::PARAMS,
-        K1Optimizer::PARAMS,
-        K1Computing::PARAMS,
-    ];
+    pub(crate) const GROUPS: &'static [&'static [Param]] =
+        &[K1Model::PARAMS, K1Data::PARAMS, K1Loop::PARAMS, K1Update::PARAMS, K1Optimizer::PARAMS, K1Computing::PARAMS];
 
     pub(crate) const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens at the end" },
@@ -391,6 +387,11 @@ impl K1 {
             name: "time.blocked",
             unit: Unit::Seconds,
             doc: "mean time that a step's host waits in readings of losses and norms",
+        },
+        MetricInfo {
+            name: "time.blocked_part",
+            unit: Unit::Fraction,
+            doc: "the part of the time of the training steps that the host waits so",
         },
         MetricInfo {
             name: "time.data",
@@ -467,8 +468,7 @@ impl K1 {
         },
     ];
 
-    pub(crate) const CURVES: &'static [&'static str] =
-        &["loss", "val_loss", "sequences_per_s", "mean_sequences_per_s"];
+    pub(crate) const CURVES: &'static [&'static str] = &["loss", "val_loss", "sequences_per_s", "mean_sequences_per_s"];
 
     pub(crate) fn from_values(values: &Values) -> Option<Self> {
         Some(Self {
@@ -515,7 +515,8 @@ impl K1 {
         }
         let chooses = update.update != UpdateRule::All;
         if chooses && update.selection == SelectionWay::Device && update.unchosen == Unchosen::Frozen {
-            let message = "the host leaves the gradients of other nodes out, and does not know which the device chose".into();
+            let message =
+                "the host leaves the gradients of other nodes out, and does not know which the device chose".into();
             let advice = "choose `selection: one_read`, or `unchosen: zeroed`".into();
             conflict(&["unchosen", "selection"], message, advice);
         }

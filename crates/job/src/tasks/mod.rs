@@ -32,8 +32,8 @@ pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, Tunin
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use k1::{
-    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update, LossReads,
-    NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
+    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
+    LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
 };
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};

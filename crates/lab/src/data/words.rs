@@ -58,7 +58,8 @@ fn of_text(path: &Path, vocab_size: usize) -> Result<Vec<u32>, DataError> {
         *counts.entry(word).or_default() += 1;
     }
     let mut ranked: Vec<(&str, u64)> = counts.into_iter().collect();
-    ranked.sort_unstable_by(|(left, left_count), (right, right_count)| right_count.cmp(left_count).then(left.cmp(right)));
+    ranked
+        .sort_unstable_by(|(left, left_count), (right, right_count)| right_count.cmp(left_count).then(left.cmp(right)));
     let ids: HashMap<&str, u32> = ranked.into_iter().take(vocab_size - 1).map(|(word, _)| word).zip(1..).collect();
     Ok(words.into_iter().map(|word| ids.get(word).copied().unwrap_or(0)).collect())
 }

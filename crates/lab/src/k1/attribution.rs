@@ -157,7 +157,8 @@ impl<B: Ops> Attribution<B> {
                 for level in 0..self.dims.depth {
                     factors[node] = self.scale(level);
                     // Of equal ones the first, as on the device.
-                    let next = self.dims.children(node).max_by(|left, right| larger_first(norms, *left, *right).reverse());
+                    let next =
+                        self.dims.children(node).max_by(|left, right| larger_first(norms, *left, *right).reverse());
                     node = next.unwrap_or(node);
                 }
             }

@@ -268,13 +268,7 @@ impl<B: Ops> TreeNetwork<B> {
 
     /// The mean cross-entropy, `[1]`, in nats, of the logits after `tokens` against `targets`, both `[batch, length]`, each
     /// target being the token after.
-    pub fn loss(
-        &self,
-        tokens: Tensor<B, 2, Int>,
-        targets: Tensor<B, 2, Int>,
-        shift: Shift,
-        way: Way,
-    ) -> Tensor<B, 1> {
+    pub fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, shift: Shift, way: Way) -> Tensor<B, 1> {
         let logits = self.logits(tokens, way);
         match shift {
             Shift::One => cross_entropy(logits, targets),

@@ -2,14 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use burn::{
-    backend::Autodiff,
-    module::AutodiffModule,
-    tensor::{ElementConversion, Tensor},
-};
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Speeds, Unit,
-    tasks::{K1, K1Loop, LossReads, Unchosen, UpdateRule},
+    tasks::{K1, K1Loop, LossReads, UpdateRule},
 };
 
 use super::{
@@ -21,13 +17,10 @@ use crate::{
     LabError,
     backend::{Compute, Work},
     data::{self, Batch, Batches, Order, Tokens},
-    k1::{
-        Attribution, Factors, Node, Shared, TreeDims, TreeNetwork,
-        network::{NODE_TENSORS, SHARED_TENSORS, Way},
-    },
+    k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
     measure::{self, Breakdown, Part, fusion, sampler::Sampler},
     model,
-    optim::{self, AdamW, Around, Gradients},
+    optim::{self, Gradients},
     read::{self, number},
     rng,
 };
@@ -62,7 +55,7 @@ impl Work for Job<'_> {
             dims,
             held_out: held_out(&data.validation, &k1.training, &dims)?,
             batches: Batches::of(order, k1.computing.prefetch),
-            optimizers: Optimizers::new(k1, &dims),
+            optimizers: Optimizers::new(&k1.optimizer, k1.update.unchosen, &dims),
             attribution: Attribution::new(dims, &k1.update, device),
             losses: Losses::new(k1.training.loss_reads),
             agreement: Mean::default(),
@@ -114,63 +107,6 @@ fn explain_absence(outcome: &mut Outcome, k1: &K1, backend: Backend) {
     };
     for name in K1::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
         outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
-    }
-}
-
-/// An optimizer for what belongs to no node, and one for each node, so that the moments of a node that is left out do not
-/// count the steps that it has not made.
-struct Optimizers<B: Compute> {
-    shared: AdamW<B>,
-    nodes: Vec<AdamW<B>>,
-}
-
-impl<B: Compute> Optimizers<B> {
-    fn new(k1: &K1, dims: &TreeDims) -> Self {
-        let settings = k1.optimizer.settings();
-        let node = |node| AdamW::new(&settings, &dims.node_parameters(node));
-        Self {
-            shared: AdamW::new(&settings, &dims.shared_parameters()),
-            nodes: (0..dims.nodes()).map(node).collect(),
-        }
-    }
-
-    /// A step with `gradients` times `clip` `[1]`, those of the nodes also times their factors.
-    fn step(
-        &mut self,
-        k1: &K1,
-        network: TreeNetwork<Autodiff<B>>,
-        mut gradients: Gradients<B>,
-        factors: &Factors<B>,
-        clip: Option<&Tensor<B, 1>>,
-    ) -> TreeNetwork<Autodiff<B>> {
-        let lr = k1.optimizer.lr;
-        let TreeNetwork { shared, nodes, mask, dims } = network;
-        let of_nodes = gradients.split_off(SHARED_TENSORS);
-        let around = |factor| Around { gradient_factor: factor, ..Around::default() };
-        let shared =
-            self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, around(clip.cloned()));
-        let mut of_nodes = of_nodes.into_iter();
-        let mut step = |(index, node): (usize, Node<Autodiff<B>>)| {
-            let gradients: Gradients<B> = of_nodes.by_ref().take(NODE_TENSORS).collect();
-            let own = match factors {
-                Factors::Host(factors) => match factors.get(index).copied().unwrap_or(1.0) {
-                    0.0 if k1.update.unchosen == Unchosen::Frozen => return node,
-                    1.0 => None,
-                    factor => {
-                        let device = gradients.iter().flatten().next().map(Tensor::device).unwrap_or_default();
-                        Some(Tensor::from_floats([factor.elem::<f32>()], &device))
-                    }
-                },
-                Factors::Device(factors) => Some(factors.clone().slice([index..index + 1])),
-            };
-            let factor = match (own, clip) {
-                (Some(own), Some(clip)) => Some(own * clip.clone()),
-                (own, clip) => own.or_else(|| clip.cloned()),
-            };
-            self.nodes[index].step_with::<Autodiff<B>, Node<Autodiff<B>>>(node, gradients, lr, around(factor))
-        };
-        let nodes = nodes.into_iter().enumerate().map(&mut step).collect();
-        TreeNetwork { shared, nodes, mask, dims }
     }
 }
 
@@ -293,7 +229,7 @@ impl<B: Compute> Trainer<'_, B> {
         let mut seen = Seen::new(iters);
         let sequences = batch_size as f64;
         let (mut held_out_loss, mut eval_time) = (f64::NAN, 0.0);
-        let mut speeds = None;
+        let (mut speeds, mut evaluating) = (None, 0.0);
         let begun = Instant::now();
         let mut reading = Reading::now();
         for iter in 0..iters {
@@ -337,9 +273,10 @@ impl<B: Compute> Trainer<'_, B> {
                 sync::<B>(self.device)?;
                 self.clock.pause();
                 seen.sampler.iter().for_each(Sampler::pause);
-                let before = Reading::now();
+                let (before, paused) = (Reading::now(), Instant::now());
                 (held_out_loss, eval_time) = self.evaluate(&network, done)?;
                 reading.without(before);
+                evaluating += paused.elapsed().as_secs_f64();
                 seen.sampler.iter().for_each(Sampler::resume);
                 self.clock.restart();
             }
@@ -355,6 +292,7 @@ impl<B: Compute> Trainer<'_, B> {
         outcome.metric("reads.per_step", (now.reads - reading.reads) as f64 / steps, Unit::One);
         let blocked = now.waited.saturating_sub(reading.waited).as_secs_f64();
         outcome.metric("time.blocked", blocked / steps, Unit::Seconds);
+        outcome.metric("time.blocked_part", blocked / (train_time - evaluating), Unit::Fraction);
         outcome.metric("time.eval", eval_time, Unit::Seconds);
         outcome.metric("time.train", train_time, Unit::Seconds);
         if let Some(bytes) = measure::peak_memory() {
@@ -391,9 +329,9 @@ impl<B: Compute> Trainer<'_, B> {
         })?;
         // Without its graph: one that kept it would keep every activation of the step.
         let value = loss.clone().inner();
-        let gradients = self.breakdown.time::<B, _>(Part::Backward, self.device, || {
-            model::gradients(&network, &mut loss.backward())
-        })?;
+        let gradients = self
+            .breakdown
+            .time::<B, _>(Part::Backward, self.device, || model::gradients(&network, &mut loss.backward()))?;
         let clip = self.breakdown.time::<B, _>(Part::Optimizer, self.device, || {
             let norm = (optimizer.grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten();
             norm.and_then(|norm| optim::clip_factor(norm, optimizer.grad_clip))
@@ -403,9 +341,9 @@ impl<B: Compute> Trainer<'_, B> {
             self.agreement.add(self.attribution.agreement(&gradients));
         }
         self.updated.add(&factors);
-        let Self { optimizers, breakdown, device, k1, .. } = self;
+        let Self { optimizers, breakdown, device, .. } = self;
         let network = breakdown
-            .time::<B, _>(Part::Optimizer, device, || optimizers.step(k1, network, gradients, &factors, clip.as_ref()))?;
+            .time::<B, _>(Part::Optimizer, device, || optimizers.step(network, gradients, &factors, clip.as_ref()))?;
         self.losses.add(value)?;
         Ok(network)
     }

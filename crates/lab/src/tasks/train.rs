@@ -253,7 +253,13 @@ impl<B: Compute> Trainer<'_, B> {
             if done.is_multiple_of(settings.log_every) || done == iters {
                 let loss = self.read_loss(done)?;
                 let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * tokens_per_step);
-                let progress = Progress { done: done as u64, total: iters as u64, loss: Some(loss), tokens_per_s, ..Progress::default() };
+                let progress = Progress {
+                    done: done as u64,
+                    total: iters as u64,
+                    loss: Some(loss),
+                    tokens_per_s,
+                    ..Progress::default()
+                };
                 report.progress(progress);
             }
             let in_between = settings.eval_every > 0 && done.is_multiple_of(settings.eval_every);

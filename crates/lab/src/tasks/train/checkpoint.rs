@@ -16,7 +16,10 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::Curve;
 
-use super::{super::steps::{Curves, Times}, Trainer};
+use super::{
+    super::steps::{Curves, Times},
+    Trainer,
+};
 use crate::{
     LabError,
     backend::Compute,
