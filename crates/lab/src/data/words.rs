@@ -1,5 +1,4 @@
-//! Words as tokens: generated ones, whose frequencies fall as those of words do, or those of a text file (workloads, section
-//! 2.1).
+//! Words as tokens: generated ones, whose frequencies fall as those of words do, or those of a text file.
 
 use std::{collections::HashMap, path::Path};
 

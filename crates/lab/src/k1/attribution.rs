@@ -1,4 +1,4 @@
-//! Which nodes a step updates (workloads, section 2.2): those with the largest gradients, or those on the way down along
+//! Which nodes a step updates (K-1): those with the largest gradients, or those on the way down along
 //! them.
 
 use std::{

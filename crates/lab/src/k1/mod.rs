@@ -1,4 +1,4 @@
-//! The hierarchy of paper 002 (workloads, section 2): a tree of transformer blocks of which a part is updated in each step.
+//! The hierarchy of paper 002 (K-1): a tree of transformer blocks of which a part is updated in each step.
 //!
 //! [`network`] is the tree, of which blocks in a row are the case of single children; [`attribution`] finds the nodes that a
 //! step updates, and [`step`] updates them. The training loop is `tasks/k1.rs`.
