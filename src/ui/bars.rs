@@ -10,9 +10,7 @@ use sweep_job::Progress;
 use super::{
     duration, failed, headline, name,
     pace::{Pace, Quiet},
-    quantity,
-    quantity::speeds,
-    retrying, stopping,
+    quantity, retrying, speeds, stopping,
 };
 use crate::{
     plan::{JobId, Plan},

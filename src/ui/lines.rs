@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{duration, failed, headline, name, pace::Pace, quantity::speeds, retrying, stopping};
+use super::{duration, failed, headline, name, pace::Pace, retrying, speeds, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent, estimate::Estimate},

@@ -8,11 +8,11 @@ mod state;
 
 use sweep_job::{Failure, Outcome, TaskInfo, Value};
 
-pub(crate) use self::quantity::{decimals, number, speeds};
+pub(crate) use self::quantity::{decimals, number};
 pub use self::{
     bars::Bars,
     lines::Lines,
-    quantity::{Scale, duration, quantity},
+    quantity::{Scale, duration, quantity, speeds},
     state::{counts, describe, span},
 };
 use crate::{

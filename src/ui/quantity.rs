@@ -50,7 +50,7 @@ pub fn quantity(value: f64, unit: Unit) -> String {
 }
 
 /// Sequences a second, of late and since the start: `185 seq/s (mean 152 seq/s)`.
-pub(crate) fn speeds(Speeds { recent, mean }: Speeds) -> String {
+pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
     let unit = Unit::SequencesPerSecond;
     format!("{} (mean {})", quantity(recent, unit), quantity(mean, unit))
 }

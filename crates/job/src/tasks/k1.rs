@@ -182,7 +182,7 @@ params! {
         /// frequent of which are tokens and the rest one token together.
         data: Words = Words::Zipf;
         /// Generated tokens.
-        zipf_tokens: usize = 2_000_000, in 1000..=1_000_000_000, unit "tokens";
+        zipf_tokens: usize = 2_000_000, in 1..=1_000_000_000, unit "tokens";
         /// How fast their frequency falls: the token of rank `r` is drawn with a probability proportional to `r` to the minus
         /// this.
         zipf_exponent: f64 = 1.1, in 0.0..=10.0;
