@@ -321,7 +321,7 @@ impl K1Optimizer {
     pub fn settings(&self) -> Optimizer {
         let Self { lr, beta_1, beta_2, epsilon, weight_decay, grad_clip } = *self;
         let decay_on = DecayOn::All;
-        Optimizer { lr, beta_1, beta_2, epsilon, weight_decay, grad_clip, decay_on, ..Optimizer::default() }
+        Optimizer { lr, beta_1, beta_2, epsilon, weight_decay, decay_on, grad_clip, ..Optimizer::default() }
     }
 }
 

@@ -72,7 +72,7 @@ impl<B: Ops> Attribution<B> {
                 let norms = host(self.norms(gradients, self.update.norm))?;
                 self.on_host(&norms.into_iter().map(f64::from).collect::<Vec<_>>())
             }
-            SelectionWay::Device => Factors::Device(self.on_device(self.norms(gradients, self.update.norm))),
+            SelectionWay::Device => Factors::Device(self.on_device(&self.norms(gradients, self.update.norm))),
         };
         self.reads += read::reads() - before;
         Ok(factors)
@@ -80,13 +80,13 @@ impl<B: Ops> Attribution<B> {
 
     /// The part `[1]` of the nodes chosen by one definition of the norm that the other one chooses, too.
     pub fn agreement(&self, gradients: &Gradients<B>) -> Tensor<B, 1> {
-        let chosen = |norm| self.on_device(self.norms(gradients, norm)).greater_elem(0.0).float();
+        let chosen = |norm| self.on_device(&self.norms(gradients, norm)).greater_elem(0.0).float();
         let (left, right) = (chosen(GradientNorm::RootOfSquares), chosen(GradientNorm::SumOfNorms));
         (left.clone() * right).sum() / left.sum()
     }
 
     /// The gradients of a node's own tensors.
-    fn own<'a>(gradients: &'a Gradients<B>, node: usize) -> impl Iterator<Item = &'a Tensor<B, 1>> {
+    fn own(gradients: &Gradients<B>, node: usize) -> impl Iterator<Item = &Tensor<B, 1>> {
         let first = SHARED_TENSORS + node * NODE_TENSORS;
         gradients.iter().skip(first).take(NODE_TENSORS).flatten()
     }
@@ -150,7 +150,9 @@ impl<B: Ops> Attribution<B> {
                     SelectionWay::ReadsHeap => by_heap(norms, k),
                     _ => by_sorting(norms, k),
                 };
-                chosen.into_iter().for_each(|node| factors[node] = 1.0);
+                for node in chosen {
+                    factors[node] = 1.0;
+                }
             }
             UpdateRule::Path => {
                 let mut node = 0;
@@ -173,14 +175,13 @@ impl<B: Ops> Attribution<B> {
     }
 
     /// Chooses by `norms` `[nodes]` on the device; gives a factor for each node, `[nodes]`.
-    fn on_device(&self, norms: Tensor<B, 1>) -> Tensor<B, 1> {
+    fn on_device(&self, norms: &Tensor<B, 1>) -> Tensor<B, 1> {
         let nodes = self.dims.nodes();
         let branching = self.dims.branching;
         let subtree = self.update.scope == NormScope::Subtree;
         let chosen = match self.update.update {
-            UpdateRule::All => norms.ones_like(),
             UpdateRule::TopK => B::largest(norms.clone().reshape([1, nodes]), self.update.top_k).reshape([nodes]),
-            UpdateRule::Path => norms.ones_like(),
+            UpdateRule::All | UpdateRule::Path => norms.ones_like(),
         };
         if self.update.update != UpdateRule::Path && !subtree {
             return chosen;
@@ -193,9 +194,10 @@ impl<B: Ops> Attribution<B> {
         for (level, range) in self.dims.levels().into_iter().enumerate() {
             let parents = if level == 0 { 1 } else { range.len() / branching };
             let columns = range.len() / parents;
-            let of_level = |all: &Tensor<B, 1>| all.clone().slice([range.clone()]).reshape([parents, columns]);
+            let of_level =
+                |all: &Tensor<B, 1>| all.clone().narrow(0, range.start, range.len()).reshape([parents, columns]);
             let own = if path {
-                let here = B::largest(of_level(&norms), 1) * on_way.reshape([parents, 1]);
+                let here = B::largest(of_level(norms), 1) * on_way.reshape([parents, 1]);
                 on_way = here.clone().reshape([1, range.len()]);
                 here * self.scale(level)
             } else {

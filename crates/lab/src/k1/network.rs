@@ -251,15 +251,16 @@ impl<B: Ops> TreeNetwork<B> {
     /// Logits `[batch, length, vocab]` of the token after each of `tokens` `[batch, length]`.
     pub fn logits(&self, tokens: Tensor<B, 2, Int>, way: Way) -> Tensor<B, 3> {
         let [batch, length] = tokens.dims();
+        let device = tokens.device();
         let TreeDims { d_model, block_size, vocab_size, .. } = self.dims;
         let positions = self.shared.wpe.weight.val();
         let positions = if length == block_size { positions } else { positions.narrow(0, 0, length) };
         // A sequence as one row, so that adding the positions repeats a row.
-        let x = self.shared.wte.forward(tokens.clone()).reshape([batch, length * d_model]);
+        let x = self.shared.wte.forward(tokens).reshape([batch, length * d_model]);
         let x = (x + positions.reshape([1, length * d_model])).reshape([batch * length, d_model]);
         let mask = match &self.mask {
             Some(mask) if length == block_size => mask.clone(),
-            _ => mask(length, &tokens.device()),
+            _ => mask(length, &device),
         };
         let result = self.result(0, x, &Flow { batch, mask, way });
         let hidden = self.shared.ln_f.forward(result);
@@ -320,12 +321,9 @@ impl<B: Backend> Maker<'_, B> {
 
 /// The initial values of a parameter, row by row. Every tensor has a stream of its own, named after it.
 fn initial_values(info: &ParamInfo, seed: u64) -> Vec<f32> {
-    let [rows, columns] = match info.shape[..] {
-        [rows, columns] => [rows, columns],
-        _ => {
-            let gain = info.name.ends_with(".weight");
-            return vec![f32::from(u8::from(gain)); info.len()];
-        }
+    let [rows, columns] = info.shape[..] else {
+        let gain = info.name.ends_with(".weight");
+        return vec![f32::from(u8::from(gain)); info.len()];
     };
     let bound = (6.0 / (rows + columns) as f32).sqrt();
     let mut rng = rng::stream(seed, "init", &info.name, &[]);

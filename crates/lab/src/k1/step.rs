@@ -61,7 +61,7 @@ impl<B: Compute> Optimizers<B> {
                         Some(Tensor::from_floats([factor.elem::<f32>()], &device))
                     }
                 },
-                Factors::Device(factors) => Some(factors.clone().slice([index..index + 1])),
+                Factors::Device(factors) => Some(factors.clone().narrow(0, index, 1)),
             };
             let factor = match (own, clip) {
                 (Some(own), Some(clip)) => Some(own * clip.clone()),
