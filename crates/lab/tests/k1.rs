@@ -116,7 +116,7 @@ mod slow {
             let qkv = self.linear(x, first, 3 * d);
             let mut mixed = vec![vec![0.0; d]; x.len()];
             for head in 0..self.dims.n_head {
-                for query in 0..x.len() {
+                for (query, mixed) in mixed.iter_mut().enumerate() {
                     let at = |part: usize, token: usize, i: usize| qkv[token][part * d + head * width + i];
                     let score = |key: usize| {
                         (0..width).map(|i| at(0, query, i) * at(1, key, i)).sum::<f64>() / (width as f64).sqrt()
@@ -125,7 +125,7 @@ mod slow {
                     let all: f64 = weights.iter().sum();
                     for i in 0..width {
                         let sum = weights.iter().enumerate().map(|(key, weight)| weight * at(2, key, i)).sum::<f64>();
-                        mixed[query][head * width + i] = sum / all;
+                        mixed[head * width + i] = sum / all;
                     }
                 }
             }
@@ -159,11 +159,12 @@ mod slow {
             (0..x.len()).map(|token| (0..x[0].len()).map(|i| mean(token, i)).collect()).collect()
         }
 
+        #[expect(clippy::cast_possible_truncation, reason = "compared in single precision")]
         pub(super) fn logits(&self, tokens: &[i32]) -> Vec<f32> {
             let d = self.dims.d_model;
             let embedded = tokens.iter().enumerate().map(|(place, token)| {
                 let at = |table: usize, row: usize, i: usize| f64::from(self.values[table][row * d + i]);
-                (0..d).map(|i| at(0, *token as usize, i) + at(1, place, i)).collect()
+                (0..d).map(|i| at(0, token.unsigned_abs() as usize, i) + at(1, place, i)).collect()
             });
             let hidden = self.norm(&self.result(0, &embedded.collect()), 2);
             self.linear(&hidden, 4, self.dims.vocab_size).into_iter().flatten().map(|logit| logit as f32).collect()
@@ -224,7 +225,7 @@ fn the_second_shift_predicts_the_token_after_the_next() {
     let logits = host(network.logits(ids(&tokens, [1, 5]), way(AttentionForm::Fused)).inner().reshape([5 * 11]));
     let loss_at = |place: usize, target: i32| {
         let row = &logits[place * 11..(place + 1) * 11];
-        row.iter().map(|logit| logit.exp()).sum::<f32>().ln() - row[target as usize]
+        row.iter().map(|logit| logit.exp()).sum::<f32>().ln() - row[target.unsigned_abs() as usize]
     };
     let mean = |places: Range<usize>, shift: usize| {
         let count = places.len() as f32;
@@ -395,8 +396,8 @@ fn a_factor_on_the_device_is_one_on_the_host() {
         let network = optimizers.step(network, gradients(0), &factors, clip.as_ref());
         model::values(&network).into_iter().map(host).collect()
     };
-    let values: Vec<f64> = (0..13).map(|node| [0.0, 0.05, 1.0][node % 3]).collect();
-    let numbers: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+    let numbers: Vec<f32> = (0..13).map(|node| [0.0, 0.05, 1.0][node % 3]).collect();
+    let values: Vec<f64> = numbers.iter().copied().map(f64::from).collect();
     for clip in [None, Some(0.25)] {
         let device = Tensor::from_data(TensorData::new(numbers.clone(), [13]), &FlexDevice);
         let (left, right) = (stepped(Factors::Host(values.clone()), clip), stepped(Factors::Device(device), clip));
