@@ -8,6 +8,7 @@ mod command;
 mod computing;
 mod data;
 mod eval;
+mod gradprobe;
 mod mock;
 mod model;
 mod optimizer;
@@ -30,6 +31,10 @@ pub use command::{Command, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
+pub use gradprobe::{
+    GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy, Subject,
+    ThresholdScope, Tuning,
+};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
 pub use optimizer::{DecayOn, Optimizer, OptimizerKind};

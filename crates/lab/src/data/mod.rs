@@ -2,12 +2,14 @@
 
 mod ahead;
 mod source;
+mod stories;
 mod windows;
 
 use std::{io, path::PathBuf};
 
 pub use ahead::Batches;
 pub use source::{Dataset, KJV, Tokens};
+pub use stories::VOCAB_STORIES;
 pub use windows::Batch;
 
 /// Why tokens cannot be used.
