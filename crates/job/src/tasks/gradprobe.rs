@@ -321,6 +321,31 @@ impl GradProbe {
             doc: "most memory in tensors on the device, between forward and backward pass and after it",
         },
         MetricInfo {
+            name: "memory.mean",
+            unit: Unit::Bytes,
+            doc: "mean resident memory of the worker process, looked at ten times a second while it prunes",
+        },
+        MetricInfo {
+            name: "memory.device.used",
+            unit: Unit::Bytes,
+            doc: "most memory of the device in use by everybody, as its driver says while it prunes",
+        },
+        MetricInfo {
+            name: "utilisation.compute",
+            unit: Unit::Fraction,
+            doc: "part of the time in which the device was computing, as its driver says",
+        },
+        MetricInfo {
+            name: "utilisation.memory",
+            unit: Unit::Fraction,
+            doc: "part of the time in which the device's memory was being read or written, as its driver says",
+        },
+        MetricInfo {
+            name: "utilisation.cpu",
+            unit: Unit::Fraction,
+            doc: "processor time of the worker process over that of all cores, while it prunes",
+        },
+        MetricInfo {
             name: "agreement",
             unit: Unit::Fraction,
             doc: "part of the prunable weights for which this job and the one of `against` decided alike",

@@ -163,6 +163,13 @@ impl<B: Compute> ClassifierSubject<B> {
         Self { network, tensors, points, held_out, calibration, device: device.clone(), seed }
     }
 
+    /// The points of a calibration batch, `[points, features]` row by row, and their classes.
+    pub fn calibration(&self, batch: usize) -> (Vec<f32>, Vec<i32>) {
+        let (features, places) = (self.points.features, &self.calibration[batch]);
+        let rows = places.iter().flat_map(|place| &self.points.inputs[place * features..(place + 1) * features]);
+        (rows.copied().collect(), places.iter().map(|place| self.points.labels[*place]).collect())
+    }
+
     /// Trains `epochs` with each of the two learning rates.
     pub fn train(&mut self, epochs: usize) -> Result<(), LabError> {
         let mut optimizer = adam(&self.network);

@@ -335,7 +335,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         B::sync(self.device)?;
         let (subject, device) = (&mut *self.subject, self.device);
         let started = Instant::now();
-        let work = || {
+        let mut work = || {
             let gradients = subject.gradients(batch, of)?;
             B::sync(device)?;
             Ok::<_, LabError>(gradients)

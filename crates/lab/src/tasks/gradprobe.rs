@@ -16,7 +16,8 @@ use crate::{
     data::Dataset,
     files,
     gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
-    hub, measure,
+    hub,
+    measure::{self, sampler::Sampler},
     read::host,
 };
 
@@ -39,7 +40,7 @@ impl Work for Job<'_> {
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
         let Self { task, backend, folders, report } = self;
         let settings = &task.probing;
-        let mut pruning = Pruning { settings, folders, report, outcome: Outcome::default() };
+        let mut pruning = Pruning { settings, backend, folders, report, outcome: Outcome::default() };
         match settings.network {
             Kind::Gpt => {
                 let data = Dataset::open(&task.data)?;
@@ -98,6 +99,7 @@ impl Words {
 /// A pruning and what it measures.
 struct Pruning<'a> {
     settings: &'a Probing,
+    backend: Backend,
     folders: &'a Folders,
     report: &'a mut dyn Report,
     outcome: Outcome,
@@ -128,11 +130,19 @@ impl Pruning<'_> {
         let mut progress = |[done, total]: [u64; 2]| {
             report.progress(Progress { done, total, ..Progress::default() });
         };
+        let sampler = Sampler::start(self.backend);
         let started = Instant::now();
         let mut prober = Prober::new(settings, subject, device, &mut progress)?;
         let round = prober.prune()?;
         B::sync(device)?;
         let seconds = started.elapsed().as_secs_f64();
+        let sampled = sampler.finish();
+        for (name, (value, unit)) in sampled.metrics {
+            self.outcome.metric(name, value, unit);
+        }
+        for (name, reason) in sampled.absent {
+            self.outcome.facts.insert(format!("absent.{name}"), reason);
+        }
         let pruned = prober.pruned()?;
         let (kept, tally, mut chooser) = (prober.kept, prober.tally, prober.chooser);
 
