@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, GradProbe, Mock, Parity, Train},
+    tasks::{
+        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, GradProbe, Mock, Parity, Train,
+    },
 };
 
 /// Parameters by name.

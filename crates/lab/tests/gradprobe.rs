@@ -12,13 +12,15 @@ use common::{Inner, Train, host, run};
 use rand_distr::{Distribution as _, LogNormal, Normal};
 use serde_json::json;
 use sweep_job::tasks::{
-    Checkpointing, Corpus, Data, GradientSource, Judge, Model, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode,
-    Storage, Strategy, ThresholdScope, Tuning,
+    Checkpointing, Corpus, Data, GradientSource, Judge, Model, ProbeMode, ProbeOrder, ProbeThreshold, Probing,
+    RoundMode, Storage, Strategy, ThresholdScope, Tuning,
 };
 use sweep_lab::{
     LabError,
     data::Dataset,
-    gradprobe::{Candidates, Chooser, Classifier, ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, Subject},
+    gradprobe::{
+        Candidates, Chooser, Classifier, ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, Subject,
+    },
     model::{Gpt, GptDims, values},
     optim::Gradients,
     rng,
@@ -461,8 +463,7 @@ fn freezing_and_extracting_give_the_same_gradients() {
         }
     };
     same(&mut tiny(20, 3, 100, &settings), "classifier");
-    for checkpointing in
-        [Checkpointing::Off, Checkpointing::Balanced, Checkpointing::Segment1, Checkpointing::Segment2]
+    for checkpointing in [Checkpointing::Off, Checkpointing::Balanced, Checkpointing::Segment1, Checkpointing::Segment2]
     {
         same(&mut gpt(&settings).with_checkpointing(checkpointing), checkpointing.word());
     }

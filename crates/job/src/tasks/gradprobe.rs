@@ -274,12 +274,26 @@ impl GradProbe {
             unit: Unit::Fraction,
             doc: "on the training set with as many of the smallest scores pruned as the gradients let go",
         },
+        MetricInfo {
+            name: "gain",
+            unit: Unit::One,
+            doc: "by how much `perplexity` is lower, or `accuracy` higher, than with all candidates pruned",
+        },
+        MetricInfo {
+            name: "gain.matched",
+            unit: Unit::One,
+            doc: "the same against as many of the smallest scores pruned as the gradients let go",
+        },
         MetricInfo { name: "accuracy.tuned", unit: Unit::Fraction, doc: "on the training set after `tune_epochs`" },
         MetricInfo { name: "sparsity.tuned", unit: Unit::Fraction, doc: "`sparsity.zeros` after `tune_epochs`" },
         MetricInfo { name: "passes", unit: Unit::Count, doc: "forward and backward passes" },
         MetricInfo { name: "choices", unit: Unit::Count, doc: "how often candidates were chosen" },
         MetricInfo { name: "rounds", unit: Unit::Count, doc: "rounds that were within the limit" },
-        MetricInfo { name: "tolerance", unit: Unit::One, doc: "the tolerance at the end, which tuning may have changed" },
+        MetricInfo {
+            name: "tolerance",
+            unit: Unit::One,
+            doc: "the tolerance at the end, which tuning may have changed",
+        },
         MetricInfo {
             name: "time.pass",
             unit: Unit::Seconds,
@@ -393,7 +407,8 @@ impl GradProbe {
         if iterative && probing.tuning == Tuning::OneStep && probing.round_mode == RoundMode::LayerWise {
             conflicts.push(Conflict {
                 params: vec!["tuning", "round_mode"],
-                message: "a round that goes from tensor to tensor has no gradients that hold for another tolerance".into(),
+                message: "a round that goes from tensor to tensor has no gradients that hold for another tolerance"
+                    .into(),
                 advice: "write `tuning: two_step`, which makes rounds again, or `round_mode: simultaneous`".into(),
             });
         }
@@ -413,18 +428,18 @@ impl GradProbe {
         conflicts.extend(architecture.conflicts(model.dims(), model.init.is_some()));
         let Probing { eval_batches, eval_batch_size, num_batches, batch_size, .. } = *probing;
         let block_size = model.dims().block_size;
-        conflicts.extend(held_out_conflict(eval_batches, eval_batch_size, block_size).map(|conflict| Conflict {
-            params: vec!["eval_batches", "eval_batch_size", "block_size"],
-            ..conflict
-        }));
+        conflicts.extend(
+            held_out_conflict(eval_batches, eval_batch_size, block_size)
+                .map(|conflict| Conflict { params: vec!["eval_batches", "eval_batch_size", "block_size"], ..conflict }),
+        );
         conflicts.extend(held_out_conflict(num_batches, batch_size, block_size).map(|conflict| Conflict {
             params: vec!["num_batches", "batch_size", "block_size"],
             message: conflict.message.replace("one evaluation", "calibration"),
             ..conflict
         }));
-        if let Some(blocks) = probing.checkpointing.segment().filter(|blocks| {
-            model.init.is_none() && *blocks > model.dims().n_layer
-        }) {
+        if let Some(blocks) =
+            probing.checkpointing.segment().filter(|blocks| model.init.is_none() && *blocks > model.dims().n_layer)
+        {
             conflicts.push(Conflict {
                 params: vec!["checkpointing", "n_layer"],
                 message: format!(

@@ -32,8 +32,8 @@ pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, Tunin
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use gradprobe::{
-    GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy, Subject,
-    ThresholdScope, Tuning,
+    GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,
+    Subject, ThresholdScope, Tuning,
 };
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};

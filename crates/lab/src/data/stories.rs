@@ -20,21 +20,15 @@ const WORDS: usize = 400_000;
 /// The words that make a sentence one.
 const FUNCTION: &[&str] = &[
     ".", ",", "\"", "?", "!", "the", "a", "and", "but", "so", "then", "because", "in", "to", "with", "was", "had",
-    "wanted", "said", "asked", "found", "lost", "gave", "went", "lived", "saw", "he", "she", "it", "his", "her", "there",
-    "once", "one", "day", "very", "not", "could", "you", "i", "have", "my", "can", "yes", "no", "they", "were", "friends",
-    "from", "that", "on", "end", "home", "big", "happy", "sad", "thank", "took", "help", "me", "please", "after", "again",
-    "\n",
+    "wanted", "said", "asked", "found", "lost", "gave", "went", "lived", "saw", "he", "she", "it", "his", "her",
+    "there", "once", "one", "day", "very", "not", "could", "you", "i", "have", "my", "can", "yes", "no", "they",
+    "were", "friends", "from", "that", "on", "end", "home", "big", "happy", "sad", "thank", "took", "help", "me",
+    "please", "after", "again", "\n",
 ];
 
 /// Kinds of words, and how many of each.
-const KINDS: [(Kind, usize); 6] = [
-    (Kind::He, 120),
-    (Kind::She, 120),
-    (Kind::Thing, 744),
-    (Kind::Deed, 400),
-    (Kind::Trait, 400),
-    (Kind::Place, 200),
-];
+const KINDS: [(Kind, usize); 6] =
+    [(Kind::He, 120), (Kind::She, 120), (Kind::Thing, 744), (Kind::Deed, 400), (Kind::Trait, 400), (Kind::Place, 200)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -167,7 +161,13 @@ impl Teller<'_> {
             self.say("\" can you help me ? \"").say("asked").word(hero.name).say(".");
             if self.stream.random_bool(0.7) {
                 self.say("\" yes , i can").word(deed).say(", \" said").word(friend.name).say(".");
-                self.say("after that").say(friend.pronoun()).say("found the").word(thing).say("in").word(place).say(".");
+                self.say("after that")
+                    .say(friend.pronoun())
+                    .say("found the")
+                    .word(thing)
+                    .say("in")
+                    .word(place)
+                    .say(".");
                 self.say("\" thank you , \" said").word(hero.name).say(". they were friends .");
             } else {
                 self.say("\" no , i can not , \" said").word(friend.name).say(".");

@@ -278,9 +278,10 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
         let [rows, classes] = logits.dims();
         let logits = host(logits.reshape([rows * classes]))?;
         let best = |row: &[f32]| (0..classes).max_by(|left, right| row[*left].total_cmp(&row[*right]));
-        let right = logits.chunks(classes).zip(&points.labels).filter(|(row, label)| {
-            best(row).and_then(|best| i32::try_from(best).ok()) == Some(**label)
-        });
+        let right = logits
+            .chunks(classes)
+            .zip(&points.labels)
+            .filter(|(row, label)| best(row).and_then(|best| i32::try_from(best).ok()) == Some(**label));
         Ok(right.count() as f64 / rows.max(1) as f64)
     }
 

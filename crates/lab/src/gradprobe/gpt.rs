@@ -1,10 +1,6 @@
 //! A language model as a subject.
 
-use burn::{
-    backend::Autodiff,
-    module::AutodiffModule,
-    tensor::Tensor,
-};
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::tasks::{Checkpointing, Computing, Judge, Probing};
 
 use super::{Prunable, Subject, wanted};
@@ -162,4 +158,3 @@ where
     });
     *module = changed;
 }
-

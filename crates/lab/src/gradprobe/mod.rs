@@ -25,7 +25,9 @@ pub use self::{
     gpt::GptSubject,
     rounds::Round,
 };
-use crate::{LabError, backend::Compute, gradient::Wanted, measure::resident::raised, optim::Gradients, read::integers};
+use crate::{
+    LabError, backend::Compute, gradient::Wanted, measure::resident::raised, optim::Gradients, read::integers,
+};
 
 /// A tensor whose weights may be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -316,9 +318,8 @@ impl<'a, B: Compute> Prober<'a, B> {
             let mut gradients = self.pass(batch, of)?;
             for &tensor in wanted {
                 let gradient = gradients[tensor].take();
-                let gradient = gradient.ok_or_else(|| LabError::NoGradient {
-                    parameter: self.subject.tensors()[tensor].name.clone(),
-                })?;
+                let gradient = gradient
+                    .ok_or_else(|| LabError::NoGradient { parameter: self.subject.tensors()[tensor].name.clone() })?;
                 let size = gradient.abs();
                 let larger = match largest[tensor].take() {
                     None => size,

@@ -94,8 +94,7 @@ impl<B: Compute> Prober<'_, B> {
                             Some((from, earlier)) => (from, vec![*earlier, sparsity]),
                             None => (&best, vec![sparsity]),
                         };
-                        let again =
-                            Again { sparsities: &sparsities, from, known: None, chosen: &chosen, dense };
+                        let again = Again { sparsities: &sparsities, from, known: None, chosen: &chosen, dense };
                         self.tune(tolerance, quality, &again)?
                     }
                 };
@@ -115,8 +114,11 @@ impl<B: Compute> Prober<'_, B> {
         let [low, high] = FACTORS.map(|factor| (factor, self.attempt(tolerance * factor, again)));
         let (low, high) = ((low.0, low.1?), (high.0, high.1?));
         let (down, up) = (low.1.harm, high.1.harm);
-        let (factor, mut at, mut quality_before) =
-            if down <= up { (low.0, low.1.tolerance, low.1.quality) } else { (high.0, high.1.tolerance, high.1.quality) };
+        let (factor, mut at, mut quality_before) = if down <= up {
+            (low.0, low.1.tolerance, low.1.quality)
+        } else {
+            (high.0, high.1.tolerance, high.1.quality)
+        };
         let mut best = None;
         for attempt in [low.1, high.1] {
             self.keep_better(&mut best, attempt);

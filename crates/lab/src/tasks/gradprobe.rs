@@ -168,8 +168,10 @@ impl Pruning<'_> {
         }
         self.compare_masks(&kept, &names, &sizes)?;
         if let Some(dense) = dense {
+            let pruned = subject.quality(words.headline)?;
             let result: Vec<Tensor<B, 1>> = places.iter().map(|tensor| subject.weights(*tensor)).collect();
-            for (name, sparsity) in [("strategy", round.sparsity), ("matched", gone as f64 / total)] {
+            let baselines = [("strategy", "gain", round.sparsity), ("matched", "gain.matched", gone as f64 / total)];
+            for (name, gain, sparsity) in baselines {
                 for (tensor, weights) in dense.iter().enumerate() {
                     subject.set_weights(tensor, weights.clone());
                 }
@@ -181,6 +183,7 @@ impl Pruning<'_> {
                 }
                 let quality = subject.quality(words.headline)?;
                 self.outcome.metric(&format!("{}.{name}", words.quality), quality, words.unit);
+                self.outcome.metric(gain, subject.harm(pruned, quality), Unit::One);
             }
             for (tensor, weights) in result.into_iter().enumerate() {
                 subject.set_weights(tensor, weights);
@@ -264,7 +267,8 @@ impl Pruning<'_> {
 fn agreement(path: &Path, names: &[String], gone: &[Vec<u8>]) -> Result<f64, LabError> {
     let wrong = |message: String| LabError::Masks { path: path.to_owned(), message };
     let map = files::map(path).map_err(|error| wrong(error.to_string()))?;
-    let file = SafeTensors::deserialize(map.as_deref().unwrap_or_default()).map_err(|error| wrong(error.to_string()))?;
+    let file =
+        SafeTensors::deserialize(map.as_deref().unwrap_or_default()).map_err(|error| wrong(error.to_string()))?;
     if file.len() != names.len() {
         return Err(wrong(format!("it has masks for {} tensors, but the network has {}", file.len(), names.len())));
     }
@@ -304,9 +308,12 @@ fn explain_absence(outcome: &mut Outcome, settings: &Probing, backend: Backend) 
             name if name.starts_with("accuracy") && settings.network == Kind::Gpt => {
                 "a language model is judged by its perplexity"
             }
-            "perplexity.strategy" | "perplexity.matched" | "accuracy.strategy" | "accuracy.matched" => {
-                "needs `baseline: true`"
-            }
+            "perplexity.strategy"
+            | "perplexity.matched"
+            | "accuracy.strategy"
+            | "accuracy.matched"
+            | "gain"
+            | "gain.matched" => "needs `baseline: true`",
             "agreement" => "needs `against`",
             "survival" => "there were no candidates",
             "memory.device.peak" if backend == Backend::Cpu => {
