@@ -17,7 +17,7 @@ choice! {
 }
 
 choice! {
-    /// What is shrunk at once (workloads, section 1.1).
+    /// What is shrunk at once (paper 003).
     pub enum ProbeMode {
         /// All tensors: two passes for each batch.
         Simultaneous = "simultaneous",

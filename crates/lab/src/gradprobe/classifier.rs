@@ -1,4 +1,4 @@
-//! A small classifier as a subject: `GradProbe`'s own examples (workloads, section 1.5, GP-1 to GP-3).
+//! A small classifier as a subject: `GradProbe`'s own examples (paper 003).
 
 use burn::{
     backend::Autodiff,

@@ -1,4 +1,4 @@
-//! `GradProbe` (paper 003; workloads, section 1.1): pruning a trained network by what shrinking its weights does to the
+//! `GradProbe` (paper 003): pruning a trained network by what shrinking its weights does to the
 //! gradients.
 //!
 //! A strategy names candidates, the weights with the smallest scores. Candidates are shrunk, and a candidate goes if its
