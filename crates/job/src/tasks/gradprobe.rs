@@ -11,7 +11,7 @@ choice! {
     pub enum Subject {
         /// The network that `model`, `init` and their like describe, on the tokens of `data`.
         Gpt = "gpt",
-        /// A classifier 100-128-64-10 that the job trains first, on 1000 random points (GradProbe's SimpleMLP).
+        /// A classifier 100-128-64-10 that the job trains first, on 1000 random points (GradProbe's `SimpleMLP`).
         Mlp = "mlp",
     }
 }

@@ -1,4 +1,4 @@
-//! Short stories from a grammar: data that a small network can learn something from, in the manner of TinyStories.
+//! Short stories from a grammar: data that a small network can learn something from, in the manner of `TinyStories`.
 //!
 //! A story has a hero with a trait, who wants a thing, meets somebody, and gets or loses it. Who is called what, and what
 //! is wanted, holds through a story, so that a network gains by looking back; words of a kind have frequencies like those

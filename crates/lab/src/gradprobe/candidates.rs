@@ -27,7 +27,8 @@ pub struct Candidates {
 impl Candidates {
     /// Candidates by tensor.
     pub fn counts(&self) -> Vec<usize> {
-        self.stays.iter().map(|stays| stays.iter().filter(|stays| **stays == 0).count()).collect()
+        let staying = |stays: &[u8]| stays.iter().map(|stays| usize::from(*stays)).sum::<usize>();
+        self.stays.iter().map(|stays| stays.len() - staying(stays)).collect()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     rng,
 };
 
-/// Widths of `GradProbe`'s SimpleMLP.
+/// Widths of `GradProbe`'s `SimpleMLP`.
 pub const SIMPLE_MLP: &[usize] = &[100, 128, 64, 10];
 /// Probability of dropping a hidden number while training.
 const DROPOUT: f64 = 0.1;
@@ -30,7 +30,7 @@ const BATCH: usize = 32;
 /// Learning rates of the two halves of the training; the latter also after pruning.
 const RATES: [f64; 2] = [1e-3, 1e-4];
 
-/// Linear layers with ReLUs between them.
+/// Linear layers with rectifiers between them.
 #[derive(Module, Debug)]
 pub struct Classifier<B: Backend> {
     /// The layers.
@@ -213,7 +213,7 @@ impl<B: Compute> ClassifierSubject<B> {
     }
 }
 
-/// Adam without weight decay, as PyTorch has it.
+/// Adam without weight decay, as `PyTorch` has it.
 fn adam<B: Compute>(network: &Classifier<Autodiff<B>>) -> AdamW<B> {
     let settings = Optimizer { beta_2: 0.999, weight_decay: 0.0, ..Optimizer::default() };
     AdamW::new(&settings, &model::infos(network))

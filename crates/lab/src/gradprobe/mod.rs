@@ -206,7 +206,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         } else {
             let known = self.at_once(sparsity)?;
             let chosen = known.candidates.counts();
-            self.settle(&known, tolerance)?;
+            self.settle(&known, tolerance);
             Ok((chosen, Some(known)))
         }
     }
@@ -242,14 +242,13 @@ impl<'a, B: Compute> Prober<'a, B> {
     }
 
     /// Decides from what is known, and applies it.
-    pub(crate) fn settle(&mut self, known: &rounds::Known<B>, tolerance: f64) -> Result<(), LabError> {
+    pub(crate) fn settle(&mut self, known: &rounds::Known<B>, tolerance: f64) {
         for tensor in self.among.clone() {
             let (Some(before), Some(after)) = (&known.before[tensor], &known.after[tensor]) else { continue };
             let keep = self.decide(tensor, &known.candidates, [before.clone(), after.clone()], tolerance);
             let weights = self.subject.weights(tensor);
             self.apply(Decision { tensor, keep }, weights);
         }
-        Ok(())
     }
 
     /// Goes from tensor to tensor; gives the candidates by tensor.
