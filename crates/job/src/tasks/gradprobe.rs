@@ -326,7 +326,7 @@ impl GradProbe {
         MetricInfo {
             name: "memory.pass",
             unit: Unit::Bytes,
-            doc: "by how much the first pass raised the worker's resident memory at most, in whole pages",
+            doc: "by how much a whole pass, before anything else is computed, raises the worker's resident memory at most; it does not count in `passes`",
         },
         MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
         MetricInfo {

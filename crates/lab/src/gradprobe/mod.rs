@@ -25,9 +25,7 @@ pub use self::{
     gpt::GptSubject,
     rounds::Round,
 };
-use crate::{
-    LabError, backend::Compute, gradient::Wanted, measure::resident::raised, optim::Gradients, read::integers,
-};
+use crate::{LabError, backend::Compute, gradient::Wanted, optim::Gradients, read::integers};
 
 /// A tensor whose weights may be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,8 +90,6 @@ pub struct Tally {
     pub passes: u64,
     /// Seconds of each of them.
     pub pass_seconds: Vec<f64>,
-    /// By how much the first raised resident memory, in bytes.
-    pub raised: Option<f64>,
     /// Most bytes of kept gradients.
     pub gradient_bytes: usize,
     /// Most bytes of kept weights.
@@ -333,20 +329,9 @@ impl<'a, B: Compute> Prober<'a, B> {
     /// One forward and backward pass, timed.
     fn pass(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
         B::sync(self.device)?;
-        let (subject, device) = (&mut *self.subject, self.device);
         let started = Instant::now();
-        let mut work = || {
-            let gradients = subject.gradients(batch, of)?;
-            B::sync(device)?;
-            Ok::<_, LabError>(gradients)
-        };
-        let gradients = if self.tally.passes == 0 {
-            let (gradients, raised) = raised(work);
-            self.tally.raised = raised;
-            gradients?
-        } else {
-            work()?
-        };
+        let gradients = self.subject.gradients(batch, of)?;
+        B::sync(self.device)?;
         self.tally.pass_seconds.push(started.elapsed().as_secs_f64());
         self.tally.passes += 1;
         (self.progress)([self.tally.passes, self.expected]);

@@ -17,7 +17,7 @@ use crate::{
     files,
     gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
     hub,
-    measure::{self, sampler::Sampler},
+    measure::{self, resident::raised, sampler::Sampler},
     read::host,
 };
 
@@ -114,6 +114,10 @@ impl Pruning<'_> {
         device: &B::Device,
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
+        // Before anything else is computed, because memory that was used once is not given back.
+        let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| super::sync::<B>(device)));
+        first?;
+        self.outcome.metric("memory.pass", raised.unwrap_or(f64::NAN), Unit::Bytes);
         let judges = [Judge::InSample, Judge::HeldOut];
         for on in judges {
             let dense = subject.quality(on)?;
@@ -217,7 +221,6 @@ impl Pruning<'_> {
         outcome.metric("time.layer", seconds / round.chosen.len().max(1) as f64, Unit::Seconds);
         outcome.metric("memory.gradients", tally.gradient_bytes as f64, Unit::Bytes);
         outcome.metric("memory.weights", tally.weight_bytes as f64, Unit::Bytes);
-        outcome.metric("memory.pass", tally.raised.unwrap_or(f64::NAN), Unit::Bytes);
         if !tally.tensor_seconds.is_empty() {
             let at = (1..=tally.tensor_seconds.len() as u64).collect();
             let curve = Curve { unit: Unit::Seconds, at, values: tally.tensor_seconds.clone() };
