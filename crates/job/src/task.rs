@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, K1, Mock, Parity, Train},
+    tasks::{
+        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, GradProbe, K1, Mock, Parity,
+        Train,
+    },
 };
 
 /// Parameters by name.
@@ -17,6 +20,8 @@ pub enum Task {
     Train(Train),
     /// Measures a network's loss on held-out text.
     Eval(Eval),
+    /// Prunes a trained network by candidates and gradients.
+    GradProbe(GradProbe),
     /// Checks that a network is what it claims to be.
     Check(Check),
     /// Trains a tree of blocks, of which a part is updated in each step.
@@ -119,6 +124,21 @@ impl Task {
             build: |values| Eval::from_values(values).map(Task::Eval),
             artifacts: |_| Vec::new(),
             conflicts: Eval::conflicts,
+        },
+        TaskInfo {
+            name: "gradprobe",
+            revision: 1,
+            about: "prunes a trained network: shrinks the weights with the smallest scores, and removes those at which the loss does not pull harder then",
+            groups: GradProbe::GROUPS,
+            metrics: GradProbe::METRICS,
+            curves: GradProbe::CURVES,
+            open_metrics: false,
+            headline: &["sparsity", "perplexity", "accuracy"],
+            on_device: true,
+            hidden: false,
+            build: |values| GradProbe::from_values(values).map(Task::GradProbe),
+            artifacts: GradProbe::artifacts,
+            conflicts: GradProbe::conflicts,
         },
         TaskInfo {
             name: "check",

@@ -8,6 +8,7 @@ pub mod data;
 mod error;
 mod files;
 pub mod gradient;
+pub mod gradprobe;
 pub mod hub;
 pub mod k1;
 pub mod measure;

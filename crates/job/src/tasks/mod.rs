@@ -8,6 +8,7 @@ mod command;
 mod computing;
 mod data;
 mod eval;
+mod gradprobe;
 mod k1;
 mod mock;
 mod model;
@@ -31,6 +32,10 @@ pub use command::{Command, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
+pub use gradprobe::{
+    GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,
+    Subject, ThresholdScope, Tuning,
+};
 pub use k1::{
     AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
     LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,

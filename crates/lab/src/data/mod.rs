@@ -2,6 +2,7 @@
 
 mod ahead;
 mod source;
+mod stories;
 mod windows;
 mod words;
 
@@ -9,6 +10,7 @@ use std::{io, path::PathBuf};
 
 pub use ahead::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
+pub use stories::VOCAB_STORIES;
 pub use windows::Batch;
 pub use words::words;
 

@@ -1,4 +1,4 @@
-//! Where tokens come from: the text that ships with the program, text files, and nanoGPT's token files.
+//! Where tokens come from: the text that ships with the program, its stories, text files, and nanoGPT's token files.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,7 +8,7 @@ use std::{
 use memmap2::Mmap;
 use sweep_job::tasks::{Corpus, Data, TokenFormat};
 
-use super::DataError;
+use super::{DataError, VOCAB_STORIES, stories};
 use crate::{
     files,
     model::{VOCAB_BYTES, VOCAB_UINT16},
@@ -47,6 +47,7 @@ pub struct Tokens {
 #[derive(Debug)]
 enum Store {
     Static(&'static [u8]),
+    Words(&'static [u16]),
     Bytes(Vec<u8>),
     Uint16(Mmap),
     Ids(Vec<u32>),
@@ -57,6 +58,7 @@ impl Store {
     fn len(&self) -> usize {
         match self {
             Self::Static(bytes) => bytes.len(),
+            Self::Words(words) => words.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Uint16(map) => map.len() / 2,
             Self::Ids(ids) => ids.len(),
@@ -67,6 +69,7 @@ impl Store {
     fn token(&self, index: usize) -> u32 {
         match self {
             Self::Static(bytes) => bytes[index].into(),
+            Self::Words(words) => words[index].into(),
             Self::Bytes(bytes) => bytes[index].into(),
             Self::Uint16(map) => u16::from_le_bytes([map[2 * index], map[2 * index + 1]]).into(),
             Self::Ids(ids) => ids[index],
@@ -79,12 +82,19 @@ impl Dataset {
     /// The data that a recipe asks for.
     pub fn open(data: &Data) -> Result<Self, DataError> {
         let path = match (&data.data, data.tokens) {
-            (Corpus::Kjv, TokenFormat::Uint16) => {
+            (Corpus::Kjv | Corpus::Stories, TokenFormat::Uint16) => {
+                let name = if data.data == Corpus::Kjv { "kjv" } else { "stories" };
                 let problem = "is text, which `tokens: uint16` does not fit";
-                return Err(DataError::Format { name: "kjv".into(), problem });
+                return Err(DataError::Format { name: name.into(), problem });
             }
             (Corpus::Kjv, TokenFormat::Auto | TokenFormat::Bytes) => {
                 return Ok(Self::split("kjv".into(), Store::Static(KJV), VOCAB_BYTES));
+            }
+            (Corpus::Stories, TokenFormat::Auto) => {
+                return Ok(Self::split("stories".into(), Store::Words(stories::tokens()), VOCAB_STORIES));
+            }
+            (Corpus::Stories, TokenFormat::Bytes) => {
+                return Ok(Self::split("stories".into(), Store::Bytes(stories::text()), VOCAB_BYTES));
             }
             (Corpus::Path(path), _) => path,
         };

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod coupling;
 mod eval;
+mod gradprobe;
 mod k1;
 mod parity;
 mod steps;
@@ -39,6 +40,7 @@ pub(crate) fn run(
             dispatch(Place::new(backend, &train.computing), train::Job { train, backend, folders, report })
         }
         Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
+        Task::GradProbe(task) => dispatch_eager(backend, gradprobe::Job { task, backend, folders, report }),
         Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
         Task::K1(k1) => {
             let place = Place::new(backend, &k1.computing.settings());
