@@ -153,12 +153,7 @@ fn text(difference: &Difference, all: bool) -> String {
         &mut lines,
         "claims",
         claims.iter().map(|change| {
-            let state = |state: Option<State>| match state {
-                Some(State::Supported) => "supported",
-                Some(State::Refuted) => "refuted",
-                Some(State::Undecided) => "undecided",
-                None => "not claimed",
-            };
+            let state = |state: Option<State>| state.map_or("not claimed", State::word);
             let why = change.because.iter().rev().find(|why| !why.is_empty()).cloned().unwrap_or_default();
             format!("{}: {} → {}: {why}", change.claim, state(change.states[0]), state(change.states[1]))
         }),

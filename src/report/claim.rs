@@ -59,6 +59,35 @@ pub enum State {
     Undecided,
 }
 
+impl Verdict {
+    /// As a row of a table: the claim, the verdict, why, and what the paper has.
+    pub(super) fn row(&self) -> [String; 4] {
+        let claim = self.says.as_ref().unwrap_or(&self.claim).clone();
+        let paper = self.paper.map(|paper| paper.to_string()).unwrap_or_default();
+        [claim, self.state.word().to_owned(), self.because.clone(), paper]
+    }
+}
+
+impl State {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Refuted => "refuted",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// As a sign.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Supported => '✓',
+            Self::Refuted => '✗',
+            Self::Undecided => '?',
+        }
+    }
+}
+
 /// A measurement: where, by which job, and how much.
 struct Measured<'a> {
     point: &'a Point,

@@ -32,7 +32,7 @@ pub(crate) use self::{
     list::{Head, STATES},
     shell::{Shell, list_section},
 };
-use super::{Figure, State, Table, Verdict};
+use super::{Figure, Table, Verdict};
 use crate::{
     fault,
     plan::{JobId, Key, Plan, Study},
@@ -324,13 +324,9 @@ fn claims(verdicts: &[Verdict]) -> Markup {
             h2 { "Claims" }
             div .cards {
             @for verdict in verdicts {
-                @let (class, sign, word) = match verdict.state {
-                    State::Supported => ("supported", "✓", "supported"),
-                    State::Refuted => ("refuted", "✗", "refuted"),
-                    State::Undecided => ("undecided", "?", "undecided"),
-                };
-                article class={ "claim " (class) } {
-                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                @let (sign, word) = (verdict.state.sign(), verdict.state.word());
+                article class={ "claim " (word) } {
+                    h3 { span class={ "pill " (word) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
                     @if let Some(says) = &verdict.says { p { (says) } }
                     p .because {
                         (clean(&verdict.because))
