@@ -11,6 +11,7 @@ pub mod explain;
 mod fault;
 pub mod further;
 pub mod machine;
+pub mod mlflow;
 pub mod plan;
 pub mod query;
 pub mod recipe;
