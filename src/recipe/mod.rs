@@ -25,9 +25,9 @@ use sweep_job::TaskInfo;
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
-    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS,
-    EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
-    RETRIES, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CITE_KEYS, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
+    DRAW_FORMS, EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
+    RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 pub use self::{
     condition::{Condition, Filter},
@@ -35,7 +35,8 @@ pub use self::{
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, suggest},
     reported::{
-        Better, Claim, Compare, Comparison, Expectation, Figure, FigureKind, Order, PaperRow, Side, Statement, Table,
+        Better, Claim, Compare, Comparison, Expectation, Figure, FigureKind, Order, PaperRow, Roof, Roofs, Side,
+        Statement, Table,
     },
     source::{Sources, Span, Spanned},
     template::{Known, Names, Product, Reference, Scope, Template, check_references},
@@ -48,6 +49,8 @@ pub struct Recipe {
     pub name: String,
     /// The question it answers.
     pub about: Option<String>,
+    /// The work that it is about.
+    pub cite: Option<Citation>,
     /// The folder of its reports, below that of all reports.
     pub report: PathBuf,
     /// Values for the whole study.
@@ -62,6 +65,34 @@ pub struct Recipe {
     pub claims: Vec<Claim>,
     /// The texts behind the places.
     pub sources: Sources,
+}
+
+/// A work that a study is about, as its report names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Citation {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: Option<String>,
+    /// When.
+    pub year: Option<String>,
+    /// Where it appeared.
+    pub venue: Option<String>,
+    /// Where it can be read.
+    pub url: Option<String>,
+}
+
+impl std::fmt::Display for Citation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(authors) = &self.authors {
+            write!(f, "{authors}: ")?;
+        }
+        f.write_str(&self.title)?;
+        for part in [&self.venue, &self.year, &self.url].into_iter().flatten() {
+            write!(f, ", {part}")?;
+        }
+        Ok(())
+    }
 }
 
 /// A step: a task, at every point of a matrix.
@@ -93,6 +124,8 @@ pub struct Adaptive {
     pub least: usize,
     /// No point has more.
     pub most: usize,
+    /// No more are added when the added ones have taken so long, all together.
+    pub budget: Option<Duration>,
     /// Where the author says so.
     pub span: Span,
 }

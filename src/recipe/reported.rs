@@ -75,10 +75,12 @@ pub struct Figure {
     pub only: Selection,
     /// What is drawn.
     pub kind: FigureKind,
-    /// To the right: `iteration` for lines, an axis for bars and heat maps, else a metric.
+    /// To the right: `iteration` for lines, an axis for bars and heat maps, `time` for timelines, else a metric.
     pub x: Spanned<String>,
-    /// Upwards: a curve for lines, an axis for heat maps, else a metric; for histograms the same as `x`.
+    /// Upwards: a curve for lines, an axis for heat maps, else a metric; for histograms and timelines the same as `x`.
     pub y: Spanned<String>,
+    /// What the device can do at most, for rooflines.
+    pub roofs: Roofs,
     /// The metric that a heat map shows.
     pub value: Option<Spanned<String>>,
     /// Whether small or large values of a metric are the better ones, where the author says so.
@@ -104,6 +106,28 @@ pub enum FigureKind {
     Heat,
     /// How many jobs have how much of a metric.
     Histogram,
+    /// A rate against the operations for each byte, below what the device can do at most (Williams et al. 2009).
+    Roofline,
+    /// When which job ran.
+    Timeline,
+}
+
+/// What a device can do at most.
+#[derive(Debug, Clone, Default)]
+pub struct Roofs {
+    /// Operations a second.
+    pub compute: Option<Roof>,
+    /// Bytes a second.
+    pub bandwidth: Option<Roof>,
+}
+
+/// How high a roof is.
+#[derive(Debug, Clone)]
+pub enum Roof {
+    /// As the largest value of a metric.
+    Metric(Spanned<String>),
+    /// In base units.
+    Number(f64),
 }
 
 /// A statement about metrics, which a run supports, refutes or cannot decide.
@@ -211,13 +235,15 @@ impl Claim {
 
 impl FigureKind {
     /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Self); 6] = [
+    pub(crate) const WORDS: [(&'static str, Self); 8] = [
         ("line", Self::Line),
         ("bar", Self::Bar),
         ("scatter", Self::Scatter),
         ("pareto", Self::Pareto),
         ("heat", Self::Heat),
         ("histogram", Self::Histogram),
+        ("roofline", Self::Roofline),
+        ("timeline", Self::Timeline),
     ];
 }
 

@@ -22,7 +22,7 @@ use self::{
     shapes::{NAME, Reach, described, named, object, one_expression, reference, text_of, value, whole},
     steps::{axis, draw, matrix, need, span_of_time, step},
 };
-use crate::recipe::{EXECUTOR_KEYS, RECIPE_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, SWEEP_KEYS};
+use crate::recipe::{CITE_KEYS, EXECUTOR_KEYS, RECIPE_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, SWEEP_KEYS};
 
 /// A schema as a text, as `docs/recipe.schema.json` and `docs/sweep.schema.json` have it.
 pub fn text(mut schema: Value) -> String {
@@ -67,6 +67,7 @@ pub fn recipe() -> Value {
         vec![
             ("name", described("Names the report's folder; the file's name if left out.", reference("name"))),
             ("about", text_of("The question that the study answers, for readers.")),
+            ("cite", described("The work that the study is about, as the report names it.", cite())),
             ("extends", text_of("A recipe that this one changes and adds to; a path from this file's folder.")),
             (
                 "params",
@@ -95,7 +96,7 @@ pub fn recipe() -> Value {
             "properties": {
                 "steps": whole(1, &["uses"]),
                 "tables": whole(0, &["from", "cells"]),
-                "figures": whole(0, &["from", "kind", "x"]),
+                "figures": whole(0, &["from", "kind"]),
                 "claims": { "additionalProperties": one_statement() },
             },
         }),
@@ -125,6 +126,22 @@ pub fn recipe() -> Value {
         definitions[with_name(task)] = with(task);
     }
     entries.insert("definitions".into(), definitions);
+    schema
+}
+
+fn cite() -> Value {
+    let mut schema = object(
+        CITE_KEYS,
+        &["title"],
+        vec![
+            ("title", text_of("Its title.")),
+            ("authors", text_of("Who wrote it.")),
+            ("year", json!({ "type": ["integer", "string"], "description": "When." })),
+            ("venue", text_of("Where it appeared.")),
+            ("url", text_of("Where it can be read.")),
+        ],
+    );
+    schema["minProperties"] = json!(1);
     schema
 }
 

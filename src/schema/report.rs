@@ -6,7 +6,7 @@ use sweep_job::Task;
 use super::shapes::{described, object, reference, some, text_of};
 use crate::recipe::{
     BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, EXPECT_KEYS, FIGURE_KEYS, FigureKind, ORDER_KEYS,
-    TABLE_KEYS, VALUE_KEYS,
+    ROOF_KEYS, TABLE_KEYS, VALUE_KEYS,
 };
 
 pub(super) fn table() -> Value {
@@ -108,6 +108,15 @@ pub(super) fn table() -> Value {
 pub(super) fn figure() -> Value {
     let words = FigureKind::WORDS.map(|(word, _)| word);
     let best: Vec<&str> = Better::WORDS.iter().map(|(word, _)| *word).collect();
+    let roof = |text: &str| json!({ "type": ["string", "number"], "minLength": 1, "exclusiveMinimum": 0, "description": text });
+    let roofs = object(
+        ROOF_KEYS,
+        &[],
+        vec![
+            ("compute", roof("Operations a second: a metric, or a number.")),
+            ("bandwidth", roof("Bytes a second: a metric, or a number.")),
+        ],
+    );
     let mut schema = object(
         FIGURE_KEYS,
         &[],
@@ -116,9 +125,20 @@ pub(super) fn figure() -> Value {
             ("from", described("The step.", reference("name"))),
             ("where", described("Only points that have these values.", reference("selection"))),
             ("kind", json!({ "enum": words, "description": "What is drawn." })),
-            ("x", text_of("To the right: `iteration` for `line`, an axis for `bar` and `heat`, else a metric.")),
-            ("y", text_of("Upwards: a curve for `line`, an axis for `heat`, else a metric; not for `histogram`.")),
+            (
+                "x",
+                text_of(
+                    "To the right: `iteration` for `line`, an axis for `bar` and `heat`, else a metric; not for `timeline`.",
+                ),
+            ),
+            (
+                "y",
+                text_of(
+                    "Upwards: a curve for `line`, an axis for `heat`, else a metric; not for `histogram` and `timeline`.",
+                ),
+            ),
             ("value", text_of("The metric that a `heat` map shows.")),
+            ("roofs", described("For `roofline`: what the device can do at most.", roofs)),
             (
                 "best",
                 described(
@@ -138,8 +158,16 @@ pub(super) fn figure() -> Value {
         ],
     );
     // Only an author who writes `kind` himself, and not a base, must write the rest.
-    schema["if"] = json!({ "required": ["kind", "x"], "properties": { "kind": { "enum": ["bar", "line", "pareto", "scatter"] } } });
-    schema["then"] = json!({ "required": ["y"] });
+    let required = |kinds: &[&str], present: &[&str], keys: &[&str]| {
+        json!({
+            "if": { "required": present, "properties": { "kind": { "enum": kinds } } },
+            "then": { "required": keys },
+        })
+    };
+    schema["allOf"] = json!([
+        required(&["bar", "heat", "line", "pareto", "roofline", "scatter"], &["kind", "x"], &["y"]),
+        required(&["roofline"], &["kind", "x"], &["roofs"]),
+    ]);
     schema["type"] = json!(["object", "null"]);
     schema
 }

@@ -25,6 +25,10 @@ pub(super) fn step() -> Value {
             ("min", described("How many seeds every point has.", reference("number"))),
             ("max", described("How many seeds a point may get.", reference("number"))),
             (
+                "budget",
+                span_of_time("No more seeds are added when those beyond `min` have taken so long, all together."),
+            ),
+            (
                 "until",
                 json!({
                     "const": "decided",
