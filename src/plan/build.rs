@@ -7,7 +7,7 @@ use std::{
 };
 
 use petgraph::graph::DiGraph;
-use sweep_job::{Backend, Kind, Param, ParamError, Part, Value, Values};
+use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
 
 use super::{
     Digests, Identity, Job, JobId, Key, Label, Origin, PlanError, Point,
@@ -344,12 +344,7 @@ impl Builder<'_> {
                 let path = self.recipe.sources.folder(source).join(&*written);
                 match self.jobs.digests.of(&path) {
                     Ok(digest) => {
-                        let name = match &part {
-                            Some(Part::Item(index)) => format!("{}.{}", param.name, index + 1),
-                            Some(Part::Key(key)) => format!("{}.{key}", param.name),
-                            None => param.name.to_owned(),
-                        };
-                        inputs.insert(name, digest);
+                        inputs.insert(key::digest_name(param.name, part.as_ref()), digest);
                         let absolute = std::path::absolute(&path).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {
                             let span = places.get(param.name).copied().unwrap_or(step.name.span);

@@ -14,7 +14,10 @@ mod order;
 mod select;
 mod selection;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    path::PathBuf,
+};
 
 use petgraph::{Direction, graph::DiGraph};
 use serde::{Deserialize, Serialize};
@@ -33,6 +36,7 @@ pub use self::{
     select::NothingSelected,
 };
 pub(crate) use self::{
+    digest::normal,
     flow::without_keys,
     selection::{resolved, selected},
 };
@@ -242,6 +246,25 @@ impl Plan {
             }
             None => point.values.iter().find(|(axis, _)| axis == param).map(|(_, value)| value.span),
         }
+    }
+
+    /// The files that a job reads, with their digests.
+    pub fn inputs_of(&self, id: JobId) -> Vec<(PathBuf, String)> {
+        let Job { task, values, identity, .. } = self.job(id);
+        let mut inputs = Vec::new();
+        for param in task.params() {
+            let Some(mut value) = values.get(param.name).cloned() else { continue };
+            for (part, path) in key::input_paths(param.kind, &mut value) {
+                let digest = identity.inputs.get(&key::digest_name(param.name, part.as_ref()));
+                inputs.extend(digest.map(|digest| (PathBuf::from(path.as_str()), digest.clone())));
+            }
+        }
+        inputs
+    }
+
+    /// The files that jobs read, with their digests.
+    pub fn inputs(&self) -> BTreeMap<PathBuf, String> {
+        self.graph.node_indices().flat_map(|id| self.inputs_of(id)).collect()
     }
 
     /// The jobs that need a job, directly or through others.
