@@ -1,7 +1,7 @@
 //! A study as one archive that somebody else can check: the recipe as it was read, the keys of its jobs, their records,
 //! where they ran, and the report.
 //!
-//! [`write`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
+//! [`write()`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
 //! every key is computed from what it is made of, and every table, figure and verdict from the records.
 
 mod rerun;
