@@ -204,7 +204,7 @@ fn delta(cell: &Cell, show: Show) -> Cell {
 }
 
 /// Times and rates: a few slow steps say nothing about the rest, so the middle stands for them.
-pub(super) fn is_timing(unit: Unit) -> bool {
+pub(crate) fn is_timing(unit: Unit) -> bool {
     unit == Unit::Seconds || unit.is_rate()
 }
 

@@ -220,7 +220,7 @@ impl View {
             .collect();
         for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
             let (step, _) = self.jobs[index];
-            if *doing != JobState::NotSelected {
+            if doing.is_selected() {
                 nodes[step].tally.add(doing.word());
             }
             for need in &job.needs {
