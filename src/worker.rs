@@ -76,6 +76,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         Task::BatchSize(bench) => batch_size::run(bench, job, channel),
         Task::Train(_)
         | Task::Eval(_)
+        | Task::Generate(_)
         | Task::Check(_)
         | Task::Parity(_)
         | Task::BenchThreshold(_)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Mock, Parity, Train},
+    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, Mock, Parity, Train},
 };
 
 /// Parameters by name.
@@ -17,6 +17,8 @@ pub enum Task {
     Train(Train),
     /// Measures a network's loss on held-out text.
     Eval(Eval),
+    /// Writes text.
+    Generate(Generate),
     /// Checks that a network is what it claims to be.
     Check(Check),
     /// Compares a backend with plain operations on the CPU.
@@ -117,6 +119,21 @@ impl Task {
             build: |values| Eval::from_values(values).map(Task::Eval),
             artifacts: |_| Vec::new(),
             conflicts: Eval::conflicts,
+        },
+        TaskInfo {
+            name: "generate",
+            revision: 1,
+            about: "writes text with a network, token by token",
+            groups: Generate::GROUPS,
+            metrics: Generate::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["throughput.tokens_per_s", "time.token"],
+            on_device: true,
+            hidden: false,
+            build: |values| Generate::from_values(values).map(Task::Generate),
+            artifacts: |_| vec![Generate::TEXT.to_owned()],
+            conflicts: Generate::conflicts,
         },
         TaskInfo {
             name: "check",

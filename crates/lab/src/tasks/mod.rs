@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod coupling;
 mod eval;
+mod generate;
 mod parity;
 mod train;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(
             dispatch(Place::new(backend, &train.computing), train::Job { train, backend, folders, report })
         }
         Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
+        Task::Generate(generate) => dispatch_eager(backend, generate::Job { generate, folders, report }),
         Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
         Task::Parity(parity) => parity::run(parity, backend, report),
         Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
