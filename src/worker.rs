@@ -78,6 +78,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         | Task::Eval(_)
         | Task::Generate(_)
         | Task::Check(_)
+        | Task::Pair(_)
         | Task::Parity(_)
         | Task::BenchThreshold(_)
         | Task::BenchMaskUpdate(_)

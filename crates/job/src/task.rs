@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{
     Param, Unit, Value,
-    tasks::{BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, Mock, Parity, Train},
+    tasks::{
+        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, Mock, Pair, Parity,
+        Train,
+        pairs::{self, Declared},
+    },
 };
 
 /// Parameters by name.
@@ -31,6 +35,8 @@ pub enum Task {
     BenchMaskUpdate(BenchMaskUpdate),
     /// Measures how masks are applied.
     BenchMasking(BenchMasking),
+    /// Measures one of several ways to do the same.
+    Pair(Pair),
     /// Runs any program.
     Command(Command),
     /// Does what it is told, without a network: for tests of the engine.
@@ -225,6 +231,21 @@ impl Task {
             artifacts: |_| Vec::new(),
             conflicts: BenchMasking::conflicts,
         },
+        pair::<pairs::Dataloader>(),
+        pair::<pairs::Bandwidth>(),
+        pair::<pairs::NumberFormat>(),
+        pair::<pairs::Checkpoints>(),
+        pair::<pairs::Intensity>(),
+        pair::<pairs::Activations>(),
+        pair::<pairs::Leak>(),
+        pair::<pairs::Attention>(),
+        pair::<pairs::KvCache>(),
+        pair::<pairs::Matmul>(),
+        pair::<pairs::Allocator>(),
+        pair::<pairs::Accumulation>(),
+        pair::<pairs::Sharding>(),
+        pair::<pairs::Autograd>(),
+        pair::<pairs::Regional>(),
         TaskInfo {
             name: "command",
             revision: 1,
@@ -260,6 +281,28 @@ impl Task {
     /// The declaration of the task with this name.
     pub fn info(name: &str) -> Option<&'static TaskInfo> {
         Self::ALL.iter().find(|info| info.name == name)
+    }
+}
+
+/// The declaration of a pair.
+const fn pair<P: Declared>() -> TaskInfo {
+    TaskInfo {
+        name: P::NAME,
+        revision: 1,
+        about: P::ABOUT,
+        groups: P::GROUPS,
+        metrics: P::METRICS,
+        curves: &[],
+        open_metrics: false,
+        headline: &["time.call", "memory.call"],
+        on_device: true,
+        hidden: false,
+        build: P::task,
+        artifacts: |values| {
+            let traced = values.get("trace") == Some(&Value::Bool(true));
+            if traced { vec![Pair::TRACE.to_owned()] } else { Vec::new() }
+        },
+        conflicts: |values| P::from_values(values).map(|pair| pair.conflicts()).unwrap_or_default(),
     }
 }
 

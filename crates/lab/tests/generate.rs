@@ -80,7 +80,8 @@ fn greedy_text_is_that_of_whole_passes_also_where_the_window_is_full() {
 fn the_same_seed_writes_the_same_and_another_one_does_not() {
     let dir = tempfile::tempdir().unwrap();
     saved(DIMS, dir.path());
-    let write = |seed: u64| text(&json!({"prompt": "ab", "seed": seed, "top_k": 50, "max_new_tokens": 40}), dir.path()).0;
+    let write =
+        |seed: u64| text(&json!({"prompt": "ab", "seed": seed, "top_k": 50, "max_new_tokens": 40}), dir.path()).0;
     assert_eq!(write(0), write(0));
     assert_ne!(write(0), write(1));
     assert!(write(3).starts_with("ab"), "the prompt is part of the text");
@@ -101,7 +102,8 @@ fn a_prompt_longer_than_the_window_counts_by_its_end() {
 fn a_prompt_that_is_no_tokens_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     saved(GptDims { vocab_size: 300, ..DIMS }, dir.path());
-    let failure = run("generate", json!({"init": dir.path().join("network"), "prompt": "hello"}), dir.path()).unwrap_err();
+    let failure =
+        run("generate", json!({"init": dir.path().join("network"), "prompt": "hello"}), dir.path()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Input);
     assert!(failure.message.contains("write the numbers of tokens"), "{}", failure.message);
 }

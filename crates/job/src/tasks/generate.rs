@@ -42,7 +42,11 @@ impl Generate {
         },
         MetricInfo { name: "time.token", unit: Unit::Seconds, doc: "median time of writing a token" },
         MetricInfo { name: "time.prompt", unit: Unit::Seconds, doc: "time from the prompt to the first token" },
-        MetricInfo { name: "memory.cache", unit: Unit::Bytes, doc: "what the cache of keys and values takes at the end" },
+        MetricInfo {
+            name: "memory.cache",
+            unit: Unit::Bytes,
+            doc: "what the cache of keys and values takes at the end",
+        },
         MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "numbers in the network, tied ones counted once" },
     ];

@@ -12,6 +12,7 @@ mod generate;
 mod mock;
 mod model;
 mod optimizer;
+pub(crate) mod pairs;
 mod parity;
 mod prune;
 mod train;
@@ -35,6 +36,12 @@ pub use generate::{Generate, Generating};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
 pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use pairs::{
+    Accumulation, AccumulationVariant, Activations, ActivationsVariant, Allocator, AllocatorVariant, Attention,
+    AttentionVariant, Autograd, Bandwidth, BandwidthVariant, Checkpoints, Dataloader, DataloaderVariant, FormatVariant,
+    FusingVariant, Intensity, KvCache, KvCacheVariant, Leak, LeakPattern, LeakVariant, Matmul, MatmulVariant,
+    NumberFormat, Pair, Protocol, Regional, RegionalVariant, Sharding, ShardingVariant, Way,
+};
 pub use parity::{Comparing, Parity};
 pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
 pub use train::{Train, Training};

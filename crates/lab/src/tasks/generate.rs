@@ -37,8 +37,7 @@ impl Work for Job<'_> {
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
         let Self { generate, folders, report } = self;
         let settings = &generate.generating;
-        let network =
-            network::<B>(&generate.model, &generate.architecture, VOCAB_BYTES, settings.seed, device)?;
+        let network = network::<B>(&generate.model, &generate.architecture, VOCAB_BYTES, settings.seed, device)?;
         let vocab_size = network.dims().vocab_size;
         let mut tokens = encoded(&settings.prompt, vocab_size)?;
         let mut reader = Reader::<B>::new(&network, &tokens, device);
@@ -126,7 +125,8 @@ fn choose(logits: &[f32], settings: &Generating, random: &mut impl Rng) -> u32 {
         return likeliest;
     }
     let greatest = logit(&likeliest);
-    let weights: Vec<f64> = order.iter().map(|token| ((logit(token) - greatest) / settings.temperature).exp()).collect();
+    let weights: Vec<f64> =
+        order.iter().map(|token| ((logit(token) - greatest) / settings.temperature).exp()).collect();
     let mut left = random.random::<f64>() * weights.iter().sum::<f64>();
     for (token, weight) in order.iter().zip(&weights) {
         left -= weight;
@@ -165,7 +165,8 @@ fn decoded(tokens: &[u32], vocab_size: usize) -> String {
 
 /// The beginning of a text, on one line.
 fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().take(NOTED).collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut short: String =
+        text.chars().take(NOTED).collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");
     if text.chars().count() > NOTED {
         short.push('…');
     }
