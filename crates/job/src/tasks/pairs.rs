@@ -425,7 +425,7 @@ params! {
         /// Heads.
         n_head: usize = 4, in 1..=1024;
         /// Tokens of a sequence.
-        length: usize = 512, in 16..=1_048_576, unit "tokens";
+        length: usize = 1536, in 16..=1_048_576, unit "tokens";
         /// Width of a head.
         head_dim: usize = 64, in 1..=1024;
     }
@@ -439,7 +439,7 @@ declared!(
     [info(
         "memory.exponent",
         Unit::One,
-        "slope of log `memory.call` over log `length`, from calls with a quarter, half and all of the tokens",
+        "slope of log `memory.call` over log `length`, from calls with half, three quarters and all of the tokens",
     )]
 );
 

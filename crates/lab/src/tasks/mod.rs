@@ -5,6 +5,7 @@ mod check;
 mod coupling;
 mod eval;
 mod generate;
+mod pairs;
 mod parity;
 mod train;
 
@@ -45,6 +46,7 @@ pub(crate) fn run(
         Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),
         Task::BenchMaskUpdate(made) => dispatch_eager(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
         Task::BenchMasking(applied) => dispatch_eager(backend, bench::Job { bench: Bench::Masking(applied), report }),
+        Task::Pair(pair) => pairs::run(pair, backend, folders, report),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }

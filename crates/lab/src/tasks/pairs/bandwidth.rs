@@ -1,0 +1,108 @@
+//! `uses: pair/bandwidth`: the same sums, read and written with a stride or in their order.
+
+use std::time::Instant;
+
+use burn::tensor::{Int, Tensor, TensorData};
+use sweep_job::{
+    Outcome, Unit,
+    tasks::{Bandwidth, BandwidthVariant},
+};
+
+use super::{Call, Contender, Left, normal};
+use crate::{LabError, backend::Compute, measure::ceiling::Ceiling};
+
+/// Copies of which the fastest counts.
+const COPIES: usize = 5;
+
+impl Bandwidth {
+    /// Bytes that a call has to read and write: two numbers and one.
+    fn traffic(&self) -> f64 {
+        (3 * size_of::<f32>() * self.numbers * self.passes) as f64
+    }
+}
+
+impl Contender for Bandwidth {
+    fn reference(&self) -> Self {
+        Self { variant: BandwidthVariant::Contiguous, passes: 1, ..self.clone() }
+    }
+
+    fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
+        let (a, b) = (normal(seed, "a", 0, self.numbers, 1.0), normal(seed, "b", 0, self.numbers, 1.0));
+        if B::SYNCHRONOUS {
+            let mut c = vec![0.0; self.numbers];
+            return Ok(Box::new(move |_| {
+                for _ in 0..self.passes {
+                    match self.variant {
+                        BandwidthVariant::Contiguous => in_order(&a, &b, &mut c),
+                        BandwidthVariant::Strided => strided(&a, &b, &mut c, self.stride),
+                    }
+                }
+                Ok(Left::Host(c.clone()))
+            }));
+        }
+        let [a, b] = [a, b].map(|numbers| Tensor::<B, 1>::from_data(TensorData::new(numbers, [self.numbers]), device));
+        let places: Vec<i64> = (0..self.numbers).map(|index| (index * self.stride % self.numbers) as i64).collect();
+        let places = Tensor::<B, 1, Int>::from_data(TensorData::new(places, [self.numbers]), device);
+        Ok(Box::new(move |_| {
+            let mut c = None;
+            for _ in 0..self.passes {
+                c = Some(match self.variant {
+                    BandwidthVariant::Contiguous => (a.clone() + b.clone()) * 0.5,
+                    BandwidthVariant::Strided => {
+                        (a.clone().select(0, places.clone()) + b.clone().select(0, places.clone())) * 0.5
+                    }
+                });
+            }
+            Ok(match (c, self.variant) {
+                (None, _) => Left::Host(Vec::new()),
+                (Some(c), BandwidthVariant::Contiguous) => Left::Device(c),
+                (Some(c), BandwidthVariant::Strided) => Left::Strided(c, self.stride),
+            })
+        }))
+    }
+
+    fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
+        outcome.metric("bandwidth", self.traffic() / median, Unit::BytesPerSecond);
+    }
+
+    fn further<B: Compute>(&self, _: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
+        let ceiling = if B::SYNCHRONOUS {
+            copied(self.numbers)
+        } else {
+            Ceiling::measure::<B>(device, burn::tensor::DType::F32)?.bytes
+        };
+        outcome.metric("bandwidth.ceiling", ceiling, Unit::BytesPerSecond);
+        if let Some(found) = outcome.metrics.get("bandwidth").map(|metric| metric.value) {
+            outcome.metric("ratio.ceiling", found / ceiling, Unit::Fraction);
+        }
+        Ok(())
+    }
+}
+
+fn in_order(a: &[f32], b: &[f32], c: &mut [f32]) {
+    for ((a, b), c) in a.iter().zip(b).zip(c) {
+        *c = (a + b) * 0.5;
+    }
+}
+
+fn strided(a: &[f32], b: &[f32], c: &mut [f32], stride: usize) {
+    let mut place = 0;
+    for _ in 0..a.len() {
+        c[place] = (a[place] + b[place]) * 0.5;
+        place = (place + stride) % a.len();
+    }
+}
+
+/// Bytes that a copy by one core reads and writes a second, at best.
+fn copied(numbers: usize) -> f64 {
+    let source = vec![1.0_f32; numbers];
+    let mut target = vec![0.0_f32; numbers];
+    let mut least = f64::INFINITY;
+    for _ in 0..COPIES {
+        let started = Instant::now();
+        target.copy_from_slice(std::hint::black_box(&source));
+        std::hint::black_box(&mut target);
+        least = least.min(started.elapsed().as_secs_f64());
+    }
+    (2 * size_of::<f32>() * numbers) as f64 / least
+}
