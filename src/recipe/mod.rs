@@ -50,6 +50,8 @@ pub struct Recipe {
     pub steps: Vec<Step>,
     /// The tables, in the order of the text.
     pub tables: Vec<Table>,
+    /// The tables that have claims as rows, in the order of the text.
+    pub summaries: Vec<Summary>,
     /// The figures, in the order of the text.
     pub figures: Vec<Figure>,
     /// The claims, in the order of the text.
@@ -288,6 +290,19 @@ pub struct Table {
     pub best: Vec<(Spanned<String>, Option<Better>)>,
     /// What the paper measured.
     pub paper: Vec<PaperRow>,
+}
+
+/// A table with a row for each of some claims that compare as a ratio.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Its name: names the files.
+    pub name: Spanned<String>,
+    /// Its heading.
+    pub title: Option<String>,
+    /// The claims, as indices into [`Recipe::claims`].
+    pub claims: Vec<Spanned<usize>>,
+    /// The metrics of which ratios are shown, of the same sides.
+    pub cells: Vec<Spanned<String>>,
 }
 
 /// Which values of a metric are better.

@@ -13,6 +13,7 @@ mod markdown;
 pub(crate) mod page;
 mod pairs;
 mod stats;
+mod summary;
 mod table;
 mod terminal;
 
@@ -51,7 +52,7 @@ use crate::{
 pub struct Report<'a> {
     /// Its folder, below that of all reports.
     pub folder: PathBuf,
-    /// The tables, in the order of the recipe.
+    /// The tables, in the order of the recipe, those of claims last.
     pub tables: Vec<Table>,
     /// The figures, in the order of the recipe.
     pub figures: Vec<Figure>,
@@ -99,10 +100,12 @@ impl<'a> Report<'a> {
                 None => Table::new(table, study, &frame, &absences),
             }
         };
-        let tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
+        let mut tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
         let figures: Vec<Figure> =
             study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect();
         let verdicts: Vec<Verdict> = judge(study, records);
+        let summary = |summary| summary::table(summary, study, records, &verdicts);
+        tables.extend(study.recipe.summaries.iter().map(summary));
         Self { folder: study.recipe.report.clone(), tables, figures, verdicts, plan, study, records, store }
     }
 

@@ -120,9 +120,11 @@ impl LabError {
             }
             Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
-            Self::Diverged { .. } | Self::NotANumber { .. } | Self::Check { .. } | Self::Parity { .. } | Self::Output { .. } => {
-                FailureKind::Experiment
-            }
+            Self::Diverged { .. }
+            | Self::NotANumber { .. }
+            | Self::Check { .. }
+            | Self::Parity { .. }
+            | Self::Output { .. } => FailureKind::Experiment,
             Self::NotALabTask(_) => FailureKind::Crash,
         }
     }

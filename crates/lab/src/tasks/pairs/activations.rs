@@ -30,8 +30,7 @@ impl Contender for Activations {
             let tracked = mlp.tracked();
             let gradients = match self.variant {
                 ActivationsVariant::Kept => {
-                    let loss =
-                        meter.part::<B, _>(Part::Forward, device, || mean_squared(tracked.forward(x), y))?;
+                    let loss = meter.part::<B, _>(Part::Forward, device, || mean_squared(tracked.forward(x), y))?;
                     meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss))?
                 }
                 ActivationsVariant::Recomputed => {

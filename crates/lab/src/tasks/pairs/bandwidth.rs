@@ -14,11 +14,9 @@ use crate::{LabError, backend::Compute, measure::ceiling::Ceiling};
 /// Copies of which the fastest counts.
 const COPIES: usize = 5;
 
-impl Bandwidth {
-    /// Bytes that a call has to read and write: two numbers and one.
-    fn traffic(&self) -> f64 {
-        (3 * size_of::<f32>() * self.numbers * self.passes) as f64
-    }
+/// Bytes that a call has to read and write: two numbers and one.
+fn traffic(pair: &Bandwidth) -> f64 {
+    (3 * size_of::<f32>() * pair.numbers * pair.passes) as f64
 }
 
 impl Contender for Bandwidth {
@@ -62,7 +60,7 @@ impl Contender for Bandwidth {
     }
 
     fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
-        outcome.metric("bandwidth", self.traffic() / median, Unit::BytesPerSecond);
+        outcome.metric("bandwidth", traffic(self) / median, Unit::BytesPerSecond);
     }
 
     fn further<B: Compute>(&self, _: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {

@@ -114,8 +114,8 @@ impl Contender for Dataloader {
         let numbers = normal(seed, "samples", 0, samples * width, 1.0);
         let samples = Arc::new(Samples { numbers, width, rounds, batch_size });
         let mut mlp = Mlp::<B>::random(&[width, hidden, CLASSES], seed, device);
-        let lasting = (self.variant == DataloaderVariant::Persistent)
-            .then(|| Workers::start(&samples, workers, prefetch, true));
+        let lasting =
+            (self.variant == DataloaderVariant::Persistent).then(|| Workers::start(&samples, workers, prefetch, true));
         Ok(Box::new(move |meter| {
             let own = (self.variant == DataloaderVariant::Workers)
                 .then(|| Workers::start(&samples, workers, prefetch, false));

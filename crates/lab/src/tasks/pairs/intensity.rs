@@ -5,17 +5,15 @@ use sweep_job::{Outcome, Unit, tasks::Intensity};
 use super::{Call, Contender, Left, flat, tensor};
 use crate::{LabError, backend::Compute};
 
-impl Intensity {
-    /// Operations for each byte: A and B are read once; C is written once, or read and written for every tile.
-    fn intensity(&self) -> f64 {
-        let n = self.size as f64;
-        let operations = 2.0 * n.powi(3);
-        let numbers = match self.k_tile {
-            None => 3.0 * n * n,
-            Some(tile) => 2.0 * n * n + 2.0 * n * n * (n / tile as f64),
-        };
-        operations / (numbers * size_of::<f32>() as f64)
-    }
+/// Operations for each byte: A and B are read once; C is written once, or read and written for every tile.
+fn intensity(pair: &Intensity) -> f64 {
+    let n = pair.size as f64;
+    let operations = 2.0 * n.powi(3);
+    let numbers = match pair.k_tile {
+        None => 3.0 * n * n,
+        Some(tile) => 2.0 * n * n + 2.0 * n * n * (n / tile as f64),
+    };
+    operations / (numbers * size_of::<f32>() as f64)
 }
 
 impl Contender for Intensity {
@@ -37,6 +35,6 @@ impl Contender for Intensity {
 
     fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
         outcome.metric("compute.flops", 2.0 * (self.size as f64).powi(3) / median, Unit::FlopsPerSecond);
-        outcome.metric("intensity", self.intensity(), Unit::One);
+        outcome.metric("intensity", intensity(self), Unit::One);
     }
 }

@@ -83,7 +83,11 @@ impl<B: Backend> Kept<B> {
 }
 
 /// Attention of `query` `[batch, heads, 1, width]` to keys and values that lie in pieces.
-fn attend<B: Backend>(query: &Tensor<B, 4>, keys: Vec<Tensor<B, 4>>, values: Vec<Tensor<B, 4>>) -> Option<Tensor<B, 4>> {
+fn attend<B: Backend>(
+    query: &Tensor<B, 4>,
+    keys: Vec<Tensor<B, 4>>,
+    values: Vec<Tensor<B, 4>>,
+) -> Option<Tensor<B, 4>> {
     #[expect(clippy::cast_precision_loss, reason = "a width")]
     let scale = (query.dims()[3] as f32).sqrt().recip();
     let scores = keys.into_iter().map(|keys| query.clone().matmul(keys.swap_dims(2, 3)) * scale).collect();

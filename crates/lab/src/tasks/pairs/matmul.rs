@@ -31,9 +31,8 @@ impl Contender for Matmul {
             let message = format!("`variant: {}` needs the CPU: write `--backend cpu`, or another one", self.variant);
             return Err(LabError::Unsupported(message));
         }
-        let matrix = |numbers: &[f32]| {
-            Tensor::<B, 2>::from_data(TensorData::new(numbers.to_vec(), [size, size]), device)
-        };
+        let matrix =
+            |numbers: &[f32]| Tensor::<B, 2>::from_data(TensorData::new(numbers.to_vec(), [size, size]), device);
         let [a, b, bias, residual] = [0, 1, 2, 3].map(|index| matrix(&numbers[index]));
         Ok(Box::new(move |_| {
             let [_, _, host_bias, host_residual] = &numbers;

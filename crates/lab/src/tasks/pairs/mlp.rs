@@ -46,7 +46,8 @@ impl<B: Backend> Mlp<B> {
 
     /// All in another format.
     pub(super) fn cast(&self, format: DType) -> Self {
-        let layer = |(weight, bias): &(Tensor<B, 2>, Tensor<B, 1>)| (weight.clone().cast(format), bias.clone().cast(format));
+        let layer =
+            |(weight, bias): &(Tensor<B, 2>, Tensor<B, 1>)| (weight.clone().cast(format), bias.clone().cast(format));
         Self { layers: self.layers.iter().map(layer).collect() }
     }
 

@@ -29,7 +29,10 @@ use burn::tensor::{Tensor, TensorData, backend::Backend as BurnBackend};
 use rand_distr::{Distribution as _, StandardNormal};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Unit,
-    tasks::{Autograd, Computing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant, Switch, Way},
+    tasks::{
+        Autograd, Computing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant, Switch,
+        Way,
+    },
 };
 
 use super::sync;
@@ -397,7 +400,9 @@ fn traced<B: Compute>(call: &mut Call<'_, B>, device: &B::Device, folders: &Fold
 /// `count` numbers from a normal distribution with standard deviation `scale`, the same on every backend.
 fn normal(seed: u64, name: &str, index: usize, count: usize, scale: f32) -> Vec<f32> {
     let mut random = rng::stream(seed, "pair", name, &[index as u64]);
-    (0..count).map(|_| scale * <StandardNormal as rand_distr::Distribution<f32>>::sample(&StandardNormal, &mut random)).collect()
+    (0..count)
+        .map(|_| scale * <StandardNormal as rand_distr::Distribution<f32>>::sample(&StandardNormal, &mut random))
+        .collect()
 }
 
 /// A tensor of [`normal`] numbers.

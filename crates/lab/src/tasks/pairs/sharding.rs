@@ -39,7 +39,7 @@ impl<B: Backend> Shard<B> {
     /// Part `rank` of the initial weights of `layer`.
     fn new(sharding: &Sharding, seed: u64, layer: usize, rank: usize, device: &B::Device) -> Self {
         let Sharding { width, .. } = *sharding;
-        let count = width * width / sharding.ranks();
+        let count = width * width / ranks(sharding);
         #[expect(clippy::cast_precision_loss, reason = "a scale")]
         let scale = (2.0 / width as f32).sqrt();
         let all = normal(seed, "layer", layer, width * width, scale);
@@ -81,20 +81,9 @@ impl<B: Backend> Shard<B> {
     }
 }
 
-/// Who gives up a part of the work.
-trait Ranks {
-    fn ranks(&self) -> usize;
-    fn weights(&self) -> usize;
-}
-
-impl Ranks for Sharding {
-    fn ranks(&self) -> usize {
-        if self.variant == ShardingVariant::Sharded { self.shards } else { 1 }
-    }
-
-    fn weights(&self) -> usize {
-        self.n_layer * self.width * self.width
-    }
+/// Ranks that share.
+fn ranks(pair: &Sharding) -> usize {
+    if pair.variant == ShardingVariant::Sharded { pair.shards } else { 1 }
 }
 
 /// The whole weights of a layer, from all ranks.
@@ -111,7 +100,7 @@ impl Contender for Sharding {
 
     fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
         let width = self.width;
-        let layer = |layer| (0..self.ranks()).map(|rank| Shard::new(self, seed, layer, rank, device)).collect();
+        let layer = |layer| (0..ranks(self)).map(|rank| Shard::new(self, seed, layer, rank, device)).collect();
         let mut layers: Vec<Vec<Shard<B>>> = (0..self.n_layer).map(layer).collect();
         let [x, y] = ["x", "y"].map(|name| tensor::<B, 2>(seed, name, 0, [self.batch_size, width], 1.0, device));
         let mut steps = 0;
@@ -154,8 +143,8 @@ impl Contender for Sharding {
     }
 
     fn describe(&self, _: &[f32], _: f64, outcome: &mut Outcome) {
-        let weights = self.weights() as f64;
-        let ranks = self.ranks() as f64;
+        let weights = (self.n_layer * self.width * self.width) as f64;
+        let ranks = self::ranks(self) as f64;
         // Weights and gradients, and both moments: four bytes each.
         let (on_device, moved) = match self.variant {
             ShardingVariant::Whole => (16.0, 0.0),
@@ -171,7 +160,8 @@ impl Contender for Sharding {
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
         B::sync(device)?;
         let before = B::device_memory(device);
-        let own = || -> Vec<Shard<B>> { (0..self.n_layer).map(|layer| Shard::new(self, seed, layer, 0, device)).collect() };
+        let own =
+            || -> Vec<Shard<B>> { (0..self.n_layer).map(|layer| Shard::new(self, seed, layer, 0, device)).collect() };
         let (shards, heap) = heap::counted(own);
         B::sync(device)?;
         let measured = match (before, B::device_memory(device)) {
