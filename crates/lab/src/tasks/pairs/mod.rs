@@ -26,7 +26,7 @@ mod tests;
 use std::{collections::BTreeMap, time::Instant};
 
 use burn::tensor::{Tensor, TensorData, backend::Backend as BurnBackend};
-use rand_distr::{Distribution as _, StandardNormal};
+use rand_distr::StandardNormal;
 use sweep_job::{
     Backend, Outcome, Progress, Report, Unit,
     tasks::{
