@@ -13,7 +13,8 @@ use sweep_job::{Kind, Param, Task, TaskInfo};
 use crate::recipe::{
     ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, Better, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
     DRAW_FORMS, Design, EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, FigureKind, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS,
-    RECIPE_KEYS, RESOURCE_KEYS, RETRIES, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    RECIPE_KEYS, RESOURCE_KEYS, RETRIES, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS,
+    VALUE_KEYS,
 };
 
 /// What [`crate::recipe::is_name`] takes.
@@ -106,7 +107,13 @@ pub fn recipe() -> Value {
             "required": ["steps"],
             "properties": {
                 "steps": whole(1, &["uses"]),
-                "tables": whole(0, &["from", "cells"]),
+                "tables": { "additionalProperties": {
+                    "type": "object",
+                    "required": ["cells"],
+                    "if": { "required": ["claims"] },
+                    "then": { "propertyNames": { "enum": SUMMARY_KEYS } },
+                    "else": { "required": ["from"] },
+                } },
                 "figures": whole(0, &["from", "kind", "x"]),
                 "claims": { "additionalProperties": one_statement() },
             },
@@ -552,6 +559,13 @@ fn table() -> Value {
                 described(
                     "What the paper measured: values of axes, and of metrics, which are shown beside ours.",
                     paper,
+                ),
+            ),
+            (
+                "claims",
+                described(
+                    "Instead of a step: claims with a `ratio`, each a row with its sides, the paper's value and the verdict.",
+                    reference("names"),
                 ),
             ),
         ],
