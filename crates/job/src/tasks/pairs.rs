@@ -300,9 +300,8 @@ declared!(
 params! {
     /// A matrix product in tiles of the inner dimension.
     pub struct Intensity {
-        /// Columns of A that are multiplied at a time, each result added to C; the baseline is the smallest tile that is
-        /// compared, and without a tile it is one product.
-        k_tile: Option<usize> = None, in 1..=65_536;
+        /// Columns of A that are multiplied at a time, each result added to C; 0 multiplies all at once.
+        k_tile: usize = 0, in 0..=65_536;
         /// Rows and columns.
         size: usize = 512, in 1..=65_536;
     }
@@ -315,13 +314,11 @@ declared!(
     "multiplies matrices whole or in tiles that read and write the result again",
     [FLOPS, info("intensity", Unit::One, "operations for each byte that has to be read and written")],
     |pair| {
-        match pair.k_tile {
-            Some(tile) if !pair.size.is_multiple_of(tile) => {
-                let message = format!("{} columns are no whole number of tiles of {tile}", pair.size);
-                vec![conflict(vec!["k_tile", "size"], message, "choose a `k_tile` that divides `size`")]
-            }
-            _ => Vec::new(),
+        if pair.k_tile == 0 || pair.size.is_multiple_of(pair.k_tile) {
+            return Vec::new();
         }
+        let message = format!("{} columns are no whole number of tiles of {}", pair.size, pair.k_tile);
+        vec![conflict(vec!["k_tile", "size"], message, "choose a `k_tile` that divides `size`")]
     }
 );
 
