@@ -422,7 +422,7 @@ params! {
         /// Heads.
         n_head: usize = 4, in 1..=1024;
         /// Tokens of a sequence.
-        length: usize = 1536, in 16..=1_048_576, unit "tokens";
+        length: usize = 1536, in 4..=1_048_576, unit "tokens";
         /// Width of a head.
         head_dim: usize = 64, in 1..=1024;
     }
