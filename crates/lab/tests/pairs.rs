@@ -146,9 +146,9 @@ fn scores_in_memory_grow_with_the_square_and_blocks_do_not() {
 #[test]
 fn states_take_what_was_counted_on_paper() {
     for (variant, part) in [("whole", 16.0), ("sharded", 4.0), ("offloaded", 8.0)] {
-        let outcome = measured("pair/sharding", &json!({"variant": variant, "shards": 4, "n_layer": 4, "width": 64}));
+        let outcome = measured("pair/sharding", &json!({"variant": variant, "shards": 4, "n_layer": 4, "width": 128}));
         let (state, model) = (metric(&outcome, "memory.state"), metric(&outcome, "memory.model"));
-        assert_eq!(model, part * 4.0 * 64.0 * 64.0);
+        assert_eq!(model, part * 4.0 * 128.0 * 128.0);
         assert!((state / model - 1.0).abs() < 0.05, "{variant}: {state} of {model}");
     }
 }

@@ -359,7 +359,7 @@ choice! {
     pub enum LeakPattern {
         /// Tensors that are put into a list.
         Tensors = "tensors",
-        /// Losses that are summed with their graphs.
+        /// Losses that are summed with their graphs, instead of as numbers after their backward pass.
         Losses = "losses",
         /// Inference that notes a graph.
         Inference = "inference",

@@ -26,6 +26,7 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
+pub(super) use self::memory::release_idle;
 use self::{
     attention::Shape,
     matrix::{Into, Matrix, MatrixMut, multiply_on_all},

@@ -68,10 +68,13 @@ impl Contender for Leak {
                     let loss = || tanh(Tensor::from_inner(x.clone()).matmul(weight.clone())).mean();
                     let (mut tracked, mut plain) = (loss(), loss().inner());
                     for _ in 1..self.iterations {
+                        let loss = loss();
                         if leaks {
-                            tracked = tracked + loss();
+                            tracked = tracked + loss;
                         } else {
-                            plain = plain + loss().inner();
+                            plain = plain + loss.clone().inner();
+                            // Burn frees a graph with its backward pass, not with its last tensor.
+                            drop(loss.backward());
                         }
                         watch.see::<B>(device)?;
                     }

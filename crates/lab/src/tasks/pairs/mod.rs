@@ -40,6 +40,7 @@ use crate::{
     Folders, LabError,
     backend::{Compute, Place, Work, dispatch, dispatch_eager},
     measure::{self, Breakdown, Part, heap},
+    ops,
     read::host,
     rng,
 };
@@ -314,6 +315,7 @@ fn measured<B: Compute, C: Contender>(
     };
 
     let before = B::device_memory(device);
+    ops::release_idle();
     heap::begin();
     let first = timed(&mut call, &mut meter, 1);
     let heap = heap::end();
