@@ -31,6 +31,7 @@ mod seeds;
 mod serve;
 mod signals;
 mod slurm;
+mod summaries;
 mod tables;
 mod tasks;
 mod terminal;
