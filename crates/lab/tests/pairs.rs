@@ -154,22 +154,6 @@ fn states_take_what_was_counted_on_paper() {
 }
 
 #[test]
-fn what_is_recomputed_or_freed_needs_less_memory() {
-    let memory = |task: &str, given: Value| metric(&measured(task, &given), "memory.call");
-    let layers = |variant: &str| {
-        let sizes =
-            json!({"variant": variant, "n_layer": 6, "n_head": 2, "d_model": 64, "block_size": 64, "batch_size": 4});
-        memory("pair/training", sizes)
-    };
-    assert!(layers("segment:1") < 0.8 * layers("off"));
-    let graphs = |variant: &str| {
-        let sizes = json!({"variant": variant, "micro_batches": 8, "batch_size": 256, "width": 32, "n_layer": 3});
-        memory("pair/accumulation", sizes)
-    };
-    assert!(graphs("each") < 0.5 * graphs("one_graph"));
-}
-
-#[test]
 fn a_tile_lowers_the_intensity_as_the_paper_counts_it() {
     let intensity =
         |tile: Value| metric(&measured("pair/arithmetic-intensity", &json!({"size": 64, "k_tile": tile})), "intensity");
