@@ -103,10 +103,10 @@ macro_rules! declared {
                 info(
                     "memory.call",
                     Unit::Bytes,
-                    "the most that the first call needs beyond what was there before: of the heap, counted, or what the \
-                     device's allocator has taken from the driver",
+                    "the most that the first call on its inputs needs beyond what was there before: of the heap, counted, or \
+                     what the device's allocator has taken from the driver",
                 ),
-                info("allocations", Unit::Count, "allocations on the heap in the first call"),
+                info("allocations", Unit::Count, "allocations on the heap in that call"),
                 info("memory.peak", Unit::Bytes, "largest resident memory of the worker process"),
                 info(
                     "error.output",

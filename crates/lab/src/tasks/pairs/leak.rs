@@ -31,7 +31,7 @@ impl Watch {
     fn tell(&self, meter: &mut Meter) {
         // The first iteration makes what all others use.
         if self.0.len() > 2 {
-            meter.tell_once("memory.slope", slope(&self.0[1..]), Unit::Bytes);
+            meter.tell("memory.slope", slope(&self.0[1..]), Unit::Bytes);
         }
     }
 }
@@ -49,6 +49,10 @@ impl Contender for Leak {
         let weight = tensor::<B, 2>(seed, "weight", 0, [width, width], scale, device);
         Ok(Box::new(move |meter| {
             let mut watch = Watch(Vec::with_capacity(self.iterations));
+            let counts = heap::so_far().is_some();
+            if !counts {
+                heap::begin();
+            }
             let leaks = self.variant == LeakVariant::Leaking;
             let result = match self.pattern {
                 LeakPattern::Tensors => {
@@ -99,6 +103,9 @@ impl Contender for Leak {
                     }
                 }
             };
+            if !counts {
+                heap::end();
+            }
             watch.tell(meter);
             Ok(Left::Device(result))
         }))

@@ -1,7 +1,7 @@
 //! `uses: pair/…`: one thing done in several ways, with the same inputs and the same output.
 //!
-//! Every way is a [`Contender`]: it makes its inputs ready, and gives a call that is then repeated. The harness counts the
-//! memory of the first call, warms up, times, and compares the first call's output with that of the way that is known to
+//! Every way is a [`Contender`]: it makes its inputs ready, and gives a call that is then repeated. The harness warms up,
+//! times, counts memory, and compares the first call's output with that of the way that is known to
 //! be right. A job is one way in a process of its own.
 
 mod accumulation;
@@ -39,7 +39,10 @@ use super::sync;
 use crate::{
     Folders, LabError,
     backend::{Compute, Place, Work, dispatch, dispatch_eager},
-    measure::{self, Breakdown, Part, heap},
+    measure::{
+        self, Breakdown, Part,
+        heap::{self, Heap},
+    },
     ops,
     read::host,
     rng,
@@ -109,24 +112,17 @@ struct Meter {
     breakdown: Breakdown,
     /// By name: of every call.
     told: BTreeMap<&'static str, (Vec<f64>, Unit)>,
-    /// By name: of the first call that could tell.
-    once: BTreeMap<&'static str, (f64, Unit)>,
 }
 
 impl Meter {
     fn new(trace: Option<&str>) -> Self {
         let breakdown = trace.map_or_else(|| Breakdown::new(false, false), Breakdown::traced);
-        Self { breakdown, told: BTreeMap::new(), once: BTreeMap::new() }
+        Self { breakdown, told: BTreeMap::new() }
     }
 
     /// Something of this call; its median over the timed calls becomes a metric.
     fn tell(&mut self, name: &'static str, value: f64, unit: Unit) {
         self.told.entry(name).or_insert_with(|| (Vec::new(), unit)).0.push(value);
-    }
-
-    /// Something that is looked at once.
-    fn tell_once(&mut self, name: &'static str, value: f64, unit: Unit) {
-        self.once.entry(name).or_insert((value, unit));
     }
 
     /// Does `work`, which a trace calls `part`.
@@ -315,12 +311,8 @@ fn measured<B: Compute, C: Contender>(
     };
 
     let before = B::device_memory(device);
-    ops::release_idle();
-    heap::begin();
-    let first = timed(&mut call, &mut meter, 1);
-    let heap = heap::end();
+    let (seconds, first) = timed(&mut call, &mut meter, 1)?;
     let after = B::device_memory(device);
-    let (seconds, first) = first?;
     let first = first.numbers()?;
     let mut cold = vec![seconds];
     for done in 2..=warmups {
@@ -339,30 +331,34 @@ fn measured<B: Compute, C: Contender>(
     for (name, (mut values, unit)) in std::mem::take(&mut meter.told) {
         outcome.metric(name, measure::median(&mut values).unwrap_or(f64::NAN), unit);
     }
-    for (name, (value, unit)) in meter.once {
-        outcome.metric(name, value, unit);
-    }
-    match (before, after, heap) {
-        (Some(before), Some(after), _) => {
-            outcome.metric("memory.call", after.reserved.saturating_sub(before.reserved) as f64, Unit::Bytes);
-        }
-        (_, _, Some(heap)) => {
-            outcome.metric("memory.call", heap.peak as f64, Unit::Bytes);
-            outcome.metric("allocations", heap.allocations as f64, Unit::Count);
-        }
-        _ => {}
-    }
     contender.describe(&first, median, &mut outcome);
     if trace {
         traced::<B>(&mut call, device, folders)?;
         outcome.artifacts.insert(Pair::TRACE.to_owned(), TRACE_FILE.to_owned());
     }
     drop(call);
+    if let Some((before, after)) = before.zip(after) {
+        outcome.metric("memory.call", after.reserved.saturating_sub(before.reserved) as f64, Unit::Bytes);
+    } else if let Some(heap) = counted::<B, C>(contender, seed, device)? {
+        outcome.metric("memory.call", heap.peak as f64, Unit::Bytes);
+        outcome.metric("allocations", heap.allocations as f64, Unit::Count);
+    }
     contender.further::<B>(seed, device, &mut outcome)?;
     if let Some(bytes) = measure::peak_memory() {
         outcome.metric("memory.peak", bytes, Unit::Bytes);
     }
     Ok(Measured { outcome, first })
+}
+
+/// What the heap does in the first call on inputs of its own. By now threads have whatever they keep for themselves, which
+/// would be counted by chance.
+fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Device) -> Result<Option<Heap>, LabError> {
+    let mut call = contender.ready::<B>(seed, device)?;
+    sync::<B>(device)?;
+    ops::release_idle();
+    let (left, heap) = heap::counted(|| call(&mut Meter::new(None)));
+    left?;
+    Ok(heap)
 }
 
 /// Adds the times of calls; answers their median.
