@@ -52,7 +52,7 @@ fn bitter_from_recipe_to_tables() {
     let first = sweep(folder.path(), &args);
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
     let table = String::from_utf8(first.stdout).unwrap();
-    assert!(table.contains("mean ± standard deviation over seed (n = 2)"), "{table}");
+    assert!(table.contains("mean ± 95 % CI over seed (n = 2)"), "{table}");
 
     let records = records(folder.path());
     assert_eq!(records.len(), 1 + 13 * 2);

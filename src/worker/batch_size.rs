@@ -16,7 +16,7 @@ use sweep_job::{
 use crate::{machine::OutOfMemory, run::program};
 
 /// What is kept of a process's last words, in lines.
-const LAST_WORDS: usize = 20;
+const LAST_WORDS: usize = 200;
 
 /// What one batch size came to.
 enum Tried {
@@ -165,9 +165,13 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     if status.signal() == Some(9) && out_of_memory != Some(false) {
         return Failure { kind: FailureKind::Memory, message: "the kernel ended it for want of memory".into() };
     }
-    let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let failure = Failure { kind: FailureKind::Crash, message: words.to_owned() }.recognised();
-    Failure { message: format!("{}: {}", status, last.trim()), ..failure }
+    let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognised();
+    // A backtrace may follow what says why, indented but for its title and its last line.
+    let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
+    let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
+    let memory = telling().rev().map(crash).find(|failure| failure.kind == FailureKind::Memory);
+    let failure = memory.unwrap_or_else(|| crash(telling().next_back().unwrap_or_default()));
+    Failure { message: format!("{status}: {}", failure.message), ..failure }
 }
 
 /// Hands on what a process says to this one's log; gives the end of it.
@@ -228,7 +232,15 @@ mod tests {
         let aborted = ExitStatus::from_raw(6);
         let words = "thread started\nmemory allocation of 268435456 bytes failed\n";
         assert_eq!(silent(aborted, words, Some(false)).kind, FailureKind::Memory);
-        assert_eq!(silent(aborted, "assertion failed", Some(false)).kind, FailureKind::Crash);
+        let traced = format!(
+            "{words}stack backtrace:\n   0: main\n             at ./main.rs:1\nnote: Some details are omitted\n"
+        );
+        let failure = silent(aborted, &traced, Some(false));
+        assert_eq!(failure.kind, FailureKind::Memory);
+        assert!(failure.message.ends_with("memory allocation of 268435456 bytes failed"), "{failure}");
+        let failure = silent(aborted, "assertion failed\nstack backtrace:\n   0: main\n", Some(false));
+        assert_eq!(failure.kind, FailureKind::Crash);
+        assert!(failure.message.ends_with("assertion failed"), "{failure}");
         assert_eq!(silent(ExitStatus::from_raw(9), "", Some(true)).kind, FailureKind::Memory);
         assert_eq!(silent(ExitStatus::from_raw(9), "", Some(false)).kind, FailureKind::Crash);
     }

@@ -16,8 +16,6 @@ pub mod optim;
 mod probe;
 pub mod prune;
 pub mod read;
-pub mod rng;
-pub mod selection;
 pub mod state;
 pub mod tasks;
 
@@ -26,6 +24,7 @@ use std::path::PathBuf;
 pub use error::LabError;
 pub use probe::probe;
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
+pub use sweep_kernels::{rng, selection};
 
 /// Where a job writes. Both folders exist.
 #[derive(Debug, Clone)]

@@ -4,20 +4,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::mpsc::channel,
     time::Instant,
 };
 
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    Desk, Failures, LAG, LOSSES, MISSING, Options, ask,
+    LAG, LOSSES, MISSING, Options, ask,
     client::{Refusal, State},
+    desk::Desk,
     mark::Mark,
 };
 use crate::{
     plan::{JobId, Plan},
-    run::{Observer, RunEvent, Signals, Summary, Wanted, exec, journal, orders},
+    run::{Failures, Observer, RunEvent, Signals, Summary, Wanted, exec, journal, orders},
     store::Store,
 };
 
@@ -72,12 +72,7 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> Summary {
-        let (sender, receiver) = channel();
-        if let Some(signals) = signals {
-            signals.forward(sender.clone());
-        }
-        let jobs = self.open.len() + self.desk.summary.cached;
-        self.desk.tell(&RunEvent::Begun { jobs, cached: self.desk.summary.cached });
+        let receiver = self.desk.begin(signals, self.open.len());
         // More engines than jobs would have nothing to do.
         let pilots = pilots.min(self.open.len());
         while !self.desk.leaving && (!self.open.is_empty() || self.pilots.values().any(|pilot| !pilot.over)) {

@@ -216,8 +216,8 @@ impl Gpu {
                 found
             }
             Self::Amd(folder) => {
-                let files = [("gpu_busy_percent", 0.01), ("mem_busy_percent", 0.01), ("mem_info_vram_used", 1.0)];
-                let read = |(file, scale): (&str, f64)| Some(scale * number(&folder.join(file))?);
+                let files = [("gpu_busy_percent", 100.0), ("mem_busy_percent", 100.0), ("mem_info_vram_used", 1.0)];
+                let read = |(file, whole): (&str, f64)| Some(number(&folder.join(file))? / whole);
                 let found = OF_A_DRIVER.into_iter().zip(files);
                 found.filter_map(|(name, file)| Some((name, read(file)?))).collect()
             }

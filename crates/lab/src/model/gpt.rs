@@ -233,6 +233,10 @@ impl<B: Ops> Network<B> for Gpt<B> {
         if position >= self.dims.block_size {
             return Err(LabError::Dimensions(format!("no position is left after {position} tokens")));
         }
+        if cache.blocks.len() != self.h.len() {
+            let (made, blocks) = (cache.blocks.len(), self.h.len());
+            return Err(LabError::Dimensions(format!("the cache is one for {made} blocks, the network has {blocks}")));
+        }
         let batch = token.dims()[0];
         let rows = self.sight.next(position);
         let hidden = self.stream(token, position, &rows, 0.0, Some(cache));

@@ -22,9 +22,10 @@ use burn::{
     },
 };
 pub use fused::{FusedSelect, HostMasks};
-pub use score::{Moments, PRUNED, scores};
+pub use score::{Moments, scores};
 pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Select, Selects, by_histogram, kth_smallest};
 use sweep_job::tasks::{Prune, PruneMethod};
+pub use sweep_kernels::selection::PRUNED;
 
 pub(crate) use self::select::part_of;
 pub(crate) use crate::read::host;

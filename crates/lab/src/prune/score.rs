@@ -3,10 +3,6 @@
 use burn::tensor::{FloatDType, Tensor, backend::Backend};
 use sweep_job::tasks::{Prune, PruneMethod, ScorePrecision};
 
-/// Below every score of a weight that is still there: the score of pruned weights where they must not come back. Finite,
-/// because shader languages promise nothing about infinities.
-pub const PRUNED: f32 = -1e30;
-
 /// Adam's moments of a parameter.
 #[derive(Debug, Clone)]
 pub struct Moments<B: Backend> {

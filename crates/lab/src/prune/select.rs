@@ -11,8 +11,9 @@ use rand::Rng as _;
 use sweep_job::tasks::{Prune, PruneUpdate, ThresholdMethod, ThresholdSearch};
 
 use super::{
+    PRUNED,
     fused::HostMasks,
-    score::{Moments, PRUNED, scores},
+    score::{Moments, scores},
 };
 use crate::{LabError, ops::Ops, read::host, rng, selection::Found};
 

@@ -218,7 +218,9 @@ fn with_an_output_layer_of_its_own() {
 #[test]
 fn with_a_block_less_than_claimed() {
     let claimed = GptDims { n_layer: 3, ..DIMS };
-    assert_eq!(failures(gpt(), &Expected { dims: claimed, ..expected() }).0, ["parameter-count"]);
+    let (failed, message) = failures(gpt(), &Expected { dims: claimed, ..expected() });
+    assert_eq!(failed, ["parameter-count", "cached-decoding"]);
+    assert!(message.contains("the cache is one for 3 blocks, the network has 2"), "{message}");
 }
 
 #[test]

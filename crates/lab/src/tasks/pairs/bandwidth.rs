@@ -7,6 +7,7 @@ use sweep_job::{
     Outcome, Unit,
     tasks::{Bandwidth, BandwidthVariant},
 };
+use sweep_kernels::pairs::{in_order, strided};
 
 use super::{Call, Contender, Left, normal};
 use crate::{LabError, backend::Compute, measure::ceiling::Ceiling};
@@ -39,7 +40,8 @@ impl Contender for Bandwidth {
             }));
         }
         let [a, b] = [a, b].map(|numbers| Tensor::<B, 1>::from_data(TensorData::new(numbers, [self.numbers]), device));
-        let places: Vec<i64> = (0..self.numbers).map(|index| (index * self.stride % self.numbers) as i64).collect();
+        let place = |index: usize| i64::try_from(index * self.stride % self.numbers).unwrap_or(i64::MAX);
+        let places: Vec<i64> = (0..self.numbers).map(place).collect();
         let places = Tensor::<B, 1, Int>::from_data(TensorData::new(places, [self.numbers]), device);
         Ok(Box::new(move |_| {
             let mut c = None;
@@ -74,25 +76,6 @@ impl Contender for Bandwidth {
             outcome.metric("ratio.ceiling", found / ceiling, Unit::Fraction);
         }
         Ok(())
-    }
-}
-
-fn in_order(a: &[f32], b: &[f32], c: &mut [f32]) {
-    for ((a, b), c) in a.iter().zip(b).zip(c) {
-        *c = (a + b) * 0.5;
-    }
-}
-
-fn strided(a: &[f32], b: &[f32], c: &mut [f32], stride: usize) {
-    let (count, stride) = (a.len(), stride % a.len());
-    let mut place = 0;
-    for _ in 0..count {
-        c[place] = (a[place] + b[place]) * 0.5;
-        // A division would take as long as the memory does.
-        place += stride;
-        if place >= count {
-            place -= count;
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use sweep_job::{
     Unit,
     tasks::{Dataloader, DataloaderVariant},
 };
+use sweep_kernels::pairs::prepare;
 
 use super::{
     Call, Contender, Left, Meter,
@@ -51,16 +52,7 @@ impl Samples {
         let end = self.numbers.len().min(first + self.batch_size * self.width);
         let mut batch = self.numbers[first..end].to_vec();
         for sample in batch.chunks_mut(self.width) {
-            for _ in 0..self.rounds {
-                for x in &mut *sample {
-                    *x = (1.1 * *x).tanh() + (0.5 * *x).sin();
-                }
-                #[expect(clippy::cast_precision_loss, reason = "a width")]
-                let mean = sample.iter().sum::<f32>() / sample.len() as f32;
-                for x in &mut *sample {
-                    *x -= mean;
-                }
-            }
+            prepare(sample, self.rounds);
         }
         batch
     }

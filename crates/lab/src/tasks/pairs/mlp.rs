@@ -8,7 +8,7 @@ use burn::{
 use super::{flat, tensor};
 use crate::backend::Compute;
 
-/// Layers with weights `[in, out]` and biases `[out]`, and ReLU between them.
+/// Layers with weights `[in, out]` and biases `[out]`, and `ReLU` between them.
 #[derive(Debug, Clone)]
 pub(super) struct Mlp<B: Backend> {
     pub(super) layers: Vec<(Tensor<B, 2>, Tensor<B, 1>)>,
@@ -94,6 +94,7 @@ impl<B: Compute> Mlp<B> {
 
 impl<B: Compute> Mlp<Autodiff<B>> {
     /// The gradients of `loss`, a number; zeros where it does not depend on a weight.
+    #[expect(clippy::needless_pass_by_value, reason = "the loss's graph goes with it")]
     pub(super) fn gradients(&self, loss: Tensor<Autodiff<B>, 1>) -> Mlp<B> {
         let mut found = loss.backward();
         let layer = |(weight, bias): &(Tensor<Autodiff<B>, 2>, Tensor<Autodiff<B>, 1>)| {

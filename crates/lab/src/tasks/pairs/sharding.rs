@@ -1,4 +1,4 @@
-//! `uses: pair/sharding`: a step of Adam with everything on the device, a shard of it with each logical rank (after ZeRO,
+//! `uses: pair/sharding`: a step of Adam with everything on the device, a shard of it with each logical rank (after `ZeRO`,
 //! stage 3), or the moments on the host. There is no network: gathering is a copy on the device.
 
 use burn::{

@@ -20,24 +20,24 @@ macro_rules! versions {
                     $body::<true>($($arg),*)
                 }
                 #[expect(unsafe_code, reason = "what a processor has is known at run time only")]
-                match $crate::ops::cpu::math::vectors() {
+                match $crate::training::math::vectors() {
                     // SAFETY: `vectors` found every feature that the function is compiled for.
-                    $crate::ops::cpu::math::Vectors::Bits512 => return unsafe { with_512_bits($($arg),*) },
+                    $crate::training::math::Vectors::Bits512 => return unsafe { with_512_bits($($arg),*) },
                     // SAFETY: as above.
-                    $crate::ops::cpu::math::Vectors::Bits256 => return unsafe { with_256_bits($($arg),*) },
-                    $crate::ops::cpu::math::Vectors::Baseline => {}
+                    $crate::training::math::Vectors::Bits256 => return unsafe { with_256_bits($($arg),*) },
+                    $crate::training::math::Vectors::Baseline => {}
                 }
             }
             $body::<{ cfg!(target_arch = "aarch64") }>($($arg),*)
         }
     };
 }
-pub(super) use versions;
+pub(crate) use versions;
 
 /// The instruction sets that bodies are compiled for.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Vectors {
+pub(crate) enum Vectors {
     /// AVX-512 as servers have it.
     Bits512,
     /// AVX2 and FMA.
@@ -49,7 +49,7 @@ pub(super) enum Vectors {
 /// What this processor has.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(super) fn vectors() -> Vectors {
+pub(crate) fn vectors() -> Vectors {
     use std::sync::OnceLock;
     static FOUND: OnceLock<Vectors> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -68,7 +68,7 @@ pub(super) fn vectors() -> Vectors {
 
 /// `a * b + c`.
 #[inline(always)]
-pub(super) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// Below -87.3 it is 0, above 88 it stays at `exp(88)`; NaN gives NaN. The reduction to `|r| <= ln 2 / 2` and the
 /// polynomial are those of Cephes' `expf`.
 #[inline(always)]
-pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     const LEAST: f32 = -87.3;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
@@ -104,7 +104,7 @@ pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
 ///
 /// Two polynomials: an odd one near 0, and the logarithm of `1 - erf` further out (the fit is N. Juffa's).
 #[inline(always)]
-pub(super) fn erf<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn erf<const FMA: bool>(x: f32) -> f32 {
     let t = x.abs();
     let s = x * x;
 
@@ -129,16 +129,16 @@ pub(super) fn erf<const FMA: bool>(x: f32) -> f32 {
 
 /// `1 / (1 + exp(-x))`.
 #[inline(always)]
-pub(super) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
     1.0 / (1.0 + exp::<FMA>(-x))
 }
 
 /// Numbers that are summed side by side: as many as four vectors hold.
-pub(super) const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 /// Adds up the lanes, in an order that is always the same.
 #[inline(always)]
-pub(super) fn total(mut lanes: [f32; LANES]) -> f32 {
+pub(crate) fn total(mut lanes: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -151,7 +151,7 @@ pub(super) fn total(mut lanes: [f32; LANES]) -> f32 {
 
 /// The sum of `term` of every number.
 #[inline(always)]
-pub(super) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
+pub(crate) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
     let (whole, rest) = values.as_chunks::<LANES>();
     for values in whole {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     /// `erf` by its series, or by its continued fraction where the series cancels.
-    pub(in crate::ops) fn erf_64(x: f64) -> f64 {
+    pub(crate) fn erf_64(x: f64) -> f64 {
         let t = x.abs();
         if t < 2.5 {
             let (mut term, mut sum) = (t, t);

@@ -1,4 +1,4 @@
-//! Scores from a layer's numbers, in registers: the formulas of [`prune::scores`](crate::prune::scores) over slices.
+//! Scores from a layer's numbers, in registers: the formulas that the lab has in tensor operations, over slices.
 //!
 //! Every operation is rounded on its own, as tensor operations are, so that all instruction sets and the tensors' way
 //! give the same bits. A score is never -0, so that bits order scores as `<` does.
@@ -6,7 +6,7 @@
 use sweep_job::tasks::{Prune, PruneMethod};
 
 use super::Layer;
-use crate::prune::PRUNED;
+use super::PRUNED;
 
 /// How scores are computed.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,24 +1,4 @@
-//! The CPU's kernels: loops over slices that the compiler vectorises, and products through the `gemm` crate, on the
-//! threads of rayon's pool.
-//!
-//! Work is divided by the shape alone and partial sums are added up in a fixed order; only how `gemm` divides a product
-//! depends on the number of threads.
-
-#![expect(
-    clippy::inline_always,
-    reason = "a body has an instruction set only where it is inlined into a function of it"
-)]
-
-mod adamw;
-mod attention;
-mod elementwise;
-mod embedding;
-mod loss;
-mod math;
-mod matrix;
-mod memory;
-mod norm;
-mod softmax;
+//! The CPU's kernels, which are [`sweep_kernels::training`], over Flex's tensors.
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
@@ -26,12 +6,17 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-pub(super) use self::memory::release_idle;
-use self::{
-    attention::Shape,
+use sweep_kernels::training::{
+    adamw,
+    attention::{self, Shape},
+    elementwise, embedding, loss,
     matrix::{Into, Matrix, MatrixMut, multiply_on_all},
     memory::Buffer,
+    norm, softmax,
 };
+
+pub(super) use sweep_kernels::training::memory::release_idle;
+
 use super::{AdamWState, AdamWStep, Gradients3, Kernels, Parameter, float, wrap};
 
 /// The kernels for `Flex`.
@@ -267,7 +252,7 @@ impl Kernels<Flex> for Cpu {
         let mut max = step.amsgrad.then(|| max.unwrap_or_else(zeros));
         let keep = mask.map(|mask| dense(&float(mask.keep.clone())));
         adamw::step(
-            adamw::Factors::new(step, decay),
+            factors(step, decay),
             adamw::Slices {
                 weights: numbers_mut(&mut weights),
                 gradient: numbers(&gradient),
@@ -280,6 +265,24 @@ impl Kernels<Flex> for Cpu {
         );
         let [moment_1, moment_2] = [moment_1, moment_2].map(wrap);
         (wrap(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(wrap) })
+    }
+}
+
+/// What a step multiplies by, in single precision.
+#[expect(clippy::cast_possible_truncation, reason = "the numbers that it multiplies are in single precision")]
+fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
+    let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
+    adamw::Factors {
+        gradient: step.gradient_factor.as_ref().map_or(1.0, first),
+        keep: match &step.keeps {
+            Some(keeps) => [first(&keeps[0]), first(&keeps[1])],
+            None => [step.beta_1 as f32, step.beta_2 as f32],
+        },
+        new: [(1.0 - step.beta_1) as f32, (1.0 - step.beta_2) as f32],
+        step_size: step.step_size as f32,
+        root_correction: step.root_correction as f32,
+        epsilon: step.epsilon as f32,
+        weight: (1.0 - decay) as f32,
     }
 }
 

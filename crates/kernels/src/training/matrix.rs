@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 /// A matrix that is read: any two distances between neighbours in a slice.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Matrix<'a> {
+pub struct Matrix<'a> {
     data: &'a [f32],
     rows: usize,
     columns: usize,
@@ -14,7 +14,7 @@ pub(super) struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     /// A matrix of whole rows.
-    pub(super) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+    pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         Self::strided(data, rows, columns, columns)
     }
 
@@ -25,7 +25,7 @@ impl<'a> Matrix<'a> {
     }
 
     /// Columns for rows.
-    pub(super) fn transposed(self) -> Self {
+    pub fn transposed(self) -> Self {
         let Self { data, rows, columns, row_stride, column_stride } = self;
         Self { data, rows: columns, columns: rows, row_stride: column_stride, column_stride: row_stride }
     }
@@ -33,7 +33,7 @@ impl<'a> Matrix<'a> {
 
 /// A matrix that is written: parts of rows that begin at a fixed distance.
 #[derive(Debug)]
-pub(super) struct MatrixMut<'a> {
+pub struct MatrixMut<'a> {
     data: *mut f32,
     rows: usize,
     columns: usize,
@@ -43,7 +43,11 @@ pub(super) struct MatrixMut<'a> {
 
 impl<'a> MatrixMut<'a> {
     /// A matrix of whole rows.
-    pub(super) fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If the slice has fewer numbers.
+    pub fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
         assert!(rows * columns <= data.len(), "matrix outside its slice");
         Self { data: data.as_mut_ptr(), rows, columns, row_stride: columns, borrowed: PhantomData }
     }
@@ -97,7 +101,7 @@ impl<'a> Shared<'a> {
 
 /// What happens to the numbers that a product is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Into {
+pub enum Into {
     /// They are replaced.
     Place,
     /// The product is added to them.
@@ -110,7 +114,7 @@ pub(super) fn multiply(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<
 }
 
 /// Writes `left * right` to `out`, on all threads of the pool.
-pub(super) fn multiply_on_all(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
+pub fn multiply_on_all(left: Matrix<'_>, right: Matrix<'_>, out: &mut MatrixMut<'_>, into: Into) {
     product(left, right, out, into, gemm::Parallelism::Rayon(0));
 }
 

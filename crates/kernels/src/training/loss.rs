@@ -15,12 +15,12 @@ const LOGITS: usize = 4 << 20;
 const LEAST_ROWS: usize = 128;
 
 /// The mean cross-entropy of `hidden` `[rows, d] * table^T` `[d, vocab]` against `targets`, in nats.
-pub(super) fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize) -> f32 {
+pub fn cross_entropy(hidden: &[f32], table: &[f32], targets: &[usize], d: usize) -> f32 {
     in_chunks(hidden, table, targets, d, None)
 }
 
 /// The same, and its gradients with respect to `hidden` and `table`.
-pub(super) fn cross_entropy_with_gradients(
+pub fn cross_entropy_with_gradients(
     hidden: &[f32],
     table: &[f32],
     targets: &[usize],

@@ -35,15 +35,15 @@ fn with_scratch(length: usize, work: impl FnOnce(&mut [f32])) {
 
 /// Where a task finds its numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub struct Shape {
     /// Sequences.
-    pub(super) batch: usize,
+    pub batch: usize,
     /// Tokens in each.
-    pub(super) length: usize,
+    pub length: usize,
     /// Heads.
-    pub(super) heads: usize,
+    pub heads: usize,
     /// Numbers of a head.
-    pub(super) width: usize,
+    pub width: usize,
 }
 
 impl Shape {
@@ -79,7 +79,7 @@ impl Shape {
 }
 
 /// The mixed values `[rows, d_model]` of `qkv` `[rows, 3 d_model]`, and the logarithms of the normalisers, by head.
-pub(super) fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
+pub fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
     let Shape { batch, length, heads, width } = shape;
     let d_model = shape.d_model();
     let mut out = Buffer::new(batch * length * d_model);
@@ -167,7 +167,7 @@ pub(super) fn maximum(values: &[f32]) -> f32 {
 }
 
 /// The gradient `[rows, 3 d_model]` with respect to `qkv`, from that of the output.
-pub(super) fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32], shape: Shape) -> Buffer {
+pub fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32], shape: Shape) -> Buffer {
     let Shape { batch, length, width, .. } = shape;
     let d_model = shape.d_model();
     let stride = 3 * d_model;

@@ -37,6 +37,10 @@ pub use mask::Mask;
 pub use pass::apply;
 pub use radix::radix;
 
+/// Below every score of a weight that is still there: the score of pruned weights where they must not come back. Finite,
+/// because shader languages promise nothing about infinities.
+pub const PRUNED: f32 = -1e30;
+
 /// A layer's numbers; slices of one length.
 #[derive(Debug, Clone, Copy)]
 pub struct Layer<'a> {

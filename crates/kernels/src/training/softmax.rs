@@ -11,7 +11,7 @@ use super::{
 
 /// Makes the softmax of every row of `x`, whose rows have `columns` numbers, after the rows of `mask` have been added to
 /// them, over and over again.
-pub(super) fn forward(x: &mut [f32], mask: Option<&[f32]>, columns: usize) {
+pub fn forward(x: &mut [f32], mask: Option<&[f32]>, columns: usize) {
     let rows = rows_per_task(columns);
     let period = mask.map_or(1, |mask| mask.len() / columns);
     x.par_chunks_mut(rows * columns).enumerate().for_each(|(task, x)| {
@@ -46,7 +46,7 @@ fn row_forward_body<const FMA: bool>(row: &mut [f32], mask: Option<&[f32]>) {
 
 /// The gradient with respect to the logits: `weights` times what `gradient` differs from its mean by them. `gradient` becomes
 /// it.
-pub(super) fn backward(weights: &[f32], gradient: &mut [f32], columns: usize) {
+pub fn backward(weights: &[f32], gradient: &mut [f32], columns: usize) {
     let rows = rows_per_task(columns) * columns;
     gradient.par_chunks_mut(rows).zip(weights.par_chunks(rows)).for_each(|(gradient, weights)| {
         rows_backward(weights, gradient, columns);
@@ -66,7 +66,7 @@ fn rows_backward_body<const FMA: bool>(weights: &[f32], gradient: &mut [f32], co
 }
 
 /// 1 at the `k` largest numbers of every row of `x`, of equal ones the first; 0 elsewhere.
-pub(super) fn largest(x: &[f32], columns: usize, k: usize) -> Buffer {
+pub fn largest(x: &[f32], columns: usize, k: usize) -> Buffer {
     let mut out = Buffer::zeros(x.len());
     let rows = rows_per_task(columns) * columns;
     out.par_chunks_mut(rows).zip(x.par_chunks(rows)).for_each_with(Vec::new(), |left, (out, x)| {

@@ -5,57 +5,42 @@ use rayon::prelude::*;
 use super::{
     elementwise::{PIECE, mask_piece},
     math::{fma, versions},
-    numbers,
 };
-use crate::ops::{AdamWStep, float};
 
 /// The factors of a step, in single precision.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Factors {
-    gradient: f32,
-    keep_1: f32,
-    keep_2: f32,
-    new_1: f32,
-    new_2: f32,
-    step_size: f32,
-    root_correction: f32,
-    epsilon: f32,
-    keep: f32,
-}
-
-impl Factors {
-    #[expect(clippy::cast_possible_truncation, reason = "the numbers that it multiplies are in single precision")]
-    pub(super) fn new(step: &AdamWStep<burn::backend::Flex>, decay: f64) -> Self {
-        let first = |tensor: &burn::tensor::Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
-        let [keep_1, keep_2] = match &step.keeps {
-            Some(keeps) => [first(&keeps[0]), first(&keeps[1])],
-            None => [step.beta_1 as f32, step.beta_2 as f32],
-        };
-        Self {
-            gradient: step.gradient_factor.as_ref().map_or(1.0, first),
-            keep_1,
-            keep_2,
-            new_1: (1.0 - step.beta_1) as f32,
-            new_2: (1.0 - step.beta_2) as f32,
-            step_size: step.step_size as f32,
-            root_correction: step.root_correction as f32,
-            epsilon: step.epsilon as f32,
-            keep: (1.0 - decay) as f32,
-        }
-    }
+pub struct Factors {
+    /// What the gradient is multiplied by first.
+    pub gradient: f32,
+    /// What the first and the second mean keep.
+    pub keep: [f32; 2],
+    /// What the first and the second mean take of the gradient and of its square.
+    pub new: [f32; 2],
+    /// The learning rate, corrected for the first mean's start at 0.
+    pub step_size: f32,
+    /// What the root of the second mean is multiplied by.
+    pub root_correction: f32,
+    /// Added to that root.
+    pub epsilon: f32,
+    /// What a weight keeps: 1 less its decay.
+    pub weight: f32,
 }
 
 /// The numbers of a parameter, or a piece of them.
 #[derive(Debug)]
-pub(super) struct Slices<'a> {
-    pub(super) weights: &'a mut [f32],
-    pub(super) gradient: &'a [f32],
-    pub(super) moment_1: &'a mut [f32],
-    pub(super) moment_2: &'a mut [f32],
+pub struct Slices<'a> {
+    /// Which change.
+    pub weights: &'a mut [f32],
+    /// Of the weights.
+    pub gradient: &'a [f32],
+    /// The mean of the gradient.
+    pub moment_1: &'a mut [f32],
+    /// The mean of its square.
+    pub moment_2: &'a mut [f32],
     /// With AMSGrad.
-    pub(super) max_moment_2: Option<&'a mut [f32]>,
+    pub max_moment_2: Option<&'a mut [f32]>,
     /// 1 where a number stays, 0 where it is pruned.
-    pub(super) keep: Option<&'a [f32]>,
+    pub keep: Option<&'a [f32]>,
 }
 
 impl<'a> Slices<'a> {
@@ -95,7 +80,7 @@ impl<'a> Slices<'a> {
 
 /// Changes a parameter and its moments by one step, and sets what is pruned to 0: its weights, and with `mask_moments`
 /// its moments.
-pub(super) fn step(factors: Factors, slices: Slices<'_>, mask_moments: bool) {
+pub fn step(factors: Factors, slices: Slices<'_>, mask_moments: bool) {
     slices.pieces().into_par_iter().for_each(|slices| {
         let Slices { weights, gradient, moment_1, moment_2, mut max_moment_2, keep } = slices;
         match &mut max_moment_2 {
@@ -160,13 +145,13 @@ fn piece_amsgrad_body<const FMA: bool>(
 #[inline(always)]
 fn update_moments<const FMA: bool>(factors: Factors, gradient: f32, moment_1: &mut f32, moment_2: &mut f32) {
     let gradient = gradient * factors.gradient;
-    *moment_1 = fma::<FMA>(*moment_1, factors.keep_1, gradient * factors.new_1);
-    *moment_2 = fma::<FMA>(*moment_2, factors.keep_2, gradient * gradient * factors.new_2);
+    *moment_1 = fma::<FMA>(*moment_1, factors.keep[0], gradient * factors.new[0]);
+    *moment_2 = fma::<FMA>(*moment_2, factors.keep[1], gradient * gradient * factors.new[1]);
 }
 
 /// A weight after the step.
 #[inline(always)]
 fn updated<const FMA: bool>(factors: Factors, weight: f32, moment_1: f32, moment_2: f32) -> f32 {
     let denominator = fma::<FMA>(moment_2.sqrt(), factors.root_correction, factors.epsilon);
-    fma::<FMA>(weight, factors.keep, -(moment_1 * factors.step_size / denominator))
+    fma::<FMA>(weight, factors.weight, -(moment_1 * factors.step_size / denominator))
 }

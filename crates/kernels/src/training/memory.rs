@@ -21,7 +21,7 @@ const LEAST: usize = 16 * 1024;
 const MOST_IDLE: usize = 128 << 20;
 
 /// Gives back what waits, so that who counts memory begins with none.
-pub(in crate::ops) fn release_idle() {
+pub fn release_idle() {
     *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
@@ -35,11 +35,11 @@ struct Idle {
 static IDLE: Mutex<Option<Idle>> = Mutex::new(None);
 
 /// Numbers for a tensor, or for a computation: of any values, so whoever takes them writes each of them.
-pub(super) struct Buffer(Vec<f32>);
+pub struct Buffer(Vec<f32>);
 
 impl Buffer {
     /// `length` numbers of any value.
-    pub(super) fn new(length: usize) -> Self {
+    pub fn new(length: usize) -> Self {
         if length >= LEAST {
             let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
             let idle = idle.get_or_insert_default();
@@ -52,14 +52,14 @@ impl Buffer {
     }
 
     /// `length` zeros.
-    pub(super) fn zeros(length: usize) -> Self {
+    pub fn zeros(length: usize) -> Self {
         let mut buffer = Self::new(length);
         buffer.fill(0.0);
         buffer
     }
 
     /// A tensor of this shape with these numbers.
-    pub(super) fn into_tensor<const D: usize>(self, shape: [usize; D]) -> FlexTensor {
+    pub fn into_tensor<const D: usize>(self, shape: [usize; D]) -> FlexTensor {
         let bytes = self.0.len() * size_of::<f32>();
         // SAFETY: all bytes of the vector are initialised, and `memory` gives exactly those.
         #[expect(unsafe_code, reason = "memory that returns to the pool needs a controller of its own")]

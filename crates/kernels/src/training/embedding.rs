@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The rows `ids` of `table`, whose rows have `d` numbers.
-pub(super) fn forward(table: &[f32], ids: &[usize], d: usize) -> Buffer {
+pub fn forward(table: &[f32], ids: &[usize], d: usize) -> Buffer {
     let mut out = Buffer::new(ids.len() * d);
     let rows = rows_per_task(d);
     out.par_chunks_mut(rows * d).zip(ids.par_chunks(rows)).for_each(|(out, ids)| {
@@ -23,7 +23,7 @@ pub(super) fn forward(table: &[f32], ids: &[usize], d: usize) -> Buffer {
 ///
 /// Every task goes through all uses and adds up those of its own rows, so that a row's sum is always in the order of
 /// its uses.
-pub(super) fn backward(rows: usize, ids: &[usize], gradient: &[f32], d: usize) -> Buffer {
+pub fn backward(rows: usize, ids: &[usize], gradient: &[f32], d: usize) -> Buffer {
     let mut d_table = Buffer::new(rows * d);
     let per_task = rows.div_ceil(4 * rayon::current_num_threads()).max(1);
     d_table.par_chunks_mut(per_task * d).enumerate().for_each(|(task, d_rows)| {

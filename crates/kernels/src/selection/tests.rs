@@ -5,13 +5,13 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sweep_job::tasks::{Prune, PruneMethod};
 
+use super::PRUNED;
 use super::{
     bracket::{CLUSTER, search_bracket},
     lanes::{GROUP, Lanes},
     order::{rank, score},
     *,
 };
-use crate::prune::PRUNED;
 
 /// What a layer is made of.
 #[derive(Debug, Clone, Default)]

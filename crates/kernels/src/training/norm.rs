@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The normalised rows of `x`, times `gain`, plus `bias`; and of every row the mean and the inverse deviation.
-pub(super) fn forward(x: &[f32], gain: &[f32], bias: &[f32], epsilon: f32) -> (Buffer, Buffer) {
+pub fn forward(x: &[f32], gain: &[f32], bias: &[f32], epsilon: f32) -> (Buffer, Buffer) {
     let d = gain.len();
     let mut out = Buffer::new(x.len());
     let mut statistics = Buffer::new(x.len() / d * 2);
@@ -48,7 +48,7 @@ fn normalise_body<const FMA: bool>(
 }
 
 /// The gradients with respect to the input, the gain and the bias; `gradient` becomes the first.
-pub(super) fn backward(x: &[f32], gain: &[f32], statistics: &[f32], gradient: &mut [f32]) -> (Buffer, Buffer) {
+pub fn backward(x: &[f32], gain: &[f32], statistics: &[f32], gradient: &mut [f32]) -> (Buffer, Buffer) {
     let d = gain.len();
     let rows = rows_per_task(d);
     let tasks = (x.len() / d).div_ceil(rows);

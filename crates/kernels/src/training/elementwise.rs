@@ -17,7 +17,7 @@ pub(super) fn rows_per_task(columns: usize) -> usize {
 }
 
 /// Adds `bias` to every row of `x`.
-pub(super) fn add_bias(x: &mut [f32], bias: &[f32]) {
+pub fn add_bias(x: &mut [f32], bias: &[f32]) {
     let piece = rows_per_task(bias.len()) * bias.len();
     x.par_chunks_mut(piece).for_each(|rows| add_rows(rows, bias));
 }
@@ -34,7 +34,7 @@ fn add_rows_body<const FMA: bool>(rows: &mut [f32], bias: &[f32]) {
 }
 
 /// Multiplies every row of `x` by its factor.
-pub(super) fn scale_rows(x: &mut [f32], factors: &[f32], columns: usize) {
+pub fn scale_rows(x: &mut [f32], factors: &[f32], columns: usize) {
     let rows = rows_per_task(columns);
     x.par_chunks_mut(rows * columns).zip(factors.par_chunks(rows)).for_each(|(x, factors)| {
         for (row, factor) in x.chunks_exact_mut(columns).zip(factors) {
@@ -53,7 +53,7 @@ fn scale_row_body<const FMA: bool>(row: &mut [f32], factor: f32) {
 }
 
 /// The gradient with respect to the factors; `gradient` becomes the one with respect to `x`.
-pub(super) fn scale_rows_backward(x: &[f32], factors: &[f32], gradient: &mut [f32], columns: usize) -> Buffer {
+pub fn scale_rows_backward(x: &[f32], factors: &[f32], gradient: &mut [f32], columns: usize) -> Buffer {
     let mut d_factors = Buffer::new(factors.len());
     let rows = rows_per_task(columns);
     let read = x.par_chunks(rows * columns).zip(factors.par_chunks(rows));
@@ -87,7 +87,7 @@ pub(super) fn dot_body<const FMA: bool>(left: &[f32], right: &[f32]) -> f32 {
 }
 
 /// Sets the numbers of `x` to 0 whose number in `mask` is 0, which is 1 elsewhere.
-pub(super) fn mask(x: &mut [f32], mask: &[f32]) {
+pub fn mask(x: &mut [f32], mask: &[f32]) {
     x.par_chunks_mut(PIECE).zip(mask.par_chunks(PIECE)).for_each(|(x, mask)| mask_piece(x, mask));
 }
 
@@ -103,7 +103,7 @@ fn mask_body<const FMA: bool>(x: &mut [f32], mask: &[f32]) {
 /// The sums of the columns of `x`, whose rows have `columns` numbers.
 ///
 /// Pieces of rows are summed one by one, and then their sums, always in the same order.
-pub(super) fn column_sums(x: &[f32], columns: usize) -> Buffer {
+pub fn column_sums(x: &[f32], columns: usize) -> Buffer {
     let piece = 4 * rows_per_task(columns) * columns;
     let mut partial = Buffer::zeros(x.len().div_ceil(piece.max(1)) * columns);
     partial.par_chunks_mut(columns).zip(x.par_chunks(piece)).for_each(|(sums, rows)| add_up(sums, rows));
@@ -129,7 +129,7 @@ fn add_up_body<const FMA: bool>(sums: &mut [f32], rows: &[f32]) {
 }
 
 /// `left + right`.
-pub(super) fn add(left: &[f32], right: &[f32]) -> Buffer {
+pub fn add(left: &[f32], right: &[f32]) -> Buffer {
     let mut out = Buffer::new(left.len());
     let parts = (left.par_chunks(PIECE), right.par_chunks(PIECE));
     out.par_chunks_mut(PIECE).zip(parts.0.zip(parts.1)).for_each(|(out, (left, right))| add_piece(left, right, out));
@@ -146,7 +146,7 @@ fn add_piece_body<const FMA: bool>(left: &[f32], right: &[f32], out: &mut [f32])
 }
 
 /// Adds `addend` to `sum`.
-pub(super) fn add_to(sum: &mut [f32], addend: &[f32]) {
+pub fn add_to(sum: &mut [f32], addend: &[f32]) {
     sum.par_chunks_mut(PIECE).zip(addend.par_chunks(PIECE)).for_each(|(sum, addend)| add_up(sum, addend));
 }
 
@@ -156,7 +156,7 @@ pub(super) fn add_to_row(sum: &mut [f32], addend: &[f32]) {
 }
 
 /// Multiplies `x` by `factor`.
-pub(super) fn scale(x: &mut [f32], factor: f32) {
+pub fn scale(x: &mut [f32], factor: f32) {
     x.par_chunks_mut(PIECE).for_each(|piece| scale_piece(piece, factor));
 }
 
@@ -170,7 +170,7 @@ fn scale_piece_body<const FMA: bool>(x: &mut [f32], factor: f32) {
 }
 
 /// The sum of the squares of `x`: of pieces in single precision, of their sums in double.
-pub(super) fn sum_of_squares(x: &[f32]) -> f64 {
+pub fn sum_of_squares(x: &[f32]) -> f64 {
     let parts: Vec<f32> = x.par_chunks(PIECE).map(squares).collect();
     parts.into_iter().map(f64::from).sum()
 }
@@ -183,7 +183,7 @@ fn squares_body<const FMA: bool>(x: &[f32]) -> f32 {
 }
 
 /// Adds `bias` to the rows of `x`, in place, and gives the GELU of the result.
-pub(super) fn bias_gelu(x: &mut [f32], bias: &[f32], kind: Activation) -> Buffer {
+pub fn bias_gelu(x: &mut [f32], bias: &[f32], kind: Activation) -> Buffer {
     let mut out = Buffer::new(x.len());
     let piece = rows_per_task(bias.len()) * bias.len();
     out.par_chunks_mut(piece).zip(x.par_chunks_mut(piece)).for_each(|(out, x)| {
@@ -194,14 +194,14 @@ pub(super) fn bias_gelu(x: &mut [f32], bias: &[f32], kind: Activation) -> Buffer
 }
 
 /// The GELU of `x`.
-pub(super) fn gelu(x: &[f32], kind: Activation) -> Buffer {
+pub fn gelu(x: &[f32], kind: Activation) -> Buffer {
     let mut out = Buffer::new(x.len());
     out.par_chunks_mut(PIECE).zip(x.par_chunks(PIECE)).for_each(|(out, x)| gelu_piece(x, out, kind));
     out
 }
 
 /// Multiplies `gradient`, in place, by the derivative of the GELU at `x`.
-pub(super) fn gelu_backward(x: &[f32], gradient: &mut [f32], kind: Activation) {
+pub fn gelu_backward(x: &[f32], gradient: &mut [f32], kind: Activation) {
     gradient.par_chunks_mut(PIECE).zip(x.par_chunks(PIECE)).for_each(|(gradient, x)| match kind {
         Activation::Gelu => exact_backward(x, gradient),
         Activation::GeluNew => tanh_backward(x, gradient),
