@@ -76,9 +76,11 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
         Task::BatchSize(bench) => batch_size::run(bench, job, channel),
         Task::Train(_)
         | Task::Eval(_)
+        | Task::Generate(_)
         | Task::GradProbe(_)
         | Task::Check(_)
         | Task::K1(_)
+        | Task::Pair(_)
         | Task::Parity(_)
         | Task::BenchThreshold(_)
         | Task::BenchMaskUpdate(_)

@@ -27,7 +27,8 @@ use self::compose::Loader;
 pub(crate) use self::lower::{
     ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CITE_KEYS, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
     DRAW_FORMS, EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
-    RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS,
+    VALUE_KEYS,
 };
 pub use self::{
     condition::{Condition, Filter},
@@ -36,7 +37,7 @@ pub use self::{
     problem::{Collector, Problem, Problems, suggest},
     reported::{
         Better, Claim, Compare, Comparison, Expectation, Figure, FigureKind, Order, PaperRow, Roof, Roofs, Side,
-        Statement, Table,
+        Statement, Summary, Table,
     },
     source::{Sources, Span, Spanned},
     template::{Known, Names, Product, Reference, Scope, Template, check_references},
@@ -59,6 +60,8 @@ pub struct Recipe {
     pub steps: Vec<Step>,
     /// The tables, in the order of the text.
     pub tables: Vec<Table>,
+    /// The tables that have claims as rows, in the order of the text.
+    pub summaries: Vec<Summary>,
     /// The figures, in the order of the text.
     pub figures: Vec<Figure>,
     /// The claims, in the order of the text.

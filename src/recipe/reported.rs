@@ -29,6 +29,19 @@ pub struct Table {
     pub paper: Vec<PaperRow>,
 }
 
+/// A table with a row for each of some claims that compare as a ratio.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Its name: names the files.
+    pub name: Spanned<String>,
+    /// Its heading.
+    pub title: Option<String>,
+    /// The claims, as indices into [`Recipe::claims`].
+    pub claims: Vec<Spanned<usize>>,
+    /// The metrics of which ratios are shown, of the same sides.
+    pub cells: Vec<Spanned<String>>,
+}
+
 /// Which values of a metric are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {

@@ -132,6 +132,15 @@ pub(super) fn judge(claim: &Claim, study: &Study, measured: &BTreeMap<JobId, Mea
     verdict
 }
 
+/// A side in words: the values of its axes, or its step where it names none.
+pub(super) fn side_of(study: &Study, side: &Side) -> String {
+    let values: Vec<String> = resolved(&study.recipe, &side.only)
+        .iter()
+        .flat_map(|(_, values)| values.iter().map(ToString::to_string))
+        .collect();
+    if values.is_empty() { study.recipe.steps[side.step].name.value.clone() } else { values.join(", ") }
+}
+
 /// The points that a claim is about, with their steps.
 pub(super) fn selected_jobs<'a>(claim: &Claim, study: &'a Study) -> impl Iterator<Item = (&'a Point, JobId)> {
     claim.selections().into_iter().flat_map(move |(step, selection)| {

@@ -14,6 +14,7 @@ pub(crate) mod page;
 mod pairs;
 mod results;
 mod stats;
+mod summary;
 mod table;
 mod terminal;
 
@@ -53,7 +54,7 @@ use crate::{
 pub struct Report<'a> {
     /// Its folder, below that of all reports.
     pub folder: PathBuf,
-    /// The tables, in the order of the recipe.
+    /// The tables, in the order of the recipe, those of claims last.
     pub tables: Vec<Table>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
@@ -101,8 +102,10 @@ impl<'a> Report<'a> {
                 None => Table::new(table, study, &frame, &absences),
             }
         };
-        let tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
+        let mut tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
         let verdicts: Vec<Verdict> = judge(study, measured);
+        let summary = |summary| summary::table(summary, study, measured, &verdicts);
+        tables.extend(study.recipe.summaries.iter().map(summary));
         Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store }
     }
 

@@ -22,7 +22,7 @@ use self::{
     shapes::{NAME, Reach, described, named, object, one_expression, reference, text_of, value, whole},
     steps::{axis, draw, matrix, need, span_of_time, step},
 };
-use crate::recipe::{CITE_KEYS, EXECUTOR_KEYS, RECIPE_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, SWEEP_KEYS};
+use crate::recipe::{CITE_KEYS, EXECUTOR_KEYS, RECIPE_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS};
 
 /// A schema as a text, as `docs/recipe.schema.json` and `docs/sweep.schema.json` have it.
 pub fn text(mut schema: Value) -> String {
@@ -95,7 +95,13 @@ pub fn recipe() -> Value {
             "required": ["steps"],
             "properties": {
                 "steps": whole(1, &["uses"]),
-                "tables": whole(0, &["from", "cells"]),
+                "tables": { "additionalProperties": {
+                    "type": "object",
+                    "required": ["cells"],
+                    "if": { "required": ["claims"] },
+                    "then": { "propertyNames": { "enum": SUMMARY_KEYS } },
+                    "else": { "required": ["from"] },
+                } },
                 "figures": whole(0, &["from", "kind"]),
                 "claims": { "additionalProperties": one_statement() },
             },

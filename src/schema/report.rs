@@ -99,6 +99,13 @@ pub(super) fn table() -> Value {
                     paper,
                 ),
             ),
+            (
+                "claims",
+                described(
+                    "Instead of a step: claims with a `ratio`, each a row with its sides, the paper's value and the verdict.",
+                    reference("names"),
+                ),
+            ),
         ],
     );
     schema["type"] = json!(["object", "null"]);

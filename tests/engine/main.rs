@@ -32,6 +32,7 @@ mod seeds;
 mod serve;
 mod signals;
 mod slurm;
+mod summaries;
 mod tables;
 mod tasks;
 mod terminal;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::{
     Param, Unit, Value,
     tasks::{
-        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, GradProbe, K1, Mock, Parity,
-        Train,
+        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, GradProbe, K1, Mock,
+        Pair, Parity, Train,
+        pairs::{self, Declared},
     },
 };
 
@@ -22,6 +23,8 @@ pub enum Task {
     Eval(Eval),
     /// Prunes a trained network by candidates and gradients.
     GradProbe(GradProbe),
+    /// Writes text.
+    Generate(Generate),
     /// Checks that a network is what it claims to be.
     Check(Check),
     /// Trains a tree of blocks, of which a part is updated in each step.
@@ -36,6 +39,8 @@ pub enum Task {
     BenchMaskUpdate(BenchMaskUpdate),
     /// Measures how masks are applied.
     BenchMasking(BenchMasking),
+    /// Measures one of several ways to do the same.
+    Pair(Pair),
     /// Runs any program.
     Command(Command),
     /// Does what it is told, without a network: for tests of the engine.
@@ -139,6 +144,21 @@ impl Task {
             build: |values| GradProbe::from_values(values).map(Task::GradProbe),
             artifacts: GradProbe::artifacts,
             conflicts: GradProbe::conflicts,
+        },
+        TaskInfo {
+            name: "generate",
+            revision: 1,
+            about: "writes text with a network, token by token",
+            groups: Generate::GROUPS,
+            metrics: Generate::METRICS,
+            curves: &[],
+            open_metrics: false,
+            headline: &["throughput.tokens_per_s", "time.token"],
+            on_device: true,
+            hidden: false,
+            build: |values| Generate::from_values(values).map(Task::Generate),
+            artifacts: |_| vec![Generate::TEXT.to_owned()],
+            conflicts: Generate::conflicts,
         },
         TaskInfo {
             name: "check",
@@ -245,6 +265,21 @@ impl Task {
             artifacts: |_| Vec::new(),
             conflicts: BenchMasking::conflicts,
         },
+        pair::<pairs::Dataloader>(),
+        pair::<pairs::Bandwidth>(),
+        pair::<pairs::NumberFormat>(),
+        pair::<pairs::Checkpoints>(),
+        pair::<pairs::Intensity>(),
+        pair::<pairs::Activations>(),
+        pair::<pairs::Leak>(),
+        pair::<pairs::Attention>(),
+        pair::<pairs::KvCache>(),
+        pair::<pairs::Matmul>(),
+        pair::<pairs::Allocator>(),
+        pair::<pairs::Accumulation>(),
+        pair::<pairs::Sharding>(),
+        pair::<pairs::Autograd>(),
+        pair::<pairs::Regional>(),
         TaskInfo {
             name: "command",
             revision: 1,
@@ -280,6 +315,28 @@ impl Task {
     /// The declaration of the task with this name.
     pub fn info(name: &str) -> Option<&'static TaskInfo> {
         Self::ALL.iter().find(|info| info.name == name)
+    }
+}
+
+/// The declaration of a pair.
+const fn pair<P: Declared>() -> TaskInfo {
+    TaskInfo {
+        name: P::NAME,
+        revision: 1,
+        about: P::ABOUT,
+        groups: P::GROUPS,
+        metrics: P::METRICS,
+        curves: &[],
+        open_metrics: false,
+        headline: &["time.call", "memory.call"],
+        on_device: true,
+        hidden: false,
+        build: P::task,
+        artifacts: |values| {
+            let traced = values.get("trace") == Some(&Value::Bool(true));
+            if traced { vec![Pair::TRACE.to_owned()] } else { Vec::new() }
+        },
+        conflicts: |values| P::from_values(values).map(|pair| pair.conflicts()).unwrap_or_default(),
     }
 }
 

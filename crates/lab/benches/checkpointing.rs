@@ -10,15 +10,8 @@
 //! (10).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
-#![expect(unsafe_code, reason = "an allocator that counts is one")]
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    env,
-    process::Command,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    time::Instant,
-};
+use std::{env, process::Command, time::Instant};
 
 use burn::{
     backend::{Autodiff, Flex, flex::FlexDevice},
@@ -28,45 +21,15 @@ use rand::Rng;
 use sweep_job::tasks::{Activation, BlockSpec, Checkpointing, Computing, Optimizer};
 use sweep_lab::{
     gradient::{Dropout, Forward},
+    measure::heap,
     model::{self, Gpt, GptDims},
     ops,
     optim::{self, AdamW},
     rng,
 };
 
-/// The system's allocator, counting.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-fn count(bytes: usize) {
-    PEAK.fetch_max(NOW.fetch_add(bytes, Relaxed) + bytes, Relaxed);
-}
-
-// SAFETY: every call is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise is the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise is the system's.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static HEAP: heap::Counting = heap::Counting;
 
 const BATCH: usize = 16;
 const DIMS: GptDims = GptDims {
@@ -136,16 +99,16 @@ fn measure(mode: &str) {
     let (mut times, mut memory, mut last) = (Vec::new(), 0, 0.0);
     for step in 0..steps + 2 {
         let [inputs, targets] = ["inputs", "targets"].map(|name| tokens(name, step));
-        let before = NOW.load(Relaxed);
-        PEAK.store(before, Relaxed);
+        heap::begin();
         let begun = Instant::now();
         let dropout = Dropout { p: 0.0, seed: 0, at: [step as u64, 0] };
         let forward = Forward::<Flex>::new(&network, inputs, targets, &computing, dropout);
         last = forward.loss().into_data().to_vec::<f32>().unwrap()[0];
         let gradients = forward.backward(1.0);
+        let heap = heap::end().unwrap();
         if step == 0 {
             // Later steps find memory that the first one has left for them.
-            memory = PEAK.load(Relaxed) - before;
+            memory = heap.peak;
         }
         network = optimizer.step::<Autodiff<Flex>, _>(network, optim::clip_global_norm(gradients, 1.0), 1e-3);
         if step >= 2 {

@@ -115,6 +115,14 @@ pub enum LabError {
         /// The first module that differs, as a phrase.
         first: String,
     },
+    /// One of several ways to do a thing gives another output than the one that is known to be right.
+    #[error("the output differs from the baseline's by {error:.1e} of its largest number, {allowed:.1e} is allowed")]
+    Output {
+        /// By how much.
+        error: f64,
+        /// By how much it may.
+        allowed: f64,
+    },
     /// A task that the engine must run itself.
     #[error("the lab does not run the task `{0}`")]
     NotALabTask(&'static str),
@@ -145,7 +153,8 @@ impl LabError {
             | Self::NotANumber { .. }
             | Self::NoGradient { .. }
             | Self::Check { .. }
-            | Self::Parity { .. } => FailureKind::Experiment,
+            | Self::Parity { .. }
+            | Self::Output { .. } => FailureKind::Experiment,
             Self::NotALabTask(_) => FailureKind::Crash,
         }
     }

@@ -59,7 +59,9 @@ pub(crate) const STEP_KEYS: &[&str] = &[
 pub(crate) const NEED_KEYS: &[&str] = &["step", "where"];
 /// The keys of a table.
 pub(crate) const TABLE_KEYS: &[&str] =
-    &["title", "from", "where", "rows", "columns", "cells", "compare", "best", "paper"];
+    &["title", "from", "where", "rows", "columns", "cells", "compare", "best", "paper", "claims"];
+/// The keys of a table that has claims as rows.
+pub(crate) const SUMMARY_KEYS: &[&str] = &["title", "claims", "cells"];
 /// The keys of a table's `compare`.
 pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs", "show", "noise", "decide"];
 /// The keys of a figure.
@@ -122,6 +124,7 @@ impl<'a> Lower<'a> {
         let figures =
             find(entries, "figures").map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
         let claims = find(entries, "claims").map_or_else(Vec::new, |node| self.claims(node, &steps, &written, &params));
+        let summaries = find(entries, "tables").map_or_else(Vec::new, |node| self.summaries(node, &steps, &claims));
         let decides = !claims.is_empty()
             || tables.iter().filter_map(|table| table.compare.as_ref()).any(|compare| compare.decide);
         for adaptive in steps.iter().filter_map(|step| step.adaptive.as_ref()).filter(|_| !decides) {
@@ -132,7 +135,22 @@ impl<'a> Lower<'a> {
         let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
         let name = name.map(|name| name.value).unwrap_or_default();
         let sources = Sources::default();
-        (Recipe { name, about, cite, report: PathBuf::new(), params, steps, tables, figures, claims, sources }, span)
+        (
+            Recipe {
+                name,
+                about,
+                cite,
+                report: PathBuf::new(),
+                params,
+                steps,
+                tables,
+                summaries,
+                figures,
+                claims,
+                sources,
+            },
+            span,
+        )
     }
 
     /// The work that a study is about.

@@ -5,18 +5,65 @@ use sweep_job::{
     units::{parse_bytes, parse_seconds},
 };
 
-use super::{COMPARE_KEYS, Lower, TABLE_KEYS, find};
+use super::{COMPARE_KEYS, Lower, SUMMARY_KEYS, TABLE_KEYS, find};
 use crate::recipe::{
-    Better, Compare, Names, PaperRow, Selection, Step, Table,
+    Better, Claim, Compare, Names, PaperRow, Selection, Statement, Step, Summary, Table,
     node::{Entry, Node, NodeKind},
     problem::suggest,
     source::Spanned,
 };
 
+/// Whether a table has claims as rows.
+fn is_summary(entry: &Entry) -> bool {
+    matches!(&entry.value.kind, NodeKind::Map(keys) if find(keys, "claims").is_some())
+}
+
 impl Lower<'_> {
     pub(super) fn tables(&mut self, node: &Node, steps: &[Step], written: &[String], params: &Names) -> Vec<Table> {
         let entries = self.entries(node, "`tables`");
-        entries.iter().filter_map(|entry| self.table(entry, steps, written, params)).collect()
+        let tables = entries.iter().filter(|entry| !is_summary(entry));
+        tables.filter_map(|entry| self.table(entry, steps, written, params)).collect()
+    }
+
+    /// The tables that have claims as rows.
+    pub(super) fn summaries(&mut self, node: &Node, steps: &[Step], claims: &[Claim]) -> Vec<Summary> {
+        // What is no map has been reported with the other tables.
+        let NodeKind::Map(entries) = &node.kind else { return Vec::new() };
+        let summaries = entries.iter().filter(|entry| is_summary(entry));
+        summaries.filter_map(|entry| self.summary(entry, steps, claims)).collect()
+    }
+
+    fn summary(&mut self, entry: &Entry, steps: &[Step], claims: &[Claim]) -> Option<Summary> {
+        let name = &entry.key;
+        self.check_name(name, "table");
+        let keys = self.map(&entry.value, "a table of claims", SUMMARY_KEYS)?;
+        let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
+        let wanted = find(keys, "claims").map_or_else(Vec::new, |node| self.texts(node, "`claims`"));
+        let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
+        if cells.is_empty() {
+            let help = "add `cells:` with metrics that the claims' steps measure, for example `[time.call]`";
+            self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
+        }
+        let mut rows = Vec::new();
+        for claim in wanted {
+            let Some(index) = claims.iter().position(|known| known.name.value == claim.value) else {
+                let names = claims.iter().map(|claim| claim.name.value.as_str());
+                let help = suggest(&claim.value, "claims", names).unwrap_or_default();
+                let message = format!("table `{}` is about unknown claim `{}`", name.value, claim.value);
+                self.problem(claim.span, message, "no claim has this name", help);
+                continue;
+            };
+            let Statement::Ratio(comparison, _) = &claims[index].statement else {
+                let message = format!("claim `{}` is no `ratio`", claim.value);
+                self.problem(claim.span, message, "has no two sides to divide", "leave it out of the table");
+                continue;
+            };
+            for side in std::iter::once(&comparison.of).chain(&comparison.to) {
+                cells.iter().for_each(|cell| self.check_metric(cell, &steps[side.step]));
+            }
+            rows.push(Spanned::new(index, claim.span));
+        }
+        Some(Summary { name: name.clone(), title, claims: rows, cells })
     }
 
     fn table(&mut self, entry: &Entry, steps: &[Step], written: &[String], params: &Names) -> Option<Table> {

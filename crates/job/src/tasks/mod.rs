@@ -8,11 +8,13 @@ mod command;
 mod computing;
 mod data;
 mod eval;
+mod generate;
 mod gradprobe;
 mod k1;
 mod mock;
 mod model;
 mod optimizer;
+pub(crate) mod pairs;
 mod parity;
 mod prune;
 mod train;
@@ -32,6 +34,7 @@ pub use command::{Command, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
+pub use generate::{Generate, Generating};
 pub use gradprobe::{
     GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,
     Subject, ThresholdScope, Tuning,
@@ -43,6 +46,12 @@ pub use k1::{
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
 pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use pairs::{
+    Accumulation, AccumulationVariant, Activations, ActivationsVariant, Allocator, AllocatorVariant, Attention,
+    AttentionVariant, Autograd, Bandwidth, BandwidthVariant, Checkpoints, Dataloader, DataloaderVariant, FormatVariant,
+    FusingVariant, Intensity, KvCache, KvCacheVariant, Leak, LeakPattern, LeakVariant, Matmul, MatmulVariant,
+    NumberFormat, Pair, Protocol, Regional, RegionalVariant, Sharding, ShardingVariant, Way,
+};
 pub use parity::{Comparing, Parity};
 pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
 pub use train::{Train, Training};

@@ -43,6 +43,10 @@ pub struct MatrixMut<'a> {
 
 impl<'a> MatrixMut<'a> {
     /// A matrix of whole rows.
+    ///
+    /// # Panics
+    ///
+    /// If the slice has fewer numbers.
     pub fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
         assert!(rows * columns <= data.len(), "matrix outside its slice");
         Self { data: data.as_mut_ptr(), rows, columns, row_stride: columns, borrowed: PhantomData }

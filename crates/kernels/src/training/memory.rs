@@ -20,6 +20,11 @@ const LEAST: usize = 16 * 1024;
 /// Numbers that may wait, 512 MiB of them.
 const MOST_IDLE: usize = 128 << 20;
 
+/// Gives back what waits, so that who counts memory begins with none.
+pub fn release_idle() {
+    *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
 /// What waits to be used again, by length.
 #[derive(Default)]
 struct Idle {

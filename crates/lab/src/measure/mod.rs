@@ -4,6 +4,7 @@
 
 pub mod ceiling;
 pub(crate) mod fusion;
+pub mod heap;
 pub(crate) mod resident;
 pub mod sampler;
 pub mod trace;
@@ -97,7 +98,15 @@ impl Watch {
 
 impl Breakdown {
     pub(crate) fn new(on: bool, trace: bool) -> Self {
-        let trace = trace.then(Trace::begin);
+        Self::with(on, trace.then(|| Trace::begin("train")))
+    }
+
+    /// One that keeps a trace, in which the process is called `process`.
+    pub(crate) fn traced(process: &str) -> Self {
+        Self::with(true, Some(Trace::begin(process)))
+    }
+
+    fn with(on: bool, trace: Option<Trace>) -> Self {
         Self {
             on: on || trace.is_some(),
             spent: [Duration::ZERO; Part::ALL.len()],

@@ -28,10 +28,10 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn begin(process: &str) -> Self {
         let name = |row: u32, name: &str| json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": row, "ts": 0, "args": {"name": name}});
         let process =
-            json!({"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "train"}});
+            json!({"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "ts": 0, "args": {"name": process}});
         let rows = [name(STEP_ROW, "steps"), name(HOST_ROW, "host"), name(DEVICE_ROW, "device")];
         let events = std::iter::once(process).chain(rows).collect();
         Self { began: Instant::now(), events, steps: 0 }

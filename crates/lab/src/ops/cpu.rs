@@ -15,6 +15,8 @@ use sweep_kernels::training::{
     norm, softmax,
 };
 
+pub(super) use sweep_kernels::training::memory::release_idle;
+
 use super::{AdamWState, AdamWStep, Gradients3, Kernels, Parameter, float, wrap};
 
 /// The kernels for `Flex`.

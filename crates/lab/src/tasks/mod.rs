@@ -4,8 +4,10 @@ mod bench;
 mod check;
 mod coupling;
 mod eval;
+mod generate;
 mod gradprobe;
 mod k1;
+mod pairs;
 mod parity;
 mod steps;
 mod train;
@@ -41,6 +43,7 @@ pub(crate) fn run(
         }
         Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
         Task::GradProbe(task) => dispatch_eager(backend, gradprobe::Job { task, backend, folders, report }),
+        Task::Generate(generate) => dispatch_eager(backend, generate::Job { generate, folders, report }),
         Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
         Task::K1(k1) => {
             let place = Place::new(backend, &k1.computing.settings());
@@ -51,6 +54,7 @@ pub(crate) fn run(
         Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),
         Task::BenchMaskUpdate(made) => dispatch_eager(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
         Task::BenchMasking(applied) => dispatch_eager(backend, bench::Job { bench: Bench::Masking(applied), report }),
+        Task::Pair(pair) => pairs::run(pair, backend, folders, report),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }

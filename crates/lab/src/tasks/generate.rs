@@ -1,0 +1,206 @@
+//! `uses: generate`: text from a network, token by token, with a cache of keys and values.
+
+use std::time::Instant;
+
+use burn::tensor::{Int, Tensor, TensorData};
+use rand::Rng;
+use sweep_job::{
+    Outcome, Progress, Report, Unit,
+    tasks::{Generate, Generating},
+};
+
+use super::network;
+use crate::{
+    Folders, LabError,
+    backend::{Compute, Work},
+    measure,
+    model::{self, Cache, Gpt, Network as _, VOCAB_BYTES},
+    read::host,
+    rng,
+};
+
+/// The file that the artifact is.
+const FILE: &str = "text.txt";
+/// Characters of the text that a note has room for.
+const NOTED: usize = 400;
+
+/// Text to write.
+pub(super) struct Job<'a> {
+    pub(super) generate: &'a Generate,
+    pub(super) folders: &'a Folders,
+    pub(super) report: &'a mut dyn Report,
+}
+
+impl Work for Job<'_> {
+    type Output = Outcome;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
+        let Self { generate, folders, report } = self;
+        let settings = &generate.generating;
+        let network = network::<B>(&generate.model, &generate.architecture, VOCAB_BYTES, settings.seed, device)?;
+        let vocab_size = network.dims().vocab_size;
+        let mut tokens = encoded(&settings.prompt, vocab_size)?;
+        let mut reader = Reader::<B>::new(&network, &tokens, device);
+        let mut random = rng::stream(settings.seed, "generate", "", &[]);
+        let mut seconds = Vec::with_capacity(settings.max_new_tokens);
+        for written in 0..settings.max_new_tokens {
+            let started = Instant::now();
+            let logits = reader.after(&tokens)?;
+            tokens.push(choose(&logits, settings, &mut random));
+            seconds.push(started.elapsed().as_secs_f64());
+            let (done, total) = (written as u64 + 1, settings.max_new_tokens as u64);
+            report.progress(Progress { done, total, ..Progress::default() });
+        }
+
+        let text = decoded(&tokens, vocab_size);
+        let path = folders.files.join(FILE);
+        fs_err::write(&path, &text).map_err(|source| LabError::Write { path, source })?;
+        report.note(&shortened(&text));
+        let mut outcome = Outcome::default();
+        outcome.artifacts.insert(Generate::TEXT.to_owned(), FILE.to_owned());
+        outcome.metric("time.prompt", seconds.remove(0), Unit::Seconds);
+        let total: f64 = seconds.iter().sum();
+        if let Some(median) = measure::median(&mut seconds) {
+            outcome.metric("time.token", median, Unit::Seconds);
+            outcome.metric("throughput.tokens_per_s", seconds.len() as f64 / total, Unit::TokensPerSecond);
+        }
+        outcome.metric("memory.cache", (reader.cache.numbers() * size_of::<f32>()) as f64, Unit::Bytes);
+        if let Some(bytes) = measure::peak_memory() {
+            outcome.metric("memory.peak", bytes, Unit::Bytes);
+        }
+        let parameters: usize = model::infos(&network).iter().map(model::ParamInfo::len).sum();
+        outcome.metric("parameters", parameters as f64, Unit::Count);
+        Ok(outcome)
+    }
+}
+
+/// A network that reads a growing text. It sees `block_size` tokens at most: when they are full, it forgets the older half
+/// of them and reads the newer half again, because positions are learned and begin at 0.
+struct Reader<'a, B: Compute> {
+    network: &'a Gpt<B>,
+    device: &'a B::Device,
+    cache: Cache<B>,
+    /// The place in the text of the first token that the cache has.
+    begin: usize,
+}
+
+impl<'a, B: Compute> Reader<'a, B> {
+    fn new(network: &'a Gpt<B>, text: &[u32], device: &'a B::Device) -> Self {
+        let begin = text.len().saturating_sub(network.dims().block_size);
+        Self { network, device, cache: Cache::new(network.h.len()), begin }
+    }
+
+    /// The logits of the token after `text`, which begins with what was read before.
+    fn after(&mut self, text: &[u32]) -> Result<Vec<f32>, LabError> {
+        let room = self.network.dims().block_size;
+        if self.cache.len() == room {
+            self.cache = Cache::new(self.network.h.len());
+            self.begin = text.len() - (room / 2).max(1);
+        }
+        let mut logits = None;
+        for token in &text[self.begin + self.cache.len()..] {
+            let token = TensorData::new(vec![i64::from(*token)], [1, 1]);
+            let token = Tensor::<B, 2, Int>::from_data(token, self.device);
+            logits = Some(self.network.decode(token, &mut self.cache)?);
+        }
+        match logits {
+            Some(logits) => {
+                let numbers = self.network.dims().vocab_size;
+                host(logits.reshape([numbers]))
+            }
+            None => Err(LabError::Dimensions("there is no text to go on from".into())),
+        }
+    }
+}
+
+/// The next token.
+fn choose(logits: &[f32], settings: &Generating, random: &mut impl Rng) -> u32 {
+    let mut order: Vec<u32> = (0..).take(logits.len()).collect();
+    let logit = |token: &u32| f64::from(logits[*token as usize]);
+    // Of equal ones the first: the order is the same on every machine.
+    order.sort_by(|a, b| logit(b).total_cmp(&logit(a)));
+    order.truncate(settings.top_k.unwrap_or(usize::MAX));
+    let likeliest = order.first().copied().unwrap_or_default();
+    if settings.temperature == 0.0 {
+        return likeliest;
+    }
+    let greatest = logit(&likeliest);
+    let weights: Vec<f64> =
+        order.iter().map(|token| ((logit(token) - greatest) / settings.temperature).exp()).collect();
+    let mut left = random.random::<f64>() * weights.iter().sum::<f64>();
+    for (token, weight) in order.iter().zip(&weights) {
+        left -= weight;
+        if left < 0.0 {
+            return *token;
+        }
+    }
+    likeliest
+}
+
+/// The tokens of a prompt, for a network of so many.
+fn encoded(prompt: &str, vocab_size: usize) -> Result<Vec<u32>, LabError> {
+    if vocab_size == VOCAB_BYTES {
+        return Ok(prompt.bytes().map(u32::from).collect());
+    }
+    let token = |word: &str| {
+        let token = word.parse().ok().filter(|token: &u32| (*token as usize) < vocab_size);
+        token.ok_or_else(|| {
+            let advice = "write the numbers of tokens, with blanks between them: `prompt: \"464 2068\"`";
+            let network = format!("this network has {vocab_size} tokens, and no words for them");
+            LabError::Dimensions(format!("`{}` in `prompt` is no token: {network}; {advice}", word.escape_debug()))
+        })
+    };
+    let tokens: Vec<u32> = prompt.split_whitespace().map(token).collect::<Result<_, _>>()?;
+    if tokens.is_empty() { Err(LabError::Dimensions("`prompt` has no token".into())) } else { Ok(tokens) }
+}
+
+/// Tokens as a text; bytes that are no UTF-8 become `\u{FFFD}`.
+fn decoded(tokens: &[u32], vocab_size: usize) -> String {
+    if vocab_size == VOCAB_BYTES {
+        let bytes: Vec<u8> = tokens.iter().filter_map(|token| u8::try_from(*token).ok()).collect();
+        return String::from_utf8_lossy(&bytes).into_owned();
+    }
+    tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// The beginning of a text, on one line.
+fn shortened(text: &str) -> String {
+    let mut short: String =
+        text.chars().take(NOTED).collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() > NOTED {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(temperature: f64, top_k: Option<usize>) -> Generating {
+        Generating { temperature, top_k, ..Generating::default() }
+    }
+
+    #[test]
+    fn without_temperature_the_likeliest_is_taken_and_with_top_k_only_the_likeliest() {
+        let mut random = rng::stream(0, "test", "", &[]);
+        let logits = [0.0, 3.0, -1.0, 3.0, 2.5];
+        assert_eq!(choose(&logits, &settings(0.0, None), &mut random), 1, "the first of equal ones");
+        let drawn: Vec<u32> = (0..200).map(|_| choose(&logits, &settings(1.0, Some(3)), &mut random)).collect();
+        for token in 0..5 {
+            assert_eq!(drawn.contains(&token), [1, 3, 4].contains(&token), "{token}");
+        }
+        let hot: Vec<u32> = (0..500).map(|_| choose(&logits, &settings(100.0, None), &mut random)).collect();
+        assert!((0..5).all(|token| hot.iter().filter(|drawn| **drawn == token).count() > 50), "almost even");
+    }
+
+    #[test]
+    fn prompts_are_bytes_or_numbers_of_tokens() {
+        assert_eq!(encoded("ab", 256).unwrap(), [97, 98]);
+        assert_eq!(decoded(&[97, 98, 0xc3, 0xa4], 256), "abä");
+        assert_eq!(encoded(" 5 300", 301).unwrap(), [5, 300]);
+        assert_eq!(decoded(&[5, 300], 301), "5 300");
+        let refused = encoded("5 301", 301).unwrap_err().to_string();
+        assert!(refused.starts_with("`301` in `prompt` is no token: this network has 301 tokens"), "{refused}");
+    }
+}

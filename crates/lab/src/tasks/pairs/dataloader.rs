@@ -1,0 +1,155 @@
+//! `uses: pair/dataloader`: training on samples that the training prepares itself, or threads ahead of it.
+//!
+//! Batch `i` is prepared by thread `i mod workers`, and taken in turn, so that the order is the same with any number of
+//! threads.
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, sync_channel},
+    },
+    thread,
+    time::Instant,
+};
+
+use burn::tensor::{Tensor, TensorData, backend::Backend};
+use sweep_job::{
+    Unit,
+    tasks::{Dataloader, DataloaderVariant},
+};
+use sweep_kernels::pairs::prepare;
+
+use super::{
+    Call, Contender, Left, Meter,
+    mlp::{Mlp, mean_squared},
+    normal,
+};
+use crate::{LabError, backend::Compute, measure::Part};
+
+/// Classes that the MLP is to tell apart.
+const CLASSES: usize = 10;
+/// The learning rate.
+const LR: f32 = 0.01;
+
+/// Samples, and how batches of them are prepared.
+#[derive(Debug)]
+struct Samples {
+    numbers: Vec<f32>,
+    width: usize,
+    rounds: usize,
+    batch_size: usize,
+}
+
+impl Samples {
+    /// Batches of an epoch.
+    fn batches(&self) -> usize {
+        (self.numbers.len() / self.width).div_ceil(self.batch_size)
+    }
+
+    /// Batch `index` of an epoch, row by row.
+    fn prepare(&self, index: usize) -> Vec<f32> {
+        let first = index * self.batch_size * self.width;
+        let end = self.numbers.len().min(first + self.batch_size * self.width);
+        let mut batch = self.numbers[first..end].to_vec();
+        for sample in batch.chunks_mut(self.width) {
+            prepare(sample, self.rounds);
+        }
+        batch
+    }
+}
+
+/// Threads that prepare batches of one epoch or, without end, of all. They end when nobody takes their batches.
+struct Workers {
+    /// By thread.
+    queues: Vec<Receiver<Vec<f32>>>,
+}
+
+impl Workers {
+    fn start(samples: &Arc<Samples>, workers: usize, prefetch: usize, endless: bool) -> Self {
+        let queue = |worker: usize| {
+            let (sender, receiver) = sync_channel(prefetch);
+            let samples = Arc::clone(samples);
+            thread::spawn(move || {
+                // Whether to go on is asked after each epoch, and nobody needs what nobody takes.
+                let all = samples.batches();
+                let mut epochs = 0_usize..;
+                while epochs.next().is_some_and(|epoch| endless || epoch == 0) {
+                    for index in (worker..all).step_by(workers) {
+                        if sender.send(samples.prepare(index)).is_err() {
+                            return;
+                        }
+                    }
+                    if worker >= all {
+                        return;
+                    }
+                }
+            });
+            receiver
+        };
+        Self { queues: (0..workers).map(queue).collect() }
+    }
+
+    fn take(&self, samples: &Samples, index: usize) -> Vec<f32> {
+        let prepared = self.queues[index % self.queues.len()].recv();
+        // A thread that is gone changes no batch.
+        prepared.unwrap_or_else(|_| samples.prepare(index))
+    }
+}
+
+impl Contender for Dataloader {
+    fn reference(&self) -> Self {
+        Self { variant: DataloaderVariant::Sync, ..self.clone() }
+    }
+
+    fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
+        let Self { workers, prefetch, samples, width, rounds, batch_size, hidden, .. } = *self;
+        let numbers = normal(seed, "samples", 0, samples * width, 1.0);
+        let samples = Arc::new(Samples { numbers, width, rounds, batch_size });
+        let mut mlp = Mlp::<B>::random(&[width, hidden, CLASSES], seed, device);
+        let lasting =
+            (self.variant == DataloaderVariant::Persistent).then(|| Workers::start(&samples, workers, prefetch, true));
+        Ok(Box::new(move |meter| {
+            let own = (self.variant == DataloaderVariant::Workers)
+                .then(|| Workers::start(&samples, workers, prefetch, false));
+            let threads = lasting.as_ref().or(own.as_ref());
+            let mut waited = 0.0;
+            for index in 0..samples.batches() {
+                let started = Instant::now();
+                let batch = meter.part::<B, _>(Part::Data, device, || match threads {
+                    Some(threads) => threads.take(&samples, index),
+                    None => samples.prepare(index),
+                })?;
+                waited += started.elapsed().as_secs_f64();
+                mlp = step(meter, mlp.clone(), batch, width, device)?;
+            }
+            meter.tell("time.data", waited, Unit::Seconds);
+            Ok(Left::Device(mlp.clone().flat()))
+        }))
+    }
+}
+
+/// The MLP after a step on `batch`. Row `i` is of class `i mod 10`.
+fn step<B: Compute>(
+    meter: &mut Meter,
+    mlp: Mlp<B>,
+    batch: Vec<f32>,
+    width: usize,
+    device: &B::Device,
+) -> Result<Mlp<B>, LabError> {
+    let rows = batch.len() / width;
+    let mut classes = vec![0.0_f32; rows * CLASSES];
+    for (row, classes) in classes.chunks_mut(CLASSES).enumerate() {
+        classes[row % CLASSES] = 1.0;
+    }
+    let x = Tensor::from_inner(matrix::<B>(batch, [rows, width], device));
+    let y = Tensor::from_inner(matrix::<B>(classes, [rows, CLASSES], device));
+    let tracked = mlp.tracked();
+    let loss = meter.part::<B, _>(Part::Forward, device, || mean_squared(tracked.forward(x), y))?;
+    let gradients = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss))?;
+    drop(tracked);
+    meter.part::<B, _>(Part::Optimizer, device, || mlp.descend(gradients, LR))
+}
+
+fn matrix<B: Backend>(numbers: Vec<f32>, shape: [usize; 2], device: &B::Device) -> Tensor<B, 2> {
+    Tensor::from_data(TensorData::new(numbers, shape), device)
+}

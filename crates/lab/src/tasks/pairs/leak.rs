@@ -1,0 +1,113 @@
+//! `uses: pair/leak`: what leaks memory in training loops, and the same without the leak.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{Tensor, activation::tanh},
+};
+use sweep_job::{
+    Unit,
+    tasks::{Leak, LeakPattern, LeakVariant},
+};
+
+use super::{Call, Contender, Left, Meter, attention::slope, tensor};
+use crate::{LabError, backend::Compute, measure::heap};
+
+/// Bytes in use after each iteration.
+struct Watch(Vec<(f64, f64)>);
+
+impl Watch {
+    fn see<B: Compute>(&mut self, device: &B::Device) -> Result<(), LabError> {
+        B::sync(device)?;
+        let in_use = match B::device_memory(device) {
+            Some(memory) => Some(memory.in_use as f64),
+            None => heap::so_far().map(|heap| heap.kept as f64),
+        };
+        // The points themselves take memory, but less and less often; room for them is made before.
+        let iteration = self.0.len() as f64;
+        self.0.extend(in_use.map(|bytes| (iteration, bytes)));
+        Ok(())
+    }
+
+    fn tell(&self, meter: &mut Meter) {
+        // The first iteration makes what all others use.
+        if self.0.len() > 2 {
+            meter.tell("memory.slope", slope(&self.0[1..]), Unit::Bytes);
+        }
+    }
+}
+
+impl Contender for Leak {
+    fn reference(&self) -> Self {
+        Self { variant: LeakVariant::Fixed, ..self.clone() }
+    }
+
+    fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
+        let width = self.width;
+        #[expect(clippy::cast_precision_loss, reason = "a scale")]
+        let scale = (width as f32).sqrt().recip();
+        let x = tensor::<B, 2>(seed, "x", 0, [width, width], 1.0, device);
+        let weight = tensor::<B, 2>(seed, "weight", 0, [width, width], scale, device);
+        Ok(Box::new(move |meter| {
+            let mut watch = Watch(Vec::with_capacity(self.iterations));
+            let counts = heap::so_far().is_some();
+            if !counts {
+                heap::begin();
+            }
+            let leaks = self.variant == LeakVariant::Leaking;
+            let result = match self.pattern {
+                LeakPattern::Tensors => {
+                    let mut list = Vec::with_capacity(self.iterations);
+                    let mut last = x.clone();
+                    for _ in 0..self.iterations {
+                        last = x.clone() * 2.0;
+                        if leaks {
+                            list.push(last.clone());
+                        }
+                        watch.see::<B>(device)?;
+                    }
+                    last.mean()
+                }
+                LeakPattern::Losses => {
+                    let weight = Tensor::<Autodiff<B>, 2>::from_inner(weight.clone()).require_grad();
+                    let loss = || tanh(Tensor::from_inner(x.clone()).matmul(weight.clone())).mean();
+                    let (mut tracked, mut plain) = (loss(), loss().inner());
+                    for _ in 1..self.iterations {
+                        let loss = loss();
+                        if leaks {
+                            tracked = tracked + loss;
+                        } else {
+                            plain = plain + loss.clone().inner();
+                            // Burn frees a graph with its backward pass, not with its last tensor.
+                            drop(loss.backward());
+                        }
+                        watch.see::<B>(device)?;
+                    }
+                    if leaks { tracked.inner() } else { plain }
+                }
+                LeakPattern::Inference => {
+                    if leaks {
+                        let weight = Tensor::<Autodiff<B>, 2>::from_inner(weight.clone()).require_grad();
+                        let mut state = Tensor::from_inner(x.clone());
+                        for _ in 0..self.iterations {
+                            state = tanh(state.matmul(weight.clone()));
+                            watch.see::<B>(device)?;
+                        }
+                        state.inner().mean()
+                    } else {
+                        let mut state = x.clone();
+                        for _ in 0..self.iterations {
+                            state = tanh(state.matmul(weight.clone()));
+                            watch.see::<B>(device)?;
+                        }
+                        state.mean()
+                    }
+                }
+            };
+            if !counts {
+                heap::end();
+            }
+            watch.tell(meter);
+            Ok(Left::Device(result))
+        }))
+    }
+}

@@ -1,0 +1,87 @@
+//! `uses: pair/precision`: training an MLP in single, mixed and half precision. Weights that are updated are in single
+//! precision always.
+
+use burn::tensor::{DType, Tensor};
+use sweep_job::{
+    Outcome, Unit,
+    tasks::{FormatVariant, NumberFormat},
+};
+
+use super::{
+    Call, Contender, Left, ROUNDING,
+    mlp::{Mlp, mean_squared},
+    tensor,
+};
+use crate::{LabError, backend::Compute, measure::Part};
+
+/// The learning rate.
+const LR: f32 = 0.01;
+/// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
+const LOSS_SCALE: f32 = 1024.0;
+
+impl Contender for NumberFormat {
+    fn reference(&self) -> Self {
+        Self { variant: FormatVariant::F32, ..self.clone() }
+    }
+
+    fn tolerance(&self) -> f64 {
+        match self.variant {
+            FormatVariant::F32 => ROUNDING,
+            FormatVariant::F16 => 2e-2,
+            FormatVariant::Mixed | FormatVariant::Bf16 => 1e-1,
+        }
+    }
+
+    fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError> {
+        let format = match self.variant {
+            FormatVariant::F32 => DType::F32,
+            FormatVariant::Mixed | FormatVariant::Bf16 => DType::BF16,
+            FormatVariant::F16 => DType::F16,
+        };
+        if !B::supports_dtype(device, format) {
+            let reason = format!("the device does not compute with {}", format.name());
+            return Err(LabError::Precision { precision: self.variant.word(), reason });
+        }
+        let scale = if self.variant == FormatVariant::F16 { LOSS_SCALE } else { 1.0 };
+        let mut mlp = Mlp::<B>::random(&[self.width, self.hidden, self.width], seed, device);
+        let rows = |name: &str, index| tensor::<B, 2>(seed, name, index, [self.batch_size, self.width], 1.0, device);
+        let batches: Vec<_> = (0..self.micro_batches).map(|index| (rows("x", index), rows("y", index))).collect();
+        #[expect(clippy::cast_precision_loss, reason = "a number of micro-batches")]
+        let part = 1.0 / self.micro_batches as f32;
+        Ok(Box::new(move |meter| {
+            let computed = if self.variant == FormatVariant::Mixed { mlp.clone() } else { mlp.cast(format) };
+            let tracked = computed.tracked();
+            let (mut sum, mut losses) = (None, None);
+            for (x, y) in &batches {
+                let loss = meter.part::<B, _>(Part::Forward, device, || {
+                    let (x, y) = (Tensor::from_inner(x.clone()), Tensor::from_inner(y.clone()));
+                    let out = match self.variant {
+                        FormatVariant::Mixed => tracked.forward_mixed(x, format),
+                        _ => tracked.forward(x.cast(format)).cast(DType::F32),
+                    };
+                    mean_squared(out, y) * part
+                })?;
+                let own = loss.clone().inner();
+                losses = Some(match losses.take() {
+                    Some(sum) => sum + own,
+                    None => own,
+                });
+                let found = meter.part::<B, _>(Part::Backward, device, || tracked.gradients(loss * scale))?;
+                let found = found.cast(DType::F32).scaled(scale.recip());
+                sum = Some(match sum.take() {
+                    Some(sum) => found.plus(sum),
+                    None => found,
+                });
+            }
+            let (Some(sum), Some(loss)) = (sum, losses) else { return Ok(Left::Host(Vec::new())) };
+            mlp = meter.part::<B, _>(Part::Optimizer, device, || mlp.clone().descend(sum.clone(), LR))?;
+            Ok(Left::Device(Tensor::cat(vec![sum.flat(), loss], 0)))
+        }))
+    }
+
+    fn describe(&self, first: &[f32], _: f64, outcome: &mut Outcome) {
+        if let Some(loss) = first.last() {
+            outcome.metric("loss", f64::from(*loss), Unit::One);
+        }
+    }
+}
