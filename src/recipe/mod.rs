@@ -252,6 +252,13 @@ impl Recipe {
         self.tables.iter().map(|table| table.from.value).chain(drawn).chain(claimed)
     }
 
+    /// The metrics that tables, figures and claims are about, and the curves that figures are.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        let cells = self.tables.iter().flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()));
+        let drawn = self.figures.iter().flat_map(Figure::metrics);
+        cells.chain(drawn).chain(self.claims.iter().map(Claim::metric))
+    }
+
     /// Whether an axis has other values than the author gave it.
     pub fn is_narrowed(&self) -> bool {
         self.steps.iter().any(|step| !step.matrix.narrowed.is_empty())

@@ -11,7 +11,7 @@ pub struct Table {
     pub name: Spanned<String>,
     /// Its heading.
     pub title: Option<String>,
-    /// The step, as an index into [`Recipe::steps`].
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub from: Spanned<usize>,
     /// Only these points.
     pub only: Selection,
@@ -82,7 +82,7 @@ pub struct Figure {
     pub name: Spanned<String>,
     /// Its heading.
     pub title: Option<String>,
-    /// The step, as an index into [`Recipe::steps`].
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub from: Spanned<usize>,
     /// Only these points.
     pub only: Selection,
@@ -185,7 +185,7 @@ pub struct Comparison {
 /// Points of a step.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// The step, as an index into [`Recipe::steps`].
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub step: usize,
     /// Which of its points.
     pub only: Selection,
@@ -207,7 +207,7 @@ pub struct Expectation {
 pub struct Order {
     /// The metric.
     pub metric: Spanned<String>,
-    /// The step, as an index into [`Recipe::steps`].
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub step: usize,
     /// The axis.
     pub axis: Spanned<String>,
@@ -227,7 +227,26 @@ impl Compare {
     }
 }
 
+impl Figure {
+    /// What it draws, metrics among it.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        let roofs = [&self.roofs.compute, &self.roofs.bandwidth].into_iter().flatten();
+        let roofs = roofs.filter_map(|roof| if let Roof::Metric(metric) = roof { Some(metric) } else { None });
+        [&self.x, &self.y].into_iter().chain(&self.value).chain(roofs).map(|name| name.value.as_str())
+    }
+}
+
 impl Claim {
+    /// The metric that it is about.
+    pub fn metric(&self) -> &str {
+        match &self.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => &comparison.metric.value,
+            Statement::Order(order) => &order.metric.value,
+        }
+    }
+
     /// The steps that it is about, each with what is selected of it.
     pub fn selections(&self) -> Vec<(usize, Selection)> {
         match &self.statement {

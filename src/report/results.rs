@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     thread,
 };
 
@@ -16,22 +16,24 @@ use crate::{
 pub struct Results {
     /// When the jobs' records were written.
     stamps: HashMap<JobId, Stamp>,
-    /// Of the jobs that tables, figures and claims are about, at least.
+    /// Of the jobs that tables, figures and claims are about those metrics, at least.
     measured: BTreeMap<JobId, Measured>,
     /// Records that are at hand.
     records: BTreeMap<JobId, Record>,
 }
 
 impl Results {
-    /// Looks which jobs are done, and reads what those have measured that tables, figures and claims are about. The records
-    /// themselves are left alone.
+    /// Looks which jobs are done, and reads those metrics that tables, figures and claims are about. The records themselves
+    /// are left alone.
     pub fn read(plan: &Plan, store: &Store) -> Result<Self, StoreError> {
         let stamps: HashMap<JobId, Stamp> =
             plan.jobs().filter_map(|(id, job)| Some((id, store.stamp(job.key)?))).collect();
         let reported: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
         let wanted: Vec<(JobId, Key, Stamp)> =
             reported.into_iter().filter_map(|id| Some((id, plan.job(id).key, *stamps.get(&id)?))).collect();
-        let found = store.measured_by(&wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect::<Vec<_>>())?;
+        let metrics: HashSet<&str> = plan.studies.iter().flat_map(|study| study.recipe.metrics()).collect();
+        let stamped: Vec<(Key, Stamp)> = wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
+        let found = store.measured_by(&stamped, &metrics)?;
         let ids: HashMap<Key, JobId> = wanted.iter().map(|(id, key, _)| (*key, *id)).collect();
         let measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
         Ok(Self { stamps, measured, records: BTreeMap::new() })

@@ -7,7 +7,7 @@
 //! loses nothing.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     thread,
@@ -97,6 +97,8 @@ trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     const FILE: &str;
     /// The key of the record that it is about.
     fn key(&self) -> Key;
+    /// Understands a line; with `only`, of the metrics those.
+    fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self>;
 }
 
 impl Line for Entry {
@@ -105,6 +107,10 @@ impl Line for Entry {
     fn key(&self) -> Key {
         self.key
     }
+
+    fn parse(line: &[u8], _only: Option<&HashSet<&str>>) -> Option<Self> {
+        whole(line)
+    }
 }
 
 impl Line for Measured {
@@ -112,6 +118,32 @@ impl Line for Measured {
 
     fn key(&self) -> Key {
         self.key
+    }
+
+    fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self> {
+        /// The same without a copy of every name: most of them are not asked for.
+        #[derive(Deserialize)]
+        struct Borrowed<'l> {
+            key: Key,
+            #[serde(borrow)]
+            metrics: BTreeMap<&'l str, Metric>,
+            started: Timestamp,
+            seconds: f64,
+            backend: Option<Backend>,
+            device: Option<String>,
+            host: String,
+            sweep: String,
+        }
+
+        let only = only.and_then(|only| {
+            let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
+            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep } = line;
+            let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
+            let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep })
+        });
+        // A name with something in it that JSON escapes is understood so.
+        only.or_else(|| whole(line))
     }
 }
 
@@ -127,9 +159,9 @@ impl Store {
         Ok((self.all(&stamps), self.all(&stamps)))
     }
 
-    /// What these records have measured, in this order.
-    pub fn measured_by(&self, stamps: &[(Key, Stamp)]) -> Result<Vec<Measured>, StoreError> {
-        let Found { lines, unreadable, .. } = self.find(stamps);
+    /// What these records have measured, in this order; of the metrics, these at least.
+    pub fn measured_by(&self, stamps: &[(Key, Stamp)], metrics: &HashSet<&str>) -> Result<Vec<Measured>, StoreError> {
+        let Found { lines, unreadable, .. } = self.find(stamps, Some(metrics));
         unreadable.map_or(Ok(lines), Err)
     }
 
@@ -147,7 +179,7 @@ impl Store {
 
     /// Lines about all records that there are.
     fn all<L: Line>(&self, stamps: &[(Key, Stamp)]) -> Vec<L> {
-        let Found { lines, written, .. } = self.find(stamps);
+        let Found { lines, written, .. } = self.find(stamps, None);
         // More than half of it is about what is not there.
         if written > 2 * lines.len() + 100 {
             let stamps: HashMap<Key, Stamp> = stamps.iter().copied().collect();
@@ -157,13 +189,13 @@ impl Store {
     }
 
     /// Lines about these records, those that are new among them added to the file.
-    fn find<L: Line>(&self, stamps: &[(Key, Stamp)]) -> Found<L> {
+    fn find<L: Line>(&self, stamps: &[(Key, Stamp)], only: Option<&HashSet<&str>>) -> Found<L> {
         let mut found = Found { lines: Vec::with_capacity(stamps.len()), written: 0, unreadable: None };
         if stamps.is_empty() {
             return found;
         }
         let text = fs::read(self.root.join(L::FILE)).unwrap_or_default();
-        let (mut known, written) = parse::<L>(&text, &stamps.iter().copied().collect());
+        let (mut known, written) = parse::<L>(&text, &stamps.iter().copied().collect(), only);
         let mut new = Vec::new();
         for (key, stamp) in stamps {
             if let Some(line) = known.remove(key) {
@@ -216,7 +248,7 @@ struct Found<L> {
 }
 
 /// The lines about these records, by key, and how many there are in all. Long files are read by several threads.
-fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>) -> (HashMap<Key, L>, usize) {
+fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>, only: Option<&HashSet<&str>>) -> (HashMap<Key, L>, usize) {
     const PART: usize = 1 << 20;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(text.len() / PART + 1);
     let mut parts = Vec::new();
@@ -232,8 +264,7 @@ fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>) -> (HashMap<Key, L>
         let lines = || part.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         // Whose line it is shows before it is understood.
         let meant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| wanted.get(&key) == Some(&stamp));
-        let understood = |line| serde_json::from_slice::<(Stamp, L)>(line).ok().map(|(_, line)| line);
-        (lines().filter(meant).filter_map(understood).collect(), lines().count())
+        (lines().filter(meant).filter_map(|line| L::parse(line, only)).collect(), lines().count())
     };
     let read: Vec<(Vec<L>, usize)> = thread::scope(|scope| {
         let handles: Vec<_> = parts.iter().map(|part| scope.spawn(|| read(part))).collect();
@@ -242,6 +273,11 @@ fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>) -> (HashMap<Key, L>
     });
     let written = read.iter().map(|(_, written)| written).sum();
     (read.into_iter().flat_map(|(lines, _)| lines).map(|line| (line.key(), line)).collect(), written)
+}
+
+/// Understands a line with all that is in it.
+fn whole<L: DeserializeOwned>(line: &[u8]) -> Option<L> {
+    serde_json::from_slice::<(Stamp, L)>(line).ok().map(|(_, line)| line)
 }
 
 /// The stamp and the key with which a line begins: `[STAMP,{"key":"KEY",…`.
@@ -306,8 +342,10 @@ mod tests {
     fn what_was_written_since_is_read_anew() {
         let (_results, store, record) = store_with_one();
         let stamp = store.stamp(record.key).unwrap();
-        let measured = |stamp| store.measured_by(&[(record.key, stamp)]).unwrap();
+        let measured = |stamp| store.measured_by(&[(record.key, stamp)], &HashSet::from(["value"])).unwrap();
         assert_eq!(measured(stamp), [Measured::from(&record)]);
+        let none = store.measured_by(&[(record.key, stamp)], &HashSet::new()).unwrap();
+        assert!(none[0].metrics.is_empty(), "what nobody asks for is not read");
         let mut later = record.clone();
         later.outcome.metric("value", 7.0, sweep_job::Unit::One);
         let path = store.folder(record.key).join("record.json");
