@@ -36,7 +36,7 @@ pub struct Summary {
     pub name: Spanned<String>,
     /// Its heading.
     pub title: Option<String>,
-    /// The claims, as indices into [`Recipe::claims`].
+    /// The claims, as indices into [`crate::recipe::Recipe::claims`].
     pub claims: Vec<Spanned<usize>>,
     /// The metrics of which ratios are shown, of the same sides.
     pub cells: Vec<Spanned<String>>,
