@@ -59,7 +59,9 @@ impl Lower<'_> {
                 continue;
             };
             for side in std::iter::once(&comparison.of).chain(&comparison.to) {
-                cells.iter().for_each(|cell| self.check_metric(cell, &steps[side.step]));
+                for cell in &cells {
+                    self.check_metric(cell, &steps[side.step]);
+                }
             }
             rows.push(Spanned::new(index, claim.span));
         }
