@@ -9,6 +9,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
+mod common;
+
 use std::{
     fmt::Write as _,
     fs,
@@ -17,12 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sweep::{
-    plan::Plan,
-    recipe::Draft,
-    store::{Provenance, RECORD_FORMAT, Record, Store},
-};
-use sweep_job::{Backend, Outcome, Unit};
+use common::finish_all;
+use sweep_job::{Outcome, Unit};
 
 const RUNS: usize = 5;
 
@@ -35,7 +33,9 @@ fn main() {
             jobs / 100
         );
         fs::write(folder.path().join("recipe.yaml"), &recipe).unwrap();
-        finish_all(folder.path(), recipe);
+        let mut outcome = Outcome::default();
+        outcome.metric("value", 1.0, Unit::One);
+        finish_all(folder.path(), recipe, |_| outcome.clone());
         ninja_file(folder.path(), jobs);
         let sweep = env!("CARGO_BIN_EXE_sweep");
         let (plan, memory) = best(Command::new(sweep).args(["plan", "recipe.yaml"]).current_dir(folder.path()));
@@ -52,37 +52,6 @@ fn main() {
             milliseconds(run),
             ninja.map_or("–".to_owned(), milliseconds),
         );
-    }
-}
-
-/// Writes a record for every job.
-fn finish_all(folder: &Path, recipe: String) {
-    let draft = Draft::parse(&folder.join("recipe.yaml"), recipe, &[]).unwrap();
-    let plan = Plan::new(draft, Backend::Cpu).unwrap();
-    let store = Store::new(&folder.join("results"));
-    let mut outcome = Outcome::default();
-    outcome.metric("value", 1.0, Unit::One);
-    for (_, job) in plan.jobs() {
-        let record = Record {
-            format: RECORD_FORMAT,
-            key: job.key,
-            identity: job.identity.clone(),
-            label: job.label.to_string(),
-            params: job.values.clone(),
-            outcome: outcome.clone(),
-            files: std::collections::BTreeMap::new(),
-            provenance: Provenance {
-                sweep: "bench".into(),
-                started: jiff::Timestamp::UNIX_EPOCH,
-                seconds: 1.0,
-                device: None,
-                threads: 1,
-                host: "bench".into(),
-            },
-        };
-        let place = store.folder(job.key);
-        fs::create_dir_all(&place).unwrap();
-        fs::write(place.join("record.json"), serde_json::to_vec_pretty(&record).unwrap()).unwrap();
     }
 }
 

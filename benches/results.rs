@@ -5,23 +5,20 @@
 //! ```
 //!
 //! Every number is the best of several runs of the whole program, process start included. The records are those of a
-//! training: twenty metrics, and two curves of a hundred points.
+//! training: all its metrics, and two curves of a hundred points.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
+mod common;
+
 use std::{
     fs,
-    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use sweep::{
-    plan::Plan,
-    recipe::Draft,
-    store::{Provenance, RECORD_FORMAT, Record, Store},
-};
-use sweep_job::{Backend, Curve, Outcome, Task, Unit};
+use common::finish_all;
+use sweep_job::{Curve, Outcome, Task, Unit};
 
 const RUNS: usize = 5;
 const JOBS: usize = 10_000;
@@ -36,7 +33,8 @@ fn main() {
         JOBS / 10
     );
     fs::write(folder.path().join("recipe.yaml"), &recipe).unwrap();
-    let files = finish_all(folder.path(), recipe);
+    let files = finish_all(folder.path(), recipe, outcome);
+    assert_eq!(files.len(), JOBS);
     let floor = (0..RUNS).map(|_| {
         let begun = Instant::now();
         let bytes: usize = files.iter().map(|file| fs::read(file).unwrap().len()).sum();
@@ -63,48 +61,20 @@ fn main() {
     println!("the page has {:.1} MB", page as f64 / 1e6);
 }
 
-/// Writes a record for every job; answers the files.
-fn finish_all(folder: &Path, recipe: String) -> Vec<std::path::PathBuf> {
-    let draft = Draft::parse(&folder.join("recipe.yaml"), recipe, &[]).unwrap();
-    let plan = Plan::new(draft, Backend::Cpu).unwrap();
-    assert_eq!(plan.len(), JOBS);
-    let store = Store::new(&folder.join("results"));
+/// What a training leaves.
+fn outcome(index: usize) -> Outcome {
+    let mut outcome = Outcome::default();
+    let noise = (index * 7919 % 1000) as f64 / 1000.0;
     let metrics = Task::info("train").unwrap().metrics;
-    let mut files = Vec::new();
-    for (index, (_, job)) in plan.jobs().enumerate() {
-        let mut outcome = Outcome::default();
-        let noise = (index * 7919 % 1000) as f64 / 1000.0;
-        for (place, metric) in metrics.iter().enumerate() {
-            outcome.metric(metric.name, 2.0 + noise + place as f64, metric.unit);
-        }
-        for name in ["loss", "lr"] {
-            let at: Vec<u64> = (1..=100).collect();
-            let values = at.iter().map(|at| 2.0 + noise / *at as f64).collect();
-            outcome.curves.insert(name.into(), Curve { unit: Unit::Nats, at, values });
-        }
-        let record = Record {
-            format: RECORD_FORMAT,
-            key: job.key,
-            identity: job.identity.clone(),
-            label: job.label.to_string(),
-            params: job.values.clone(),
-            outcome,
-            files: std::collections::BTreeMap::new(),
-            provenance: Provenance {
-                sweep: "bench".into(),
-                started: jiff::Timestamp::UNIX_EPOCH,
-                seconds: 1.0,
-                device: None,
-                threads: 1,
-                host: "bench".into(),
-            },
-        };
-        let place = store.folder(job.key);
-        fs::create_dir_all(&place).unwrap();
-        files.push(place.join("record.json"));
-        fs::write(&files[index], serde_json::to_vec_pretty(&record).unwrap()).unwrap();
+    for (place, metric) in metrics.iter().enumerate() {
+        outcome.metric(metric.name, 2.0 + noise + place as f64, metric.unit);
     }
-    files
+    for name in ["loss", "lr"] {
+        let at: Vec<u64> = (1..=100).collect();
+        let values = at.iter().map(|at| 2.0 + noise / *at as f64).collect();
+        outcome.curves.insert(name.into(), Curve { unit: Unit::Nats, at, values });
+    }
+    outcome
 }
 
 /// The shortest time of several runs; the first one, which makes what is derived, is not among them.

@@ -10,8 +10,11 @@ use sweep_job::{Task, Unit, Value};
 
 use crate::{
     plan::{Identity, Key, without_keys},
-    report::{Estimate, LEVEL, Sample, State, Verdict, holm},
-    store::{Provenance, Record},
+    report::{Estimate, LEVEL, Sample, State, Verdict, digits_of, holm},
+    run::Manifest,
+    store::{Provenance, Record, Store, StoreError},
+    text::count,
+    ui::{Scale, number},
 };
 
 /// One of the two.
@@ -93,6 +96,46 @@ pub struct MetricChange {
     pub headline: bool,
 }
 
+/// A change of a metric in words.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The means of both sides, and the unit of all numbers, with a space before it.
+    pub means: [String; 2],
+    /// See above.
+    pub unit: String,
+    /// The difference with its interval.
+    pub difference: String,
+    /// What chance has to do with it.
+    pub chance: String,
+}
+
+impl MetricChange {
+    /// Whether chance can explain it.
+    pub fn is_noise(&self) -> bool {
+        self.significant == Some(false)
+    }
+
+    /// The numbers, rounded to the second digit of what is uncertain, or else of what differs.
+    pub fn shown(&self) -> Shown {
+        let Self { unit, means, difference, interval, p, n, .. } = self;
+        let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
+        let scale = Scale::of(largest, *unit);
+        let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
+        let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
+        let shown = |value: f64| number(value / scale.factor, digits);
+        let sign = if *difference > 0.0 { "+" } else { "" };
+        let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
+        let unit = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
+        let chance = match p {
+            Some(p) if *p < 0.001 => format!("p < 0.001, {}", count(*n, "pair")),
+            Some(p) => format!("p = {p:.3}, {}", count(*n, "pair")),
+            None => "one pair says nothing about chance".to_owned(),
+        };
+        let difference = format!("{sign}{}{half}{unit}", shown(*difference));
+        Shown { means: means.map(shown), unit, difference, chance }
+    }
+}
+
 /// A claim whose verdict differs.
 #[derive(Debug, Serialize)]
 pub struct ClaimChange {
@@ -102,6 +145,19 @@ pub struct ClaimChange {
     pub states: [Option<State>; 2],
     /// Why.
     pub because: [String; 2],
+}
+
+impl Side {
+    /// What a run has, as far as its jobs are done.
+    pub fn of_run(name: String, manifest: Manifest, store: &Store) -> Result<Self, StoreError> {
+        let mut side = Self { name, ..Self::default() };
+        for job in manifest.jobs {
+            let record = store.get(job.key)?;
+            let identity = record.as_ref().map(|record| record.identity.clone());
+            side.jobs.insert(job.label, SideJob { key: job.key, identity, record });
+        }
+        Ok(side)
+    }
 }
 
 impl Difference {

@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
+    bundle::BundleError,
     device::DeviceError,
     plan::{NothingSelected, PlanError},
     query::QueryError,
@@ -99,6 +100,9 @@ pub enum Error {
     /// Records did not travel.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// A bundle was not made or not read.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
     /// A remote cannot be used.
     #[error(transparent)]
     Remote(#[from] RemoteError),
@@ -185,6 +189,7 @@ impl Error {
             | Self::UnknownJob { .. }
             | Self::Unknown(_)
             | Self::Query(_)
+            | Self::Bundle(BundleError::NothingDone)
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent)
             | Self::NoSlurm
@@ -197,6 +202,7 @@ impl Error {
             | Self::Broken(_)
             | Self::Gc(_)
             | Self::Transfer(_)
+            | Self::Bundle(_)
             | Self::Remote(RemoteError::Broken(..) | RemoteError::Here(_))
             | Self::BeingCleared
             | Self::NotShared

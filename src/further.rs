@@ -11,8 +11,8 @@ use std::{
 };
 
 use crate::{
-    plan::{JobId, Plan},
-    report,
+    plan::{JobId, Plan, Study},
+    report::{self, Results},
     run::{Addition, Rounds, Wanted},
     store::Store,
 };
@@ -57,6 +57,15 @@ impl<'a> Further<'a> {
     }
 }
 
+/// Whether the seeds that were added to a step have taken as long as they may.
+fn is_spent(study: &Study, step: usize, results: &Results) -> bool {
+    let Some(budget) = study.recipe.steps[step].adaptive.and_then(|adaptive| adaptive.budget) else { return false };
+    let added = study.steps[step].iter().filter(|(_, id)| study.rounds.contains_key(id));
+    let jobs: BTreeSet<JobId> = added.map(|(_, id)| *id).collect();
+    let seconds: f64 = jobs.iter().filter_map(|id| results.measured().get(id)).map(|measured| measured.seconds).sum();
+    seconds >= budget.as_secs_f64()
+}
+
 impl Rounds for Further<'_> {
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
         if !self.ahead.is_empty() {
@@ -65,20 +74,21 @@ impl Rounds for Further<'_> {
         if self.reserve.is_empty() {
             return Ok(Vec::new());
         }
-        let records = report::records(self.plan, self.store).map_err(io::Error::other)?;
+        let results = Results::read(self.plan, self.store).map_err(io::Error::other)?;
         let mut added: BTreeMap<JobId, String> = BTreeMap::new();
         for study in self.plan.studies.iter().filter(|study| !study.rounds.is_empty()) {
+            let spent: Vec<bool> = (0..study.steps.len()).map(|step| is_spent(study, step, &results)).collect();
             let places: BTreeMap<JobId, (usize, String)> = study
                 .steps
                 .iter()
                 .enumerate()
                 .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
                 .collect();
-            for (because, jobs) in report::undecided(study, &records) {
+            for (because, jobs) in report::undecided(study, results.measured()) {
                 // Each group's first seed that is left: the plan has them in the order of the seeds.
                 let mut groups = BTreeSet::new();
                 for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {
-                    let Some(place) = places.get(&job) else { continue };
+                    let Some(place) = places.get(&job).filter(|(step, _)| !spent[*step]) else { continue };
                     let Some(jobs) = self.with_needs(job, lost).filter(|_| !groups.contains(place)) else { continue };
                     groups.insert(place.clone());
                     for job in jobs {

@@ -3,6 +3,7 @@
 //! A recipe's way through the modules: [`recipe`] reads it, [`plan`] expands it to a graph of jobs with keys, [`run`]
 //! brings the jobs that [`store`] does not know yet to worker processes, [`report`] turns records into tables.
 
+pub mod bundle;
 pub mod cli;
 pub mod device;
 pub mod diff;
@@ -11,6 +12,7 @@ pub mod explain;
 mod fault;
 pub mod further;
 pub mod machine;
+pub mod mlflow;
 pub mod plan;
 pub mod query;
 pub mod recipe;

@@ -32,6 +32,17 @@ pub(super) struct CacheArgs {
     command: CacheCommand,
 }
 
+/// What is different from what the recipes say.
+#[derive(Debug, Args)]
+struct Values {
+    /// Give a param of the recipes another value; can be repeated.
+    #[arg(long, value_name = "PARAM=VALUE")]
+    set: Vec<String>,
+    /// Give an axis other values, wherever it is or in one step; can be repeated.
+    #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
+    axes: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 enum CacheCommand {
     /// List the records.
@@ -46,9 +57,8 @@ enum CacheCommand {
         /// Recipes whose records are kept, on whatever backend they were made.
         #[arg(value_name = "RECIPE")]
         recipes: Vec<PathBuf>,
-        /// Give a param of the recipes another value; can be repeated.
-        #[arg(long, value_name = "PARAM=VALUE")]
-        set: Vec<String>,
+        #[command(flatten)]
+        values: Values,
         /// Runs no older than this keep the records of all their jobs.
         #[arg(long, value_name = "TIME", default_value = "30d", value_parser = seconds)]
         recent: f64,
@@ -63,9 +73,8 @@ enum CacheCommand {
         /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe.
         #[arg(required = true, value_name = "JOB|RECIPE")]
         which: Vec<String>,
-        /// Give a param of the recipes another value; can be repeated.
-        #[arg(long, value_name = "PARAM=VALUE")]
-        set: Vec<String>,
+        #[command(flatten)]
+        values: Values,
     },
     /// Bring records to a remote, those that it does not have yet.
     Push {
@@ -74,9 +83,8 @@ enum CacheCommand {
         /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe; all records if left out.
         #[arg(value_name = "JOB|RECIPE")]
         which: Vec<String>,
-        /// Give a param of the recipes another value; can be repeated.
-        #[arg(long, value_name = "PARAM=VALUE")]
-        set: Vec<String>,
+        #[command(flatten)]
+        values: Values,
     },
     /// Bring records from a remote, each checked against its key and digests.
     Pull {
@@ -85,9 +93,8 @@ enum CacheCommand {
         /// Which recipes' records; all that the remote has if left out.
         #[arg(value_name = "RECIPE")]
         recipes: Vec<PathBuf>,
-        /// Give a param of the recipes another value; can be repeated.
-        #[arg(long, value_name = "PARAM=VALUE")]
-        set: Vec<String>,
+        #[command(flatten)]
+        values: Values,
     },
     /// Let several machines use this store, from a file system that they share: its locks hold on all of them from now on.
     Share,
@@ -107,20 +114,20 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
     match &args.command {
         CacheCommand::Ls { job } => ls(&store, job.as_deref().unwrap_or_default()),
         CacheCommand::Verify => verify(&store),
-        CacheCommand::Gc { recipes, set, recent, yes } => {
-            let reached = reached(results, recipes, set, *recent)?;
+        CacheCommand::Gc { recipes, values, recent, yes } => {
+            let reached = reached(results, recipes, values, *recent)?;
             gc(&store, &reached, *yes)
         }
-        CacheCommand::Export { file, which, set } => export(&store, file, which, set),
-        CacheCommand::Push { remote, which, set } => {
-            let keys = (!which.is_empty()).then(|| recorded(&store, which, set)).transpose()?;
+        CacheCommand::Export { file, which, values } => export(&store, file, which, values),
+        CacheCommand::Push { remote, which, values } => {
+            let keys = (!which.is_empty()).then(|| recorded(&store, which, values)).transpose()?;
             remote::push_all(&store, remote, keys.map(|keys| keys.into_iter().collect()))
         }
-        CacheCommand::Pull { remote, recipes, set } => {
+        CacheCommand::Pull { remote, recipes, values } => {
             let mut keys = BTreeSet::new();
             for backend in Backend::ALL {
                 if !recipes.is_empty() {
-                    keys.extend(keys_of(recipes, set, backend)?);
+                    keys.extend(keys_of(recipes, values, backend)?);
                 }
             }
             remote::pull_all(&store, remote, (!recipes.is_empty()).then(|| keys.into_iter().collect()))
@@ -166,10 +173,10 @@ fn verify(store: &Store) -> Result<Exit, Error> {
 }
 
 /// The keys that somebody may still look for.
-fn reached(results: &Path, recipes: &[PathBuf], set: &[String], recent: f64) -> Result<HashSet<Key>, Error> {
+fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) -> Result<HashSet<Key>, Error> {
     let mut reached = HashSet::new();
     for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {
-        reached.extend(keys_of(recipes, set, *backend)?);
+        reached.extend(keys_of(recipes, values, *backend)?);
     }
     let now = fault::now();
     for folder in RunFolder::all(results) {
@@ -184,10 +191,11 @@ fn reached(results: &Path, recipes: &[PathBuf], set: &[String], recent: f64) -> 
 }
 
 /// The keys of all jobs of recipes or sweep files.
-fn keys_of(paths: &[PathBuf], set: &[String], backend: Backend) -> Result<Vec<Key>, Error> {
+fn keys_of(paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Vec<Key>, Error> {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(", ");
-    let draft = Draft::load(&Request { paths, set, ..Request::default() }).map_err(Error::recipe(name.clone()))?;
+    let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, only: &[] })
+        .map_err(Error::recipe(name.clone()))?;
     let plan = Plan::new(draft, backend).map_err(Error::plan(name))?;
     Ok(plan.jobs().map(|(_, job)| job.key).collect())
 }
@@ -219,13 +227,13 @@ fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
 }
 
 /// The keys of the records that are named: by jobs, or by recipes.
-fn recorded(store: &Store, which: &[String], set: &[String]) -> Result<BTreeSet<Key>, Error> {
+fn recorded(store: &Store, which: &[String], values: &Values) -> Result<BTreeSet<Key>, Error> {
     let mut keys = BTreeSet::new();
     for name in which {
         if Path::new(name).is_file() {
             for backend in Backend::ALL {
                 keys.extend(
-                    keys_of(&[PathBuf::from(name)], set, backend)?.into_iter().filter(|key| store.contains(*key)),
+                    keys_of(&[PathBuf::from(name)], values, backend)?.into_iter().filter(|key| store.contains(*key)),
                 );
             }
         } else {
@@ -238,8 +246,8 @@ fn recorded(store: &Store, which: &[String], set: &[String]) -> Result<BTreeSet<
     Ok(keys)
 }
 
-fn export(store: &Store, file: &Path, which: &[String], set: &[String]) -> Result<Exit, Error> {
-    let keys = recorded(store, which, set)?;
+fn export(store: &Store, file: &Path, which: &[String], values: &Values) -> Result<Exit, Error> {
+    let keys = recorded(store, which, values)?;
     let writing = || Error::io("cannot write the archive");
     // Beside it first: an archive is there whole or not at all.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));

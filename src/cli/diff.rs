@@ -1,21 +1,17 @@
 //! `sweep diff`.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::{ChangeArgs, Prepared, print, runs};
 use crate::{
-    diff::{Difference, MetricChange, Side, SideJob},
+    diff::{Difference, MetricChange, Shown, Side, SideJob},
     error::{Error, Exit},
-    plan::{JobId, Plan},
-    report::{State, digits_of, judge},
-    store::{Record, Store},
+    plan::Plan,
+    report::{State, Verdict, judge},
+    store::{Measured, Store},
     text::{clean, count},
-    ui::{Scale, number},
 };
 
 #[derive(Debug, Args)]
@@ -72,14 +68,12 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
         let Prepared { plan, .. } = changes.prepare(results, &[path.to_owned()], &[], false)?;
         let store = Store::open(results)?;
         let mut side = Side { name: name.to_owned(), ..Side::default() };
-        let mut records = BTreeMap::new();
-        for (id, job) in plan.jobs() {
+        for (_, job) in plan.jobs() {
             let record = store.get(job.key)?;
-            records.extend(record.clone().map(|record| (id, record)));
             let identity = Some(job.identity.clone());
             side.jobs.insert(job.label.to_string(), SideJob { key: job.key, identity, record });
         }
-        side.verdicts = verdicts(claims.unwrap_or(&plan), &side, claims.is_none().then_some(&records));
+        side.verdicts = verdicts(claims.unwrap_or(&plan), &side);
         return Ok(side);
     }
     let mut side = Side { name: name.to_owned(), ..Side::default() };
@@ -96,33 +90,19 @@ fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>)
         let run = runs::find(results, Some(name))?;
         let store = Store::open(results)?;
         let manifest = run.manifest().map_err(Error::io("cannot read the run's plan"))?;
-        for job in manifest.jobs {
-            let record = store.get(job.key)?;
-            let identity = record.as_ref().map(|record| record.identity.clone());
-            side.jobs.insert(job.label, SideJob { key: job.key, identity, record });
-        }
+        side = Side::of_run(name.to_owned(), manifest, &store)?;
     }
     if let Some(plan) = claims {
-        side.verdicts = verdicts(plan, &side, None);
+        side.verdicts = verdicts(plan, &side);
     }
     Ok(side)
 }
 
-/// The verdicts on a plan's claims by a side's records, which are found by their names where they are not given.
-fn verdicts(plan: &Plan, side: &Side, records: Option<&BTreeMap<JobId, Record>>) -> Vec<crate::report::Verdict> {
-    let named = || {
-        let jobs = plan.jobs().filter_map(|(id, job)| Some((id, side.jobs.get(&job.label.to_string())?)));
-        jobs.filter_map(|(id, job)| Some((id, job.record.clone()?))).collect()
-    };
-    let own: BTreeMap<JobId, Record>;
-    let records = match records {
-        Some(records) => records,
-        None => {
-            own = named();
-            &own
-        }
-    };
-    plan.studies.iter().flat_map(|study| judge(study, records)).collect()
+/// The verdicts on a plan's claims by a side's records, which are found by their names.
+fn verdicts(plan: &Plan, side: &Side) -> Vec<Verdict> {
+    let jobs = plan.jobs().filter_map(|(id, job)| Some((id, side.jobs.get(&job.label.to_string())?)));
+    let measured = jobs.filter_map(|(id, job)| Some((id, Measured::from(job.record.as_ref()?)))).collect();
+    plan.studies.iter().flat_map(|study| judge(study, &measured)).collect()
 }
 
 fn text(difference: &Difference, all: bool) -> String {
@@ -153,12 +133,7 @@ fn text(difference: &Difference, all: bool) -> String {
         &mut lines,
         "claims",
         claims.iter().map(|change| {
-            let state = |state: Option<State>| match state {
-                Some(State::Supported) => "supported",
-                Some(State::Refuted) => "refuted",
-                Some(State::Undecided) => "undecided",
-                None => "not claimed",
-            };
+            let state = |state: Option<State>| state.map_or("not claimed", State::word);
             let why = change.because.iter().rev().find(|why| !why.is_empty()).cloned().unwrap_or_default();
             format!("{}: {} → {}: {why}", change.claim, state(change.states[0]), state(change.states[1]))
         }),
@@ -174,28 +149,9 @@ fn text(difference: &Difference, all: bool) -> String {
 }
 
 fn metric(change: &MetricChange) -> String {
-    let MetricChange { group, metric, unit, means, difference, interval, p, significant, n, .. } = change;
-    let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
-    let scale = Scale::of(largest, *unit);
-    let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
-    // To the second digit of what is uncertain, or else of what differs.
-    let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
-    let shown = |value: f64| number(value / scale.factor, digits);
-    let sign = if *difference > 0.0 { "+" } else { "" };
-    let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
-    let suffix = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
-    let noise = if *significant == Some(false) { "≈ " } else { "" };
-    let chance = match p {
-        Some(p) if *p < 0.001 => format!(" (p < 0.001, {})", count(*n, "pair")),
-        Some(p) => format!(" (p = {p:.3}, {})", count(*n, "pair")),
-        None => " (one pair says nothing about chance)".to_owned(),
-    };
-    format!(
-        "{group}  {metric}: {} → {}{suffix}, {noise}{sign}{}{half}{suffix}{chance}",
-        shown(means[0]),
-        shown(means[1]),
-        shown(*difference)
-    )
+    let Shown { means: [before, after], unit, difference, chance } = change.shown();
+    let noise = if change.is_noise() { "≈ " } else { "" };
+    format!("{}  {}: {before} → {after}{unit}, {noise}{difference} ({chance})", change.group, change.metric)
 }
 
 fn list(names: &[String]) -> String {

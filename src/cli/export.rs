@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{ChangeArgs, Prepared, print};
 use crate::{
     error::{Error, Exit},
+    mlflow,
     store::{Record, Store},
     tensorboard,
     text::count,
@@ -30,6 +31,8 @@ pub(super) struct ExportArgs {
 enum Target {
     /// Event files with curves and metrics, a folder for each job.
     Tensorboard,
+    /// A folder as its file store has them: an experiment for each step, a run for each job.
+    Mlflow,
 }
 
 pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
@@ -46,6 +49,7 @@ pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
     }
     let written = match args.to {
         Target::Tensorboard => tensorboard::export(records.iter(), &args.folder),
+        Target::Mlflow => mlflow::export(records.iter(), &args.folder),
     };
     let written = written.map_err(Error::io("cannot write the export"))?;
     print(&format!("{} in {}\n", count(written, "job"), args.folder.display()))?;

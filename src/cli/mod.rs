@@ -1,5 +1,6 @@
 //! The command line: what was typed. What it does is one file per command.
 
+mod bundle;
 mod cache;
 mod devices;
 mod diff;
@@ -67,6 +68,10 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Write records for another program.
     Export(export::ExportArgs),
+    /// Write a study into one archive that others can verify: recipe, keys, records, report.
+    Bundle(bundle::BundleArgs),
+    /// Check a bundle: compute its keys, tables and verdicts anew; with `--rerun`, run some of its jobs again.
+    Verify(bundle::VerifyArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
     /// Serve pages that show runs as they go, compare them, and open reports.
@@ -198,6 +203,8 @@ pub fn main() -> ExitCode {
         Command::Query(args) => query::query(&results, args),
         Command::Diff(args) => diff::diff(&results, &args),
         Command::Export(args) => export::export(&results, &args),
+        Command::Bundle(args) => bundle::bundle(&results, &args),
+        Command::Verify(args) => bundle::verify(&args),
         Command::Status(args) => status::status(&results, &args),
         #[cfg(feature = "ui")]
         Command::Ui(args) => ui::ui(&results, &args),

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Prepared, RecipeArgs, print};
 use crate::{
     error::{Error, Exit},
-    report::{Format, Page, Report, State, records},
+    report::{Format, Page, Report, Results, State},
     store::Store,
     text::say,
 };
@@ -27,11 +27,11 @@ pub(super) struct ReportArgs {
 pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let store = Store::open(results)?;
-    let records = records(&plan, &store)?;
+    let done = Results::read(&plan, &store)?;
     let mut texts = Vec::new();
     let mut refuted = false;
     for study in &plan.studies {
-        let report = Report::new(&plan, study, &records, &store);
+        let report = Report::new(&plan, study, &done, &store);
         if let Err(error) = report.write(results, Page::IfStale) {
             // What is done can be read where nobody may write.
             say(format_args!("warning: the report is not written: {error}"));

@@ -23,7 +23,7 @@ use crate::{
     plan::{JobId, Key, Plan, Study},
     recipe::Executor,
     remote::{Pusher, Remote},
-    report::{Format, Page, Report, State, beside, records},
+    report::{Format, Page, Report, Results, State, beside},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Summary,
         Through, Wanted, estimate::Estimate, slots::Limits, slurm,
@@ -340,9 +340,9 @@ fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Wanted
 /// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
 fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
     let mut refuted = false;
-    let records = records(plan, store)?;
+    let done = Results::read(plan, store)?;
     for study in &plan.studies {
-        let report = Report::new(plan, study, &records, store);
+        let report = Report::new(plan, study, &done, store);
         let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
         // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
         if ended && !report.is_empty() {

@@ -67,7 +67,7 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
     let mut hidden = 0;
     let mut waiting = 0;
     for (job, state) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs) {
-        let quiet = matches!(state, State::NotSelected | State::Cached | State::Done { .. });
+        let quiet = !state.is_selected() || matches!(state, State::Cached | State::Done { .. });
         waiting += usize::from(is_idle(state));
         if !all && (quiet || (waiting > SHOWN && is_idle(state))) {
             hidden += usize::from(!quiet);
@@ -90,7 +90,7 @@ fn is_idle(state: &State) -> bool {
 fn json(name: &str, snapshot: &Snapshot) -> String {
     let now = fault::now();
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
-    let jobs = jobs.filter(|(_, state)| **state != State::NotSelected).map(|(job, state)| {
+    let jobs = jobs.filter(|(_, state)| state.is_selected()).map(|(job, state)| {
         let (word, rest) = describe(snapshot, state, now);
         json!({ "job": job.label, "key": job.key, "state": word, "says": rest })
     });

@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -26,6 +26,17 @@ pub struct Digests {
     changed: bool,
     /// Files that were read.
     read: usize,
+    /// What is known of files that are not here.
+    locked: Option<Locked>,
+}
+
+/// Digests of files on the machine that had them.
+#[derive(Debug)]
+struct Locked {
+    digests: BTreeMap<PathBuf, String>,
+    /// The folder here that stands for one there.
+    here: PathBuf,
+    there: PathBuf,
 }
 
 /// What a file was like when it was read.
@@ -66,14 +77,23 @@ impl Digests {
         Self { file: Some(file), known, ..Self::default() }
     }
 
+    /// Those of files on another machine, by their paths there, of which the folder `there` is `here` on this one. No file
+    /// is read.
+    pub fn locked(digests: BTreeMap<PathBuf, String>, here: PathBuf, there: PathBuf) -> Self {
+        Self { locked: Some(Locked { digests, here, there }), ..Self::default() }
+    }
+
     /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted.
-    pub(super) fn of(&mut self, path: &Path) -> io::Result<String> {
+    pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, SystemTime::now())
     }
 
     fn at(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
         if let Some(digest) = self.asked.get(path) {
             return Ok(digest.clone());
+        }
+        if let Some(locked) = &self.locked {
+            return locked.of(path).ok_or_else(|| io::Error::other("its digest is not known here"));
         }
         let metadata = fs::metadata(path)?;
         let digest = if metadata.is_dir() {
@@ -136,6 +156,29 @@ impl Digests {
         };
         let _ = write();
     }
+}
+
+impl Locked {
+    fn of(&self, path: &Path) -> Option<String> {
+        let there = path.strip_prefix(&self.here).map_or_else(|_| path.to_owned(), |inner| self.there.join(inner));
+        self.digests.get(&normal(&there)).cloned()
+    }
+}
+
+/// An absolute path without detours.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut normal = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
 }
 
 impl Stamp {

@@ -144,6 +144,15 @@ pub(super) fn input_paths(kind: Kind, value: &mut Value) -> Vec<(Option<Part>, &
     }
 }
 
+/// The name under which an identity has the digest of an input.
+pub(super) fn digest_name(param: &str, part: Option<&Part>) -> String {
+    match part {
+        Some(Part::Item(index)) => format!("{param}.{}", index + 1),
+        Some(Part::Key(key)) => format!("{param}.{key}"),
+        None => param.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use sweep_job::Task;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{JobId, Plan, Point, Study};
 use crate::{
-    recipe::{Spanned, Step, suggest},
+    recipe::{Spanned, Step, is_name, suggest},
     text::clean,
 };
 
@@ -62,8 +62,17 @@ impl Plan {
             let steps = named.iter().flat_map(|study| &study.recipe.steps).map(|step| step.name.value.as_str());
             return Err(nothing(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
         }
+        let points = || steps.iter().flat_map(|(_, points)| *points);
+        // A job's name as it is shown, whatever stands in it.
+        let named: Vec<JobId> = points()
+            .filter(|(point, _)| !values.is_empty() && point.to_string() == values)
+            .map(|(_, id)| *id)
+            .collect();
+        if !named.is_empty() {
+            return Ok(named);
+        }
         let mut wanted = Vec::new();
-        for part in values.split(',').filter(|part| !part.is_empty()) {
+        for part in parts(values) {
             let Some((axis, value)) = part.split_once('=') else {
                 return Err(nothing(format!("write `{name}/axis=value`, not `{}`", clean(part))));
             };
@@ -76,13 +85,48 @@ impl Plan {
         let matches = |point: &Point| {
             wanted.iter().all(|(axis, value)| point.get(axis).is_some_and(|own| own.to_string() == *value))
         };
-        let points = steps.iter().flat_map(|(_, points)| *points);
-        let jobs: Vec<JobId> = points.filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
+        let jobs: Vec<JobId> = points().filter(|(point, _)| matches(point)).map(|(_, id)| *id).collect();
         if jobs.is_empty() {
             return Err(nothing(format!(
                 "no point of `{name}` has these values; `sweep plan --list` lists the points"
             )));
         }
         Ok(jobs)
+    }
+}
+
+/// The values of a selection: `axis=value`, separated by commas. A value may have commas, too; what begins no other axis
+/// belongs to the one before.
+fn parts(values: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    for (comma, _) in values.match_indices(',') {
+        let next = values[comma + 1..].split(',').next().unwrap_or_default();
+        if next.split_once('=').is_some_and(|(axis, _)| is_name(axis)) {
+            parts.push(&values[begin..comma]);
+            begin = comma + 1;
+        }
+    }
+    parts.push(values[begin..].trim_end_matches(','));
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_may_have_commas() {
+        for (values, expected) in [
+            ("", &[][..]),
+            ("prune=none", &["prune=none"]),
+            ("prune=none,seed=0", &["prune=none", "seed=0"]),
+            ("betas=0.9,0.95,seed=0", &["betas=0.9,0.95", "seed=0"]),
+            ("seed=0,", &["seed=0"]),
+            ("none", &["none"]),
+        ] {
+            assert_eq!(parts(values), expected, "{values}");
+        }
     }
 }

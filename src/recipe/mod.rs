@@ -8,8 +8,10 @@ mod condition;
 mod excerpt;
 mod executor;
 mod lower;
+mod matrix;
 mod node;
 mod problem;
+mod reported;
 mod source;
 mod template;
 
@@ -19,18 +21,24 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Backend, TaskInfo};
+use sweep_job::TaskInfo;
 
 use self::compose::Loader;
 pub(crate) use self::lower::{
-    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS, DRAW_FORMS,
-    EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS, RESOURCE_KEYS,
-    RETRIES, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS, VALUE_KEYS,
+    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CITE_KEYS, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
+    DRAW_FORMS, EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
+    RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS,
+    VALUE_KEYS,
 };
 pub use self::{
     condition::{Condition, Filter},
     executor::{Executor, Request as SlurmRequest, Slurm},
+    matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, suggest},
+    reported::{
+        Better, Claim, Compare, Comparison, Expectation, Figure, FigureKind, Order, PaperRow, Roof, Roofs, Side,
+        Statement, Summary, Table,
+    },
     source::{Sources, Span, Spanned},
     template::{Known, Names, Product, Reference, Scope, Template, check_references},
 };
@@ -42,6 +50,8 @@ pub struct Recipe {
     pub name: String,
     /// The question it answers.
     pub about: Option<String>,
+    /// The work that it is about.
+    pub cite: Option<Citation>,
     /// The folder of its reports, below that of all reports.
     pub report: PathBuf,
     /// Values for the whole study.
@@ -58,6 +68,34 @@ pub struct Recipe {
     pub claims: Vec<Claim>,
     /// The texts behind the places.
     pub sources: Sources,
+}
+
+/// A work that a study is about, as its report names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Citation {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: Option<String>,
+    /// When.
+    pub year: Option<String>,
+    /// Where it appeared.
+    pub venue: Option<String>,
+    /// Where it can be read.
+    pub url: Option<String>,
+}
+
+impl std::fmt::Display for Citation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(authors) = &self.authors {
+            write!(f, "{authors}: ")?;
+        }
+        f.write_str(&self.title)?;
+        for part in [&self.venue, &self.year, &self.url].into_iter().flatten() {
+            write!(f, ", {part}")?;
+        }
+        Ok(())
+    }
 }
 
 /// A step: a task, at every point of a matrix.
@@ -89,6 +127,8 @@ pub struct Adaptive {
     pub least: usize,
     /// No point has more.
     pub most: usize,
+    /// No more are added when the added ones have taken so long, all together.
+    pub budget: Option<Duration>,
     /// Where the author says so.
     pub span: Span,
 }
@@ -107,138 +147,6 @@ pub struct Need {
 /// Points that have, on each of these axes, one of these values.
 #[derive(Debug, Clone, Default)]
 pub struct Selection(pub Vec<(Spanned<String>, Vec<Template>)>);
-
-/// What varies in a step: the product of its dimensions, less what is excluded, plus what is included, as far as the
-/// condition holds.
-#[derive(Debug, Clone, Default)]
-pub struct Matrix {
-    /// What is multiplied, in the order of the text.
-    pub dimensions: Vec<Dimension>,
-    /// Points added, or points given further values.
-    pub include: Vec<Assignment>,
-    /// Points left out: those that have all these values.
-    pub exclude: Vec<Assignment>,
-    /// Keeps the points for which it holds.
-    pub condition: Option<Condition>,
-    /// Axes that have got other values than the author gave them, by a sweep file or on the command line: what he says
-    /// about further values does not count then.
-    pub narrowed: Vec<String>,
-}
-
-/// One factor of a matrix's product.
-#[derive(Debug, Clone)]
-pub enum Dimension {
-    /// An axis on its own.
-    Axis(Axis),
-    /// Axes that go together, value by value.
-    Zip(Vec<Axis>),
-    /// Points drawn at random.
-    Random(Random),
-    /// An ablation design.
-    Ablation(Ablation),
-}
-
-/// A name and its values.
-#[derive(Debug, Clone)]
-pub struct Axis {
-    /// Its name.
-    pub name: Spanned<String>,
-    /// Its values.
-    pub values: AxisValues,
-}
-
-/// How an axis's values are given.
-#[derive(Debug, Clone)]
-pub enum AxisValues {
-    /// One by one.
-    List(Vec<Template>),
-    /// By two or three numbers: from, to (or how many), and for `range` the step.
-    Numbers(Progression, Vec<Template>, Span),
-    /// As those of another step's axis.
-    Of {
-        /// The step.
-        step: Spanned<String>,
-        /// The axis.
-        axis: Spanned<String>,
-    },
-}
-
-/// How numbers follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progression {
-    /// `range: [from, to, step]`, without `to`.
-    Range,
-    /// `linspace: [from, to, n]`, with `to`, equal differences.
-    Linspace,
-    /// `logspace: [from, to, n]`, with `to`, equal ratios.
-    Logspace,
-}
-
-/// Points drawn at random; the same every time.
-#[derive(Debug, Clone)]
-pub struct Random {
-    /// How many.
-    pub n: Template,
-    /// Seed of the draws; 0 when not given.
-    pub seed: Option<Template>,
-    /// How each axis is drawn.
-    pub axes: Vec<(Spanned<String>, Draw)>,
-    /// The whole entry.
-    pub span: Span,
-}
-
-/// A distribution.
-#[derive(Debug, Clone)]
-pub enum Draw {
-    /// Every number between two is as likely.
-    Uniform(Vec<Template>, Span),
-    /// Every ratio is as likely.
-    LogUniform(Vec<Template>, Span),
-    /// Every one of these is as likely.
-    Choice(Vec<Template>),
-}
-
-/// A baseline and what is changed in it.
-#[derive(Debug, Clone)]
-pub struct Ablation {
-    /// Which combinations.
-    pub design: Design,
-    /// What is changed.
-    pub factors: Vec<Factor>,
-}
-
-/// One thing that an ablation changes.
-#[derive(Debug, Clone)]
-pub struct Factor {
-    /// The axis.
-    pub axis: Spanned<String>,
-    /// Its value in the baseline.
-    pub baseline: Template,
-    /// Its other values.
-    pub values: Vec<Template>,
-}
-
-/// Which combinations of factors an ablation runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Design {
-    /// The baseline, and each change on its own.
-    AddOne,
-    /// Every change at once, and all but each; the baseline, too.
-    LeaveOneOut,
-    /// Every combination.
-    Factorial,
-    /// Half of the combinations, those with an even number of changes: main effects stay apart from each other.
-    Fractional,
-}
-
-/// Values for some axes.
-#[derive(Debug, Clone)]
-pub struct Assignment {
-    /// Axis and value.
-    pub values: Vec<(Spanned<String>, Template)>,
-    /// The whole entry.
-    pub span: Span,
-}
 
 /// What a job takes of the machine while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -265,197 +173,6 @@ pub struct Policy {
     pub heartbeat: Option<Duration>,
     /// Whether the run goes on and counts as done although it failed.
     pub tolerated: bool,
-}
-
-/// A table over a step's records.
-#[derive(Debug, Clone)]
-pub struct Table {
-    /// Its name: names the files.
-    pub name: Spanned<String>,
-    /// Its heading.
-    pub title: Option<String>,
-    /// The step, as an index into [`Recipe::steps`].
-    pub from: Spanned<usize>,
-    /// Only these points.
-    pub only: Selection,
-    /// The axes that make the rows.
-    pub rows: Vec<Spanned<String>>,
-    /// The axes that make groups of columns.
-    pub columns: Vec<Spanned<String>>,
-    /// The metrics shown.
-    pub cells: Vec<Spanned<String>>,
-    /// Which differences are shown instead of the metrics themselves.
-    pub compare: Option<Compare>,
-    /// Whether the smallest or the largest value of a metric is marked, where the author says so; `None` marks nothing.
-    pub best: Vec<(Spanned<String>, Option<Better>)>,
-    /// What the paper measured.
-    pub paper: Vec<PaperRow>,
-}
-
-/// A table with a row for each of some claims that compare as a ratio.
-#[derive(Debug, Clone)]
-pub struct Summary {
-    /// Its name: names the files.
-    pub name: Spanned<String>,
-    /// Its heading.
-    pub title: Option<String>,
-    /// The claims, as indices into [`Recipe::claims`].
-    pub claims: Vec<Spanned<usize>>,
-    /// The metrics of which ratios are shown, of the same sides.
-    pub cells: Vec<Spanned<String>>,
-}
-
-/// Which values of a metric are better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
-    /// The smaller ones.
-    Less,
-    /// The larger ones.
-    More,
-}
-
-/// What a paper measured at some points.
-#[derive(Debug, Clone)]
-pub struct PaperRow {
-    /// The points.
-    pub only: Selection,
-    /// Metric and value, in base units.
-    pub metrics: Vec<(Spanned<String>, f64)>,
-}
-
-/// Values of an axis that a table compares.
-#[derive(Debug, Clone)]
-pub struct Compare {
-    /// The axis.
-    pub axis: Spanned<String>,
-    /// The value, and that which it is compared with.
-    pub pairs: Vec<(Template, Template)>,
-    /// Whether ratios are shown, not differences.
-    pub ratio: bool,
-    /// The axis along which the same job is repeated, which says how much the measuring itself varies.
-    pub noise: Option<Spanned<String>>,
-    /// Whether seeds are added until chance cannot explain the differences.
-    pub decide: bool,
-}
-
-/// A figure of a step's records.
-#[derive(Debug, Clone)]
-pub struct Figure {
-    /// Its name: names the file.
-    pub name: Spanned<String>,
-    /// Its heading.
-    pub title: Option<String>,
-    /// The step, as an index into [`Recipe::steps`].
-    pub from: Spanned<usize>,
-    /// Only these points.
-    pub only: Selection,
-    /// What is drawn.
-    pub kind: FigureKind,
-    /// To the right: `iteration` for lines, an axis for bars and heat maps, else a metric.
-    pub x: Spanned<String>,
-    /// Upwards: a curve for lines, an axis for heat maps, else a metric; for histograms the same as `x`.
-    pub y: Spanned<String>,
-    /// The metric that a heat map shows.
-    pub value: Option<Spanned<String>>,
-    /// Whether small or large values of a metric are the better ones, where the author says so.
-    pub best: Vec<(Spanned<String>, Option<Better>)>,
-    /// The axis whose values have a colour each.
-    pub color: Option<Spanned<String>>,
-    /// Whether the 95 % confidence interval is drawn around what is averaged.
-    pub band: bool,
-}
-
-/// What a figure draws.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FigureKind {
-    /// A curve over the iterations.
-    Line,
-    /// A metric by an axis.
-    Bar,
-    /// A metric against another.
-    Scatter,
-    /// The same, and which dots no other one beats in both.
-    Pareto,
-    /// A metric by two axes.
-    Heat,
-    /// How many jobs have how much of a metric.
-    Histogram,
-}
-
-/// A statement about metrics, which a run supports, refutes or cannot decide.
-#[derive(Debug, Clone)]
-pub struct Claim {
-    /// Its name.
-    pub name: Spanned<String>,
-    /// The statement in words.
-    pub says: Option<String>,
-    /// The statement in numbers.
-    pub statement: Statement,
-    /// What the paper measured.
-    pub paper: Option<f64>,
-    /// The backends that it is about; any if empty.
-    pub hardware: Vec<Backend>,
-}
-
-/// What a claim says of metrics.
-#[derive(Debug, Clone)]
-pub enum Statement {
-    /// The mean of a metric is so large.
-    Value(Comparison, Expectation),
-    /// A metric is so many times another one.
-    Ratio(Comparison, Expectation),
-    /// A metric is so much more than another one.
-    Difference(Comparison, Expectation),
-    /// The values of an axis rank so.
-    Order(Order),
-}
-
-/// A metric of some points, and of others to compare them with.
-#[derive(Debug, Clone)]
-pub struct Comparison {
-    /// The metric.
-    pub metric: Spanned<String>,
-    /// The points.
-    pub of: Side,
-    /// The others; `None` where a value is meant.
-    pub to: Option<Side>,
-}
-
-/// Points of a step.
-#[derive(Debug, Clone)]
-pub struct Side {
-    /// The step, as an index into [`Recipe::steps`].
-    pub step: usize,
-    /// Which of its points.
-    pub only: Selection,
-    /// Where the author says so.
-    pub span: Span,
-}
-
-/// Bounds, both included.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expectation {
-    /// The smallest.
-    pub at_least: Option<f64>,
-    /// The largest.
-    pub at_most: Option<f64>,
-}
-
-/// An order of an axis's values by a metric.
-#[derive(Debug, Clone)]
-pub struct Order {
-    /// The metric.
-    pub metric: Spanned<String>,
-    /// The step, as an index into [`Recipe::steps`].
-    pub step: usize,
-    /// The axis.
-    pub axis: Spanned<String>,
-    /// Its values, that with the smallest metric first.
-    pub ascending: Vec<Template>,
-    /// Only these points.
-    pub only: Selection,
-    /// Where the values stand.
-    pub span: Span,
 }
 
 /// Why there is no recipe.
@@ -527,39 +244,19 @@ impl Draft {
     }
 }
 
-impl Compare {
-    /// Every value that is compared, as a selection.
-    pub fn selection(&self) -> Selection {
-        let values = self.pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]);
-        Selection(vec![(self.axis.clone(), values.collect())])
-    }
-}
-
-impl Claim {
-    /// The steps that it is about, each with what is selected of it.
-    pub fn selections(&self) -> Vec<(usize, Selection)> {
-        match &self.statement {
-            Statement::Value(comparison, _)
-            | Statement::Ratio(comparison, _)
-            | Statement::Difference(comparison, _) => {
-                let sides = std::iter::once(&comparison.of).chain(&comparison.to);
-                sides.map(|side| (side.step, side.only.clone())).collect()
-            }
-            Statement::Order(order) => {
-                let mut only = order.only.clone();
-                only.0.push((order.axis.clone(), order.ascending.clone()));
-                vec![(order.step, only)]
-            }
-        }
-    }
-}
-
 impl Recipe {
     /// The steps that tables, figures and claims are about, as indices; one of several comes several times.
     pub fn reported(&self) -> impl Iterator<Item = usize> {
         let claimed = self.claims.iter().flat_map(Claim::selections).map(|(step, _)| step);
         let drawn = self.figures.iter().map(|figure| figure.from.value);
         self.tables.iter().map(|table| table.from.value).chain(drawn).chain(claimed)
+    }
+
+    /// The metrics that tables, figures and claims are about, and the curves that figures are.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        let cells = self.tables.iter().flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()));
+        let drawn = self.figures.iter().flat_map(Figure::metrics);
+        cells.chain(drawn).chain(self.claims.iter().map(Claim::metric))
     }
 
     /// Whether an axis has other values than the author gave it.
@@ -584,53 +281,6 @@ impl Step {
         }
         axes
     }
-}
-
-impl Matrix {
-    /// The names of the axes that the dimensions have.
-    pub fn axes(&self) -> Vec<&str> {
-        self.dimensions.iter().flat_map(Dimension::axes).map(|name| name.value.as_str()).collect()
-    }
-}
-
-impl Dimension {
-    /// The names of its axes.
-    pub fn axes(&self) -> Vec<&Spanned<String>> {
-        match self {
-            Self::Axis(axis) => vec![&axis.name],
-            Self::Zip(axes) => axes.iter().map(|axis| &axis.name).collect(),
-            Self::Random(random) => random.axes.iter().map(|(name, _)| name).collect(),
-            Self::Ablation(ablation) => ablation.factors.iter().map(|factor| &factor.axis).collect(),
-        }
-    }
-}
-
-impl FigureKind {
-    /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Self); 6] = [
-        ("line", Self::Line),
-        ("bar", Self::Bar),
-        ("scatter", Self::Scatter),
-        ("pareto", Self::Pareto),
-        ("heat", Self::Heat),
-        ("histogram", Self::Histogram),
-    ];
-}
-
-impl Better {
-    /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Option<Self>); 3] =
-        [("min", Some(Self::Less)), ("max", Some(Self::More)), ("none", None)];
-}
-
-impl Design {
-    /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Self); 4] = [
-        ("add-one", Self::AddOne),
-        ("leave-one-out", Self::LeaveOneOut),
-        ("factorial", Self::Factorial),
-        ("fractional", Self::Fractional),
-    ];
 }
 
 /// Whether a text can name a recipe, a step, a param, an axis or a table: it also names files and is part of labels.

@@ -41,6 +41,8 @@ pub struct Sources {
 #[derive(Debug, Clone)]
 struct Text {
     name: String,
+    /// The file; nothing for what was typed.
+    path: Option<Arc<Path>>,
     /// Where relative paths in it start from.
     folder: Arc<Path>,
     whole: Arc<str>,
@@ -73,16 +75,17 @@ impl From<Span> for SourceSpan {
 impl Sources {
     /// Adds a file's text, and returns its index. Relative paths in it start from its folder.
     pub fn add_file(&mut self, path: &Path, text: impl Into<Arc<str>>) -> u16 {
-        self.add_in(display_name(path), path.parent().unwrap_or(Path::new("")), text)
+        self.add_in(display_name(path), Some(path), text)
     }
 
     /// Adds what was typed under the name that messages show, and returns its index. Relative paths in it start from the
     /// current folder.
     pub fn add(&mut self, name: impl AsRef<str>, text: impl Into<Arc<str>>) -> u16 {
-        self.add_in(name, Path::new(""), text)
+        self.add_in(name, None, text)
     }
 
-    fn add_in(&mut self, name: impl AsRef<str>, folder: &Path, text: impl Into<Arc<str>>) -> u16 {
+    fn add_in(&mut self, name: impl AsRef<str>, path: Option<&Path>, text: impl Into<Arc<str>>) -> u16 {
+        let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let text: Arc<str> = text.into();
         let shown = match clean_in_place(&text) {
             Cow::Borrowed(_) => Arc::clone(&text),
@@ -91,13 +94,23 @@ impl Sources {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
         let name = clean(name.as_ref()).into_owned();
-        self.texts.push(Text { name, folder: folder.into(), whole: text, shown, lines });
+        self.texts.push(Text { name, path: path.map(Into::into), folder: folder.into(), whole: text, shown, lines });
         u16::try_from(self.texts.len() - 1).unwrap_or(u16::MAX)
     }
 
     /// A text.
     pub fn text(&self, source: u16) -> &str {
         self.texts.get(usize::from(source)).map_or("", |text| &text.whole)
+    }
+
+    /// All texts, with the names that messages give them.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().flat_map(|text| [text.name.as_str(), &text.whole])
+    }
+
+    /// The files, with what stands in them.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.texts.iter().filter_map(|text| Some((text.path.as_deref()?, &*text.whole)))
     }
 
     /// The name of a text.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     plan::{JobId, Key, Plan, Study},
     run::{RunEvent, RunFolder},
-    store::{Record, Store},
+    store::{Measured, Store},
     text::{clean, count},
 };
 
@@ -37,11 +37,11 @@ const MOST_RUNS: usize = 20;
 pub(super) fn absences(
     plan: &Plan,
     study: &Study,
-    records: &BTreeMap<JobId, Record>,
+    measured: &BTreeMap<JobId, Measured>,
     store: &Store,
 ) -> BTreeMap<JobId, Absence> {
     let missing: BTreeMap<Key, JobId> =
-        study.reported().filter(|(_, id)| !records.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
+        study.reported().filter(|(_, id)| !measured.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
     let mut open: BTreeSet<Key> = missing.keys().copied().collect();
     let mut found = BTreeMap::new();
     for run in RunFolder::all(store.results()).iter().rev().take(MOST_RUNS) {

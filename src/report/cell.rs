@@ -208,6 +208,16 @@ impl Text {
         };
         format!("{}{}{mark}", self.numbers, self.letters)
     }
+
+    /// The text in a language that has bold: what begins and ends it, and the sign of what chance can explain.
+    pub(super) fn styled(&self, escape: fn(&str) -> String, bold: (&str, &str), tied: &str) -> String {
+        let (text, letters) = (escape(&self.numbers), escape(&self.letters));
+        match self.mark {
+            Some(Mark::Best) => format!("{}{text}{}{letters}", bold.0, bold.1),
+            Some(Mark::Tied) => format!("{text}{letters} {tied}"),
+            None => format!("{text}{letters}"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use super::{
     stats::{Estimate, Sample, holm, level_of},
 };
 use crate::{
-    plan::{JobId, Point, Study, resolved, selected},
+    plan::{JobId, Key, Point, Study, resolved, selected},
     recipe::{Claim, Comparison, Expectation, Names, Order, Selection, Side, Statement},
-    store::Record,
+    store::Measured,
     text::{clean, count},
 };
 
@@ -59,16 +59,45 @@ pub enum State {
     Undecided,
 }
 
+impl Verdict {
+    /// As a row of a table: the claim, the verdict, why, and what the paper has.
+    pub(super) fn row(&self) -> [String; 4] {
+        let claim = self.says.as_ref().unwrap_or(&self.claim).clone();
+        let paper = self.paper.map(|paper| paper.to_string()).unwrap_or_default();
+        [claim, self.state.word().to_owned(), self.because.clone(), paper]
+    }
+}
+
+impl State {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Refuted => "refuted",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// As a sign.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Supported => '✓',
+            Self::Refuted => '✗',
+            Self::Undecided => '?',
+        }
+    }
+}
+
 /// A measurement: where, by which job, and how much.
-struct Measured<'a> {
+struct Found<'a> {
     point: &'a Point,
-    record: &'a Record,
+    by: &'a Measured,
     value: f64,
 }
 
 /// The points of one side of a comparison.
 struct Measurements<'a> {
-    found: Vec<Measured<'a>>,
+    found: Vec<Found<'a>>,
     /// Jobs without a result, or without the metric.
     missing: usize,
     /// Whether points may have more seeds than others.
@@ -76,7 +105,7 @@ struct Measurements<'a> {
 }
 
 /// Judges a claim by the records of its study.
-pub(super) fn judge(claim: &Claim, study: &Study, records: &BTreeMap<JobId, Record>) -> Verdict {
+pub(super) fn judge(claim: &Claim, study: &Study, measured: &BTreeMap<JobId, Measured>) -> Verdict {
     let mut verdict = Verdict {
         claim: claim.name.value.clone(),
         says: claim.says.as_deref().map(|says| clean(says).into_owned()),
@@ -90,7 +119,7 @@ pub(super) fn judge(claim: &Claim, study: &Study, records: &BTreeMap<JobId, Reco
     };
     let looks =
         1 + selected_jobs(claim, study).filter_map(|(_, job)| study.rounds.get(&job)).max().copied().unwrap_or(0);
-    let judge = Judge { study, records, hardware: &claim.hardware, looks };
+    let judge = Judge { study, measured, hardware: &claim.hardware, looks };
     let judged = match &claim.statement {
         Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
         Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
@@ -123,7 +152,7 @@ pub(super) fn selected_jobs<'a>(claim: &Claim, study: &'a Study) -> impl Iterato
 
 struct Judge<'a> {
     study: &'a Study,
-    records: &'a BTreeMap<JobId, Record>,
+    measured: &'a BTreeMap<JobId, Measured>,
     hardware: &'a [Backend],
     /// How often the claim may be looked at until it is decided.
     looks: usize,
@@ -150,7 +179,7 @@ impl<'a> Judge<'a> {
         let apart = [self.apart(comparison.of.step, &comparison.of.only), self.apart(to.step, &to.only)].concat();
         let of = self.side(&comparison.of, metric, verdict)?;
         let to = self.side(to, metric, verdict)?;
-        let shared = of.found.iter().filter(|measured| to.has(measured.record)).count();
+        let shared = to.keys().intersection(&of.keys()).count();
         if shared > 0 {
             return Err(format!("{} on both sides, so they cannot be compared", count(shared, "job")));
         }
@@ -292,7 +321,7 @@ impl<'a> Judge<'a> {
         metric: &str,
         verdict: &mut Verdict,
     ) -> Result<Measurements<'a>, String> {
-        let mut found: Vec<Measured<'a>> = Vec::new();
+        let mut found: Vec<Found<'a>> = Vec::new();
         let (mut missing, mut jobs) = (0, HashSet::new());
         let mut uneven = false;
         for (point, job) in self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted)) {
@@ -300,24 +329,24 @@ impl<'a> Judge<'a> {
             if !jobs.insert(*job) {
                 continue;
             }
-            let record = self.records.get(job);
+            let measured = self.measured.get(job);
             uneven |= self.study.rounds.contains_key(job);
-            match record.and_then(|record| Some((record, record.outcome.metrics.get(metric)?.value))) {
-                Some((record, value)) => found.push(Measured { point, record, value }),
+            match measured.and_then(|measured| Some((measured, measured.metrics.get(metric)?.value))) {
+                Some((by, value)) => found.push(Found { point, by, value }),
                 // A further seed that was not needed is not missing.
-                None if record.is_none() && self.study.rounds.contains_key(job) => {}
+                None if measured.is_none() && self.study.rounds.contains_key(job) => {}
                 None => missing += 1,
             }
         }
-        for measured in &found {
-            let Some(device) = &measured.record.provenance.device else { continue };
-            let name = format!("{} ({})", device.backend.name(), device.name);
+        for Found { by, .. } in &found {
+            let (Some(backend), Some(device)) = (by.backend, &by.device) else { continue };
+            let name = format!("{} ({device})", backend.name());
             if !verdict.devices.contains(&name) {
                 verdict.devices.push(name);
             }
-            if !self.hardware.is_empty() && !self.hardware.contains(&device.backend) {
+            if !self.hardware.is_empty() && !self.hardware.contains(&backend) {
                 let about: Vec<&str> = self.hardware.iter().map(|backend| backend.name()).collect();
-                let (about, on) = (about.join(" or "), device.backend.name());
+                let (about, on) = (about.join(" or "), backend.name());
                 return Err(format!("it is about {about}; this was measured on {on}"));
             }
         }
@@ -354,11 +383,12 @@ fn certain(estimate: Estimate, counted: bool) -> Estimate {
 impl Measurements<'_> {
     /// Whether the metric counts something.
     fn is_counted(&self, metric: &str) -> bool {
-        self.found.iter().all(|measured| measured.record.outcome.metrics[metric].unit == Unit::Count)
+        self.found.iter().all(|found| found.by.metrics[metric].unit == Unit::Count)
     }
 
-    fn has(&self, record: &Record) -> bool {
-        self.found.iter().any(|measured| measured.record.key == record.key)
+    /// The jobs.
+    fn keys(&self) -> HashSet<Key> {
+        self.found.iter().map(|found| found.by.key).collect()
     }
 
     fn sample(&self) -> Result<Sample, String> {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
     recipe::{self, Compare, Names},
-    store::Record,
+    store::Measured,
     text::{clean, count},
     ui::quantity,
 };
@@ -96,9 +96,9 @@ pub(super) fn undecided(
     table: &recipe::Table,
     compare: &Compare,
     study: &Study,
-    records: &BTreeMap<JobId, Record>,
+    measured: &BTreeMap<JobId, Measured>,
 ) -> Vec<(String, Vec<JobId>)> {
-    let frame = Frame::new(study, table, records);
+    let frame = Frame::new(study, table, measured);
     let compared = self::table(table, compare, study, &frame, &BTreeMap::new());
     let only = resolved(&study.recipe, &table.only);
     let axis = compare.axis.value.as_str();

@@ -7,7 +7,7 @@ use sweep_job::Metric;
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
     recipe,
-    store::Record,
+    store::Measured,
 };
 
 /// The points of a step that a table selects.
@@ -30,15 +30,15 @@ pub struct Row<'a> {
 
 impl<'a> Frame<'a> {
     /// What `table` selects with `from` and `where`.
-    pub fn new(study: &'a Study, table: &recipe::Table, records: &'a BTreeMap<JobId, Record>) -> Self {
+    pub fn new(study: &'a Study, table: &recipe::Table, measured: &'a BTreeMap<JobId, Measured>) -> Self {
         let only = resolved(&study.recipe, &table.only);
         // A further seed that was not needed is not missing.
-        let needed = |job: &JobId| records.contains_key(job) || !study.rounds.contains_key(job);
+        let needed = |job: &JobId| measured.contains_key(job) || !study.rounds.contains_key(job);
         let rows = study.steps[table.from.value].iter().filter(|(point, job)| selected(point, &only) && needed(job));
         let rows = rows.map(|(point, job)| Row {
             point,
             job: *job,
-            metrics: records.get(job).map(|record| &record.outcome.metrics),
+            metrics: measured.get(job).map(|measured| &measured.metrics),
         });
         Self { rows: rows.collect() }
     }

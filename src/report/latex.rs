@@ -1,40 +1,26 @@
 //! Tables and verdicts in LaTeX, for a document that loads the package `booktabs`.
 
-use super::{Mark, State, Table, Verdict, cell::Text};
+use super::{Table, Verdict};
 
 pub(super) fn render(table: &Table) -> String {
     let columns = "l".repeat(table.axes.len()) + &"r".repeat(table.columns.len());
     let headings: Vec<String> = table.headings().iter().map(|heading| escape(heading)).collect();
     let rows = table.rows.iter().map(|row| {
         let labels = row.labels.iter().map(|label| escape(label));
-        labels.chain(table.cells(row).map(|cell| shown(&cell))).collect()
+        labels.chain(table.cells(row).map(|cell| cell.styled(numbers, ("\\textbf{", "}"), "$\\approx$"))).collect()
     });
     let notes = table.notes.iter().map(|note| escape(&note.replace('◀', "bold:")));
     float(&escape(&table.title), &table.name, &columns, &headings, rows, notes)
 }
 
-fn shown(Text { numbers, mark, letters }: &Text) -> String {
-    // A cell has numbers: what looks like a hyphen is a minus.
-    let (text, letters) = (escape(&numbers.replace('-', "−")), escape(letters));
-    match mark {
-        Some(Mark::Best) => format!("\\textbf{{{text}}}{letters}"),
-        Some(Mark::Tied) => format!("{text}{letters} $\\approx$"),
-        None => format!("{text}{letters}"),
-    }
+/// A cell has numbers: what looks like a hyphen is a minus.
+fn numbers(text: &str) -> String {
+    escape(&text.replace('-', "−"))
 }
 
 pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
     let headings = ["claim", "verdict", "why", "paper"].map(str::to_owned);
-    let rows = verdicts.iter().map(|verdict| {
-        let word = match verdict.state {
-            State::Supported => "supported",
-            State::Refuted => "refuted",
-            State::Undecided => "undecided",
-        };
-        let claim = verdict.says.as_deref().unwrap_or(&verdict.claim);
-        let paper = verdict.paper.map(|paper| paper.to_string()).unwrap_or_default();
-        [claim, word, &verdict.because, &paper].map(escape).to_vec()
-    });
+    let rows = verdicts.iter().map(|verdict| verdict.row().iter().map(|cell| escape(cell)).collect());
     float("Claims", "claims", "p{0.35\\linewidth}lp{0.35\\linewidth}r", &headings, rows, std::iter::empty())
 }
 

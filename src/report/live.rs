@@ -1,18 +1,17 @@
 //! Reports that are written anew while a run goes on, beside the loop that runs it.
 
 use std::{
-    collections::BTreeMap,
     path::Path,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread,
     time::{Duration, Instant},
 };
 
-use super::{Page, Report};
+use super::{Page, Report, Results};
 use crate::{
-    plan::{JobId, Plan, Study},
+    plan::{Plan, Study},
     run::{Observer, RunEvent},
-    store::{Record, Store},
+    store::Store,
 };
 
 /// The shortest time from one report to the next.
@@ -57,8 +56,8 @@ impl Observer for Live {
 }
 
 /// Writes until nobody is left who could have news.
-fn write(plan: &Plan, store: &Store, results: &Path, receiver: &Receiver<News>) {
-    let mut records = BTreeMap::new();
+fn write(plan: &Plan, store: &Store, folder: &Path, receiver: &Receiver<News>) {
+    let mut results = Results::default();
     let mut pause = Duration::ZERO;
     let mut last = Instant::now();
     let mut news = None;
@@ -72,7 +71,7 @@ fn write(plan: &Plan, store: &Store, results: &Path, receiver: &Receiver<News>) 
             Ok(further) => news = news.max(Some(further)),
             Err(RecvTimeoutError::Timeout) if news.is_some() => {
                 let begun = Instant::now();
-                report(plan, store, results, &mut records);
+                report(plan, store, folder, &mut results);
                 (last, news) = (Instant::now(), None);
                 pause = PAUSE.max(begun.elapsed() * SHARE);
             }
@@ -82,16 +81,11 @@ fn write(plan: &Plan, store: &Store, results: &Path, receiver: &Receiver<News>) 
     }
 }
 
-fn report(plan: &Plan, store: &Store, results: &Path, records: &mut BTreeMap<JobId, Record>) {
-    // A record is never edited: what has been read once need not be read again.
+fn report(plan: &Plan, store: &Store, folder: &Path, results: &mut Results) {
     for (_, id) in plan.studies.iter().flat_map(|study: &Study| study.steps.iter().flatten()) {
-        if !records.contains_key(id)
-            && let Ok(Some(record)) = store.get(plan.job(*id).key)
-        {
-            records.insert(*id, record);
-        }
+        results.add(plan, *id, store);
     }
     for study in &plan.studies {
-        let _ = Report::new(plan, study, records, store).write(results, Page::Anew);
+        let _ = Report::new(plan, study, results, store).write(folder, Page::Anew);
     }
 }

@@ -1,6 +1,6 @@
 //! Tables and verdicts in GitHub's Markdown.
 
-use super::{Mark, State, Table, Verdict, cell::Text};
+use super::{Table, Verdict};
 
 pub(super) fn render(table: &Table) -> String {
     let mut text = format!("### {}\n\n", escape(&table.title));
@@ -10,7 +10,7 @@ pub(super) fn render(table: &Table) -> String {
     text += &line(rule.map(str::to_owned));
     for row in &table.rows {
         let labels = row.labels.iter().map(|label| escape(label));
-        text += &line(labels.chain(table.cells(row).map(|cell| shown(&cell))));
+        text += &line(labels.chain(table.cells(row).map(|cell| cell.styled(escape, ("**", "**"), "≈"))));
     }
     for note in &table.notes {
         text.extend(["\n", &escape(&note.replace('◀', "bold:")), "\n"]);
@@ -18,27 +18,9 @@ pub(super) fn render(table: &Table) -> String {
     text
 }
 
-fn shown(Text { numbers, mark, letters }: &Text) -> String {
-    let (text, letters) = (escape(numbers), escape(letters));
-    match mark {
-        Some(Mark::Best) => format!("**{text}**{letters}"),
-        Some(Mark::Tied) => format!("{text}{letters} ≈"),
-        None => format!("{text}{letters}"),
-    }
-}
-
 pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
     let mut text = "### Claims\n\n| claim | verdict | why | paper |\n| --- | --- | --- | ---: |\n".to_owned();
-    for verdict in verdicts {
-        let word = match verdict.state {
-            State::Supported => "supported",
-            State::Refuted => "refuted",
-            State::Undecided => "undecided",
-        };
-        let claim = verdict.says.as_deref().unwrap_or(&verdict.claim);
-        let paper = verdict.paper.map(|paper| paper.to_string()).unwrap_or_default();
-        text += &line([claim, word, &verdict.because, &paper].into_iter().map(escape));
-    }
+    text.extend(verdicts.iter().map(|verdict| line(verdict.row().iter().map(|cell| escape(cell)))));
     text
 }
 

@@ -12,16 +12,16 @@ mod live;
 mod markdown;
 pub(crate) mod page;
 mod pairs;
+mod results;
 mod stats;
 mod summary;
 mod table;
 mod terminal;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    thread,
 };
 
 use fs_err as fs;
@@ -33,18 +33,20 @@ pub use self::{
     figure::Figure,
     frame::{Frame, Row},
     live::{Live, beside},
+    results::Results,
     stats::{Estimate, Quartiles, Sample},
     table::{Column, Table, TableRow},
 };
 pub(crate) use self::{
     cell::digits_of,
     stats::{LEVEL, holm},
-    table::better_of,
+    table::{better_of, is_timing},
     terminal::RULED,
 };
 use crate::{
     plan::{JobId, Plan, Study},
-    store::{Record, Store, StoreError},
+    recipe::FigureKind,
+    store::{Measured, Store},
 };
 
 /// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
@@ -54,13 +56,11 @@ pub struct Report<'a> {
     pub folder: PathBuf,
     /// The tables, in the order of the recipe, those of claims last.
     pub tables: Vec<Table>,
-    /// The figures, in the order of the recipe.
-    pub figures: Vec<Figure>,
     /// The verdicts, in the order of the recipe.
     pub verdicts: Vec<Verdict>,
     plan: &'a Plan,
     study: &'a Study,
-    records: &'a BTreeMap<JobId, Record>,
+    results: &'a Results,
     store: &'a Store,
 }
 
@@ -69,7 +69,8 @@ pub struct Report<'a> {
 pub enum Page {
     /// In any case.
     Anew,
-    /// Unless there is one that says the same, of jobs that are all done. To see that takes no look into their records.
+    /// Unless there is one of the same recipe and the same records, of jobs that are all done. To see that takes no look
+    /// into the records.
     IfStale,
 }
 
@@ -90,28 +91,27 @@ pub enum Format {
 const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
 
 impl<'a> Report<'a> {
-    /// Makes the tables and figures of a recipe and judges its claims.
-    pub fn new(plan: &'a Plan, study: &'a Study, records: &'a BTreeMap<JobId, Record>, store: &'a Store) -> Self {
-        let absences = absence::absences(plan, study, records, store);
+    /// Makes the tables of a recipe and judges its claims. Figures are drawn where they are written.
+    pub fn new(plan: &'a Plan, study: &'a Study, results: &'a Results, store: &'a Store) -> Self {
+        let measured = results.measured();
+        let absences = absence::absences(plan, study, measured, store);
         let table = |table: &crate::recipe::Table| {
-            let frame = Frame::new(study, table, records);
+            let frame = Frame::new(study, table, measured);
             match &table.compare {
                 Some(pairs) => compare::table(table, pairs, study, &frame, &absences),
                 None => Table::new(table, study, &frame, &absences),
             }
         };
         let mut tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
-        let figures: Vec<Figure> =
-            study.recipe.figures.iter().map(|figure| Figure::new(figure, study, records)).collect();
-        let verdicts: Vec<Verdict> = judge(study, records);
-        let summary = |summary| summary::table(summary, study, records, &verdicts);
+        let verdicts: Vec<Verdict> = judge(study, measured);
+        let summary = |summary| summary::table(summary, study, measured, &verdicts);
         tables.extend(study.recipe.summaries.iter().map(summary));
-        Self { folder: study.recipe.report.clone(), tables, figures, verdicts, plan, study, records, store }
+        Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store }
     }
 
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.figures.is_empty() && self.verdicts.is_empty()
+        self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
     }
 
     /// All tables and verdicts as a text. CSV has no place for verdicts.
@@ -133,7 +133,7 @@ impl<'a> Report<'a> {
     pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
         let folder = results.join("reports").join(&self.folder);
         fs::create_dir_all(&folder)?;
-        self.write_page(&folder, page)?;
+        self.write_drawn(&folder, page)?;
         self.clear(&folder)?;
         let tables = folder.join("tables");
         if !self.tables.is_empty() {
@@ -142,18 +142,6 @@ impl<'a> Report<'a> {
         for table in &self.tables {
             for (end, format) in TABLE_FILES {
                 replace(&tables.join(format!("{}.{end}", table.name)), render(table, format))?;
-            }
-        }
-        let figures = folder.join("figures");
-        if !self.figures.is_empty() {
-            fs::create_dir_all(&figures)?;
-        }
-        for figure in &self.figures {
-            if let Some(svg) = &figure.svg {
-                replace(&figures.join(format!("{}.svg", figure.name)), svg)?;
-            }
-            if let Some(png) = &figure.png {
-                replace(&figures.join(format!("{}.png", figure.name)), png)?;
             }
         }
         if !self.verdicts.is_empty() {
@@ -166,13 +154,32 @@ impl<'a> Report<'a> {
 }
 
 impl Report<'_> {
-    fn write_page(&self, folder: &Path, page: Page) -> io::Result<()> {
-        let Self { plan, study, records, store, tables, figures, verdicts, .. } = self;
-        let index = folder.join("index.html");
-        let before = if page == Page::IfStale { fs::read_to_string(&index).ok() } else { None };
-        let results = store.results();
-        let contents = page::Contents { plan, study, records, results, tables, figures, verdicts };
-        let Some(pages) = page::render(&contents, store, before.as_deref()) else { return Ok(()) };
+    /// Writes the page and the figures, which are drawn for it.
+    fn write_drawn(&self, folder: &Path, page: Page) -> io::Result<()> {
+        let Self { plan, study, results, store, tables, verdicts, .. } = self;
+        let (index, drawn) = (folder.join("index.html"), folder.join("figures"));
+        let mark = page::mark(plan, study, results);
+        if let (Page::IfStale, Some(mark)) = (page, &mark)
+            && page::has_mark(&index, mark)
+            && study.recipe.figures.iter().all(|figure| drawn.join(format!("{}.svg", figure.name.value)).is_file())
+        {
+            return Ok(());
+        }
+        let figures = self.figures();
+        if figures.iter().any(|figure| figure.svg.is_some()) {
+            fs::create_dir_all(&drawn)?;
+        }
+        for figure in &figures {
+            for (end, content) in [("svg", figure.svg.as_ref().map(String::as_bytes)), ("png", figure.png.as_deref())] {
+                let path = drawn.join(format!("{}.{end}", figure.name));
+                match content {
+                    Some(content) => replace(&path, content)?,
+                    None => remove_if_there(&path)?,
+                }
+            }
+        }
+        let contents = page::Contents { plan, study, results, store, tables, figures: &figures, verdicts };
+        let pages = page::render(&contents, mark.as_deref().unwrap_or_default());
         let parts = folder.join("jobs");
         if !pages.parts.is_empty() {
             fs::create_dir_all(&parts)?;
@@ -191,11 +198,21 @@ impl Report<'_> {
         Ok(())
     }
 
+    /// Draws the figures, for which the records of those that have curves are read.
+    fn figures(&self) -> Vec<Figure> {
+        let Self { plan, study, results, store, .. } = self;
+        let lines = study.recipe.figures.iter().filter(|figure| figure.kind == FigureKind::Line);
+        let records =
+            results.records(plan, store, lines.flat_map(|figure| figure::points(figure, study)).map(|(_, id)| *id));
+        let figures = study.recipe.figures.iter();
+        figures.map(|figure| Figure::new(figure, study, results.measured(), &records)).collect()
+    }
+
     /// Removes what an earlier report has written and this one will not.
     fn clear(&self, folder: &Path) -> io::Result<()> {
         let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
-        let drawn = self.figures.iter().filter(|figure| figure.svg.is_some());
-        let drawn = drawn.flat_map(|figure| ["svg", "png"].map(|end| format!("{}.{end}", figure.name)));
+        let figures = self.study.recipe.figures.iter();
+        let drawn = figures.flat_map(|figure| ["svg", "png"].map(|end| format!("{}.{end}", figure.name.value)));
         let kept = [("tables", tables.collect()), ("figures", drawn.collect())];
         let kept: [(&str, Vec<String>); 2] = kept;
         for (name, kept) in kept {
@@ -213,54 +230,28 @@ impl Report<'_> {
                 }
             }
         }
-        match fs::remove_file(folder.join("claims.json")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound && self.verdicts.is_empty() => Err(error),
-            _ => Ok(()),
-        }
+        if self.verdicts.is_empty() { remove_if_there(&folder.join("claims.json")) } else { Ok(()) }
     }
 }
 
 /// What is undecided in a study and more seeds may decide: why, and the jobs at whose points they would help.
-pub fn undecided(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<(String, Vec<JobId>)> {
+pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(String, Vec<JobId>)> {
     let mut undecided = Vec::new();
-    for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, records)).filter(|(_, verdict)| verdict.open) {
+    for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, measured)).filter(|(_, verdict)| verdict.open) {
         let jobs = claim::selected_jobs(claim, study).map(|(_, job)| job).collect();
         undecided.push((format!("claim `{}` is undecided: {}", claim.name.value, verdict.because), jobs));
     }
     for table in &study.recipe.tables {
         if let Some(compare) = table.compare.as_ref().filter(|compare| compare.decide) {
-            undecided.extend(compare::undecided(table, compare, study, records));
+            undecided.extend(compare::undecided(table, compare, study, measured));
         }
     }
     undecided
 }
 
 /// The verdicts on a recipe's claims.
-pub fn judge(study: &Study, records: &BTreeMap<JobId, Record>) -> Vec<Verdict> {
-    study.recipe.claims.iter().map(|claim| claim::judge(claim, study, records)).collect()
-}
-
-/// The records of the jobs that a plan's tables, figures and claims are about, as far as they are done.
-pub fn records(plan: &Plan, store: &Store) -> Result<BTreeMap<JobId, Record>, StoreError> {
-    let wanted: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
-    let wanted: Vec<JobId> = wanted.into_iter().collect();
-    let read = |ids: &[JobId]| -> Result<Vec<(JobId, Record)>, StoreError> {
-        let records = ids.iter().map(|id| Ok(store.get(plan.job(*id).key)?.map(|record| (*id, record))));
-        records.filter_map(Result::transpose).collect()
-    };
-    // Most of the time goes into understanding the records, which cores can share.
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(wanted.len() / 500 + 1);
-    let parts: Vec<Result<Vec<(JobId, Record)>, StoreError>> = thread::scope(|scope| {
-        let parts = wanted.chunks(wanted.len().div_ceil(threads).max(1));
-        let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
-        let lost = || Err(io::Error::other("reading the records panicked").into());
-        handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| lost())).collect()
-    });
-    let mut records = BTreeMap::new();
-    for part in parts {
-        records.extend(part?);
-    }
-    Ok(records)
+pub fn judge(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<Verdict> {
+    study.recipe.claims.iter().map(|claim| claim::judge(claim, study, measured)).collect()
 }
 
 fn render(table: &Table, format: Format) -> String {
@@ -275,6 +266,13 @@ fn render(table: &Table, format: Format) -> String {
 /// As [`replace`], but leaves a file alone that has this text.
 fn replace_if_other(path: &Path, text: &str) -> io::Result<()> {
     if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { replace(path, text) }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Replaces a file, so that a reader sees the old text or the new one.

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     plan::{JobId, Study},
     recipe::{Claim, Expectation, Spanned, Statement, Summary},
-    store::Record,
+    store::Measured,
     text::clean,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 pub(super) fn table(
     summary: &Summary,
     study: &Study,
-    records: &BTreeMap<JobId, Record>,
+    measured: &BTreeMap<JobId, Measured>,
     verdicts: &[Verdict],
 ) -> Table {
     let claims: Vec<(usize, &Claim)> =
@@ -46,7 +46,7 @@ pub(super) fn table(
     for metric in &summary.cells {
         let mut unit = Unit::One;
         for ((_, claim), row) in claims.iter().zip(&mut rows) {
-            row.cells.push(ratio(claim, metric, study, records));
+            row.cells.push(ratio(claim, metric, study, measured));
             if let Statement::Ratio(comparison, _) = &claim.statement {
                 let task = study.recipe.steps[comparison.of.step].task;
                 unit = task.metric(&metric.value).map_or(unit, |metric| metric.unit);
@@ -67,14 +67,14 @@ pub(super) fn table(
 }
 
 /// The ratio of another metric between the sides of a claim.
-fn ratio(claim: &Claim, metric: &Spanned<String>, study: &Study, records: &BTreeMap<JobId, Record>) -> Cell {
+fn ratio(claim: &Claim, metric: &Spanned<String>, study: &Study, measured: &BTreeMap<JobId, Measured>) -> Cell {
     // What decides a verdict and what is shown beside it are two things: the numbers are there on any hardware.
     let mut other = Claim { hardware: Vec::new(), ..claim.clone() };
     if let Statement::Ratio(comparison, expect) = &mut other.statement {
         comparison.metric = metric.clone();
         *expect = Expectation { at_least: None, at_most: None };
     }
-    let verdict = judge(&other, study, records);
+    let verdict = judge(&other, study, measured);
     let Some(value) = verdict.value else { return Cell { points: 1, missing: 1, ..Cell::default() } };
     let (low, high) = verdict.interval.map_or((None, None), |[low, high]| (Some(low), Some(high)));
     let estimate = Estimate { value, low, high, p: None };

@@ -204,8 +204,8 @@ fn delta(cell: &Cell, show: Show) -> Cell {
 }
 
 /// Times and rates: a few slow steps say nothing about the rest, so the middle stands for them.
-pub(super) fn is_timing(unit: Unit) -> bool {
-    matches!(unit, Unit::Seconds | Unit::TokensPerSecond | Unit::FlopsPerSecond | Unit::BytesPerSecond)
+pub(crate) fn is_timing(unit: Unit) -> bool {
+    unit == Unit::Seconds || unit.is_rate()
 }
 
 /// Which values of a metric are better: what the author says, or what its unit does.
@@ -219,8 +219,8 @@ pub(crate) fn better_of(
     }
     match unit {
         Unit::Nats | Unit::Seconds | Unit::Bytes => Some(Better::Less),
-        Unit::TokensPerSecond | Unit::FlopsPerSecond | Unit::BytesPerSecond => Some(Better::More),
-        Unit::One | Unit::Fraction | Unit::Count => None,
+        rate if rate.is_rate() => Some(Better::More),
+        _ => None,
     }
 }
 

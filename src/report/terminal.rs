@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
 
-use super::{State, Table, Verdict};
+use super::{Table, Verdict};
 
 /// A line above, one below the heading, one below, as in print.
 pub(crate) const RULED: TableStyle = TableStyle::new()
@@ -29,11 +29,7 @@ pub(super) fn render(table: &Table) -> String {
 pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
     let mut lines = vec!["Claims".to_owned()];
     for verdict in verdicts {
-        let (sign, word) = match verdict.state {
-            State::Supported => ('✓', "supported"),
-            State::Refuted => ('✗', "refuted"),
-            State::Undecided => ('?', "undecided"),
-        };
+        let (sign, word) = (verdict.state.sign(), verdict.state.word());
         lines.push(format!("{sign} {}: {word}", verdict.claim));
         lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
         let paper = verdict.paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();

@@ -65,28 +65,8 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
             return Ok(Ended::Ran(Summary { failed: 1, ..Summary::default() }));
         }
     };
-    let (limits, gpus) = allocation(device.as_ref(), Some(1));
-    let options = Options {
-        limits,
-        gpus,
-        fail_fast: false,
-        device,
-        folder: folder.path().to_owned(),
-        // Slurm has given its own warning, and ends everything soon.
-        deadline: Duration::ZERO,
-        failures: None,
-    };
-    let mut observers: [&mut dyn Observer; 1] = [&mut journal];
-    super::run(
-        &plan,
-        &store,
-        &[Wanted::Yes],
-        &options,
-        &History::default(),
-        Control { signals: Some(signals), rounds: None },
-        &mut observers,
-    )
-    .map(Ended::Ran)
+    let here = Here { folder: &folder, plan: &plan, store: &store, device, signals };
+    here.run(&[Wanted::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
 }
 
 /// Runs what is still to be done of a run, beside others that do the same.
@@ -103,28 +83,41 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
         .map(|job| if job.wanted == Wanted::Yes && store.contains(job.key) { Wanted::Cached } else { job.wanted })
         .collect();
     let device = device_of(&plan).map_err(io::Error::other)?;
-    let (limits, gpus) = allocation(device.as_ref(), None);
     let history = History::new(&store.index()?);
     let mut journal = Journal::part(&folder.pilot(number), None)?;
-    let options = Options {
-        limits,
-        gpus,
-        fail_fast: false,
-        device,
-        folder: folder.path().to_owned(),
-        deadline: Duration::ZERO,
-        failures: Some(Failures::of_run(folder.path())),
-    };
-    let mut observers: [&mut dyn Observer; 1] = [&mut journal];
-    super::run(
-        &plan,
-        &store,
-        &wanted,
-        &options,
-        &history,
-        Control { signals: Some(signals), rounds: None },
-        &mut observers,
-    )
+    let failures = Failures::of_run(folder.path());
+    let here = Here { folder: &folder, plan: &plan, store: &store, device, signals };
+    here.run(&wanted, &history, None, Some(failures), &mut journal)
+}
+
+/// What runs jobs in an allocation.
+struct Here<'a> {
+    folder: &'a RunFolder,
+    plan: &'a Plan,
+    store: &'a Store,
+    device: Option<Device>,
+    signals: Signals,
+}
+
+impl Here<'_> {
+    /// Runs what is wanted, at most so many jobs at once.
+    fn run(
+        self,
+        wanted: &[Wanted],
+        history: &History,
+        jobs: Option<usize>,
+        failures: Option<Failures>,
+        journal: &mut Journal,
+    ) -> io::Result<Summary> {
+        let Self { folder, plan, store, device, signals } = self;
+        let (limits, gpus) = allocation(device.as_ref(), jobs);
+        let folder = folder.path().to_owned();
+        // Slurm has given its own warning, and ends everything soon.
+        let deadline = Duration::ZERO;
+        let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, failures };
+        let control = Control { signals: Some(signals), rounds: None };
+        super::run(plan, store, wanted, &options, history, control, &mut [journal])
+    }
 }
 
 fn invalid(message: String) -> io::Error {

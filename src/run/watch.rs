@@ -38,6 +38,8 @@ pub struct Snapshot {
 pub enum State {
     /// It was not selected.
     NotSelected,
+    /// A further seed, which runs if something is undecided without it.
+    Reserve,
     /// It was done before.
     Cached,
     /// It has not begun; why.
@@ -92,10 +94,16 @@ pub enum State {
 }
 
 impl State {
+    /// Whether the run set out to have its result.
+    pub fn is_selected(&self) -> bool {
+        !matches!(self, Self::NotSelected | Self::Reserve)
+    }
+
     /// The state in a word.
     pub fn word(&self) -> &'static str {
         match self {
             Self::NotSelected => "left out",
+            Self::Reserve => "reserve",
             Self::Cached => "cached",
             Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere => "waiting",
             Self::Running { .. } | Self::Storing => "running",
@@ -170,7 +178,8 @@ impl Snapshot {
         let jobs = manifest.jobs.iter().map(|job| match job.wanted {
             Wanted::Yes => State::Waiting(String::new()),
             Wanted::Cached => State::Cached,
-            Wanted::No | Wanted::Reserve => State::NotSelected,
+            Wanted::No => State::NotSelected,
+            Wanted::Reserve => State::Reserve,
         });
         let (jobs, last) = (jobs.collect(), manifest.at);
         Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last }

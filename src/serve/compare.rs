@@ -1,9 +1,6 @@
-//! Two runs side by side: where they ran, what was asked, and what came out, job by job.
+//! Two runs side by side: where they ran, what was asked, and what came out, as `sweep diff` has it.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use axum::{
     extract::{Query, State, rejection::QueryRejection},
@@ -11,15 +8,14 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use sweep_job::{Metric, Task};
 
 use super::{Site, crumbs, not_found, page as site_page, read, runs};
 use crate::{
-    plan::{Key, without_keys},
+    diff::{self, Change, Difference, MetricChange, Shown},
     run::watch::Snapshot,
-    store::{Record, Store},
+    store::Store,
     text::{clean, count},
-    ui::{duration, quantity},
+    ui::duration,
 };
 
 /// So many rows are shown.
@@ -39,25 +35,6 @@ struct Side {
     snapshot: Snapshot,
 }
 
-/// A metric of a job that both have.
-struct Row<'a> {
-    label: &'a str,
-    metric: String,
-    a: Metric,
-    b: Metric,
-}
-
-/// What both runs have, and what not.
-#[derive(Default)]
-struct Difference<'a> {
-    rows: Vec<Row<'a>>,
-    /// Param, and its values: how many jobs.
-    params: BTreeMap<(String, String, String), usize>,
-    same: usize,
-    only: [Vec<&'a str>; 2],
-    unfinished: usize,
-}
-
 pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = query else { return not_found("Choose two runs in the list of runs.") };
     match read(move || render(&site, &asked)).await {
@@ -73,11 +50,20 @@ fn render(site: &Site, asked: &Asked) -> Option<Response> {
         Some(Side { name: folder.name(), snapshot: Snapshot::read(&folder).ok()? })
     };
     let (a, b) = (side(&asked.a)?, side(&asked.b)?);
-    let difference = Difference::new(&a, &b, &Store::new(&site.results));
+    let store = Store::new(&site.results);
+    let results = |side: &Side| diff::Side::of_run(side.name.clone(), side.snapshot.manifest.clone(), &store).ok();
+    let (of_a, of_b) = (results(&a)?, results(&b)?);
+    let difference = Difference::new(&of_a, &of_b);
+    let open = of_a.jobs.iter().filter(|(label, job)| {
+        let other = of_b.jobs.get(*label);
+        other.is_some_and(|other| job.record.is_none() || other.record.is_none())
+    });
+    let open = open.count();
     let header = html! { (crumbs()) h1 { "Two runs" } p .about { (title(&a)) " and " (title(&b)) } };
     let main = html! {
         section id="runs" { h2 { "Where and when" } div .panel { div .scroll tabindex="0" role="region" aria-label="Where and when" { (environment(&a, &b)) } } }
-        (difference.show())
+        (params(&difference, open))
+        (metrics(&difference))
     };
     Some(site_page(
         "Two runs",
@@ -118,112 +104,81 @@ fn environment(a: &Side, b: &Side) -> Markup {
     }
 }
 
-impl<'a> Difference<'a> {
-    fn new(a: &'a Side, b: &'a Side, store: &Store) -> Self {
-        let jobs = |side: &'a Side| -> Vec<(&'a str, Key)> {
-            side.snapshot.manifest.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect()
-        };
-        let (of_a, of_b) = (jobs(a), jobs(b));
-        let keys_of_b: HashMap<&str, Key> = of_b.iter().copied().collect();
-        let keys_of_a: HashMap<&str, Key> = of_a.iter().copied().collect();
-        let mut difference = Self::default();
-        difference.only[1] =
-            of_b.iter().map(|(label, _)| *label).filter(|label| !keys_of_a.contains_key(label)).collect();
-        for (label, key) in of_a {
-            let Some(other) = keys_of_b.get(label).copied() else {
-                difference.only[0].push(label);
-                continue;
-            };
-            if key == other {
-                difference.same += 1;
-                continue;
+fn params(difference: &Difference, open: usize) -> Markup {
+    let Difference { same, only, params, environment, .. } = difference;
+    html! {
+        section id="params" {
+            h2 { "What was asked" }
+            @if params.is_empty() { p { "No parameter of a job that both have is another one." } }
+            @else {
+                ul { @for Change { what, values: [before, after], jobs } in params.iter().take(MOST_NAMES) {
+                    li { code { (clean(what)) } ": " (clean(before)) " → " (clean(after)) " in " (count(jobs.len(), "job")) }
+                } }
+                @if params.len() > MOST_NAMES { p .note { "and " (params.len() - MOST_NAMES) " more" } }
             }
-            match (store.get(key).ok().flatten(), store.get(other).ok().flatten()) {
-                (Some(a), Some(b)) => difference.add(label, &a, &b),
-                _ => difference.unfinished += 1,
+            @if *same > 0 { p { (count(*same, "job")) " are the same in both: one record, one result." } }
+            @if open > 0 { p { (count(open, "job")) " have no result in one of them." } }
+            @for (what, [before, after]) in environment {
+                p { (what) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
             }
-        }
-        difference
-    }
-
-    fn add(&mut self, label: &'a str, a: &Record, b: &Record) {
-        let shown = |value: Option<&sweep_job::Value>| {
-            value.map_or_else(|| "default".to_owned(), |value| clean(&without_keys(&value.to_string())).into_owned())
-        };
-        let (params_a, params_b) = (&a.identity.params, &b.identity.params);
-        let mut names: Vec<&String> = params_a.keys().chain(params_b.keys()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names.into_iter().filter(|name| params_a.get(*name) != params_b.get(*name)) {
-            let change = (clean(name).into_owned(), shown(params_a.get(name)), shown(params_b.get(name)));
-            *self.params.entry(change).or_default() += 1;
-        }
-        let task = Task::info(&a.identity.task);
-        let headline = |name: &str| {
-            task.is_none_or(|task| task.headline.contains(&name) || (task.open_metrics && task.metric(name).is_none()))
-        };
-        for (name, metric) in a.outcome.metrics.iter().filter(|(name, _)| headline(name)) {
-            if let Some(other) = b.outcome.metrics.get(name) {
-                self.rows.push(Row { label, metric: clean(name).into_owned(), a: *metric, b: *other });
-            }
+            (names("Only in the first", &only[0]))
+            (names("Only in the second", &only[1]))
         }
     }
+}
 
-    fn show(&self) -> Markup {
-        html! {
-            section id="params" {
-                h2 { "What was asked" }
-                @if self.params.is_empty() { p { "No parameter of a job that both have is another one." } }
-                @else {
-                    ul { @for ((name, a, b), jobs) in self.params.iter().take(MOST_NAMES) {
-                        li { code { (name) } ": " (a) " → " (b) " in " (count(*jobs, "job")) }
-                    } }
+/// What differs of what matters, and of the rest what chance cannot explain.
+fn metrics(difference: &Difference) -> Markup {
+    let shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
+    let changes: Vec<&MetricChange> = difference.metrics.iter().filter(shown).collect();
+    let hidden = difference.metrics.len() - changes.len();
+    html! {
+        @if difference.metrics.is_empty() {
+            section id="metrics" { h2 { "What came out" } p { "No metric of a job that both have is another one." } }
+        } @else {
+            section id="metrics" {
+                h2 { "What came out" }
+                p .note {
+                    "Jobs that differ in nothing but " code { "seed" } " are one row: the mean difference of pairs of equal seeds, "
+                    "with its 95 % confidence interval, and the probability of such a difference by chance, after Holm's "
+                    "correction for all of them. ≈ marks what chance can explain."
                 }
-                @if self.same > 0 { p { (count(self.same, "job")) " are the same in both: one record, one result." } }
-                @if self.unfinished > 0 { p { (count(self.unfinished, "job")) " have no result in one of them." } }
-                (names("Only in the first", &self.only[0]))
-                (names("Only in the second", &self.only[1]))
-            }
-            @if !self.rows.is_empty() {
-                section id="metrics" {
-                    h2 { "What came out" }
-                    p .note { "One value each: whether a difference is more than noise is for tables over seeds to say." }
-                    div .panel { div .scroll tabindex="0" role="region" aria-label="What came out" {
-                        table .sortable {
-                            thead { tr {
-                                @for heading in ["Job", "Metric", "First", "Second", "Difference", "%"] {
-                                    th scope="col" { button type="button" { (heading) } }
-                                }
-                            } }
-                            tbody { @for row in self.rows.iter().take(MOST) { (row.show()) } }
-                        }
-                    } }
-                    @if self.rows.len() > MOST { p .note { "The first " (MOST) " of " (self.rows.len()) " rows." } }
-                }
+                div .panel { div .scroll tabindex="0" role="region" aria-label="What came out" {
+                    table .sortable {
+                        thead { tr {
+                            @for heading in ["Jobs", "Metric", "First", "Second", "Difference", "%", "Chance"] {
+                                th scope="col" { button type="button" { (heading) } }
+                            }
+                        } }
+                        tbody { @for change in changes.iter().take(MOST) { (row(change)) } }
+                    }
+                } }
+                @if changes.len() > MOST { p .note { "The first " (MOST) " of " (changes.len()) " rows." } }
+                @if hidden > 0 { p .note { (count(hidden, "difference")) " more, which chance can explain." } }
             }
         }
     }
 }
 
-impl Row<'_> {
-    fn show(&self) -> Markup {
-        let (a, b) = (self.a.value, self.b.value);
-        let percent = if a == 0.0 { None } else { Some((b - a) / a.abs() * 100.0) };
-        let sign = if b > a { "+" } else { "" };
-        html! {
-            tr {
-                th scope="row" { (clean(self.label)) }
-                td { (self.metric) }
-                td data-value=(a) { (quantity(a, self.a.unit)) }
-                td data-value=(b) { (quantity(b, self.b.unit)) }
-                td data-value=(b - a) { (sign) (quantity(b - a, self.a.unit)) }
-                td data-value=[percent] { @if let Some(percent) = percent { (format!("{percent:+.1}")) } }
-            }
+fn row(change: &MetricChange) -> Markup {
+    let [before, after] = change.means;
+    let percent = if before == 0.0 { None } else { Some(change.difference / before.abs() * 100.0) };
+    let Shown { means, unit, difference, chance } = change.shown();
+    let noise = if change.is_noise() { "≈ " } else { "" };
+    html! {
+        tr {
+            th scope="row" { (clean(&change.group)) }
+            td { (clean(&change.metric)) }
+            td data-value=(before) { (means[0]) (unit) }
+            td data-value=(after) { (means[1]) (unit) }
+            td data-value=(change.difference) { (noise) (difference) }
+            td data-value=[percent] { @if let Some(percent) = percent { (format!("{percent:+.1}")) } }
+            td data-value=[change.p] { (chance) }
         }
     }
 }
 
-fn names(title: &str, names: &[&str]) -> Markup {
+fn names(title: &str, names: &[String]) -> Markup {
     html! {
         @if !names.is_empty() {
             details {

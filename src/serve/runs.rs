@@ -19,7 +19,7 @@ use crate::{
     report::page::Tally,
     run::{
         RunFolder, Summary,
-        watch::{Snapshot, State as JobState, Watch},
+        watch::{Snapshot, Watch},
     },
     text::clean,
     ui::{duration, span},
@@ -181,7 +181,7 @@ pub(super) fn word(snapshot: &Snapshot) -> &'static str {
 /// How many of its jobs are doing what.
 pub(super) fn tally(snapshot: &Snapshot) -> Tally {
     let mut tally = Tally::default();
-    let selected = snapshot.jobs.iter().filter(|state| **state != JobState::NotSelected);
+    let selected = snapshot.jobs.iter().filter(|state| state.is_selected());
     selected.for_each(|state| tally.add(state.word()));
     tally
 }

@@ -28,7 +28,7 @@ use crate::{
     },
     store::Store,
     text::clean,
-    ui::{describe, duration, quantity},
+    ui::{describe, duration, quantity, speeds},
 };
 
 /// So many readings of a running job's loss are drawn.
@@ -188,6 +188,7 @@ impl View {
                 says.insert(0, format!("{done}/{total}"));
                 says.extend(progress.loss.map(|loss| format!("loss {loss:.3}")));
                 says.extend(progress.tokens_per_s.map(|rate| quantity(rate, sweep_job::Unit::TokensPerSecond)));
+                says.extend(progress.sequences_per_s.map(speeds));
             }
             let losses = self.losses.get(&index).cloned().unwrap_or_default();
             Running {
@@ -219,7 +220,7 @@ impl View {
             .collect();
         for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
             let (step, _) = self.jobs[index];
-            if *doing != JobState::NotSelected {
+            if doing.is_selected() {
                 nodes[step].tally.add(doing.word());
             }
             for need in &job.needs {

@@ -2,21 +2,23 @@
 //! thousands of folders.
 //!
 //! `index.jsonl` says what the records are about, `metrics.jsonl` what they have measured. Both are derived: which records
-//! there are is asked of the folders each time, a record that a file does not know is opened and added, and a line that
-//! cannot be read or has no record counts for nothing. Deleting them loses nothing.
+//! there are, and when each was written, is asked of the folders each time. A record that a file does not know, or has been
+//! written since, is opened and added; a line that cannot be read or has no record counts for nothing. Deleting the files
+//! loses nothing.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     io::{self, Write as _},
+    os::unix::fs::MetadataExt as _,
     thread,
 };
 
 use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sweep_job::Metric;
+use sweep_job::{Backend, Metric};
 
-use super::{Digest, Record, Store};
+use super::{Digest, Record, Store, StoreError};
 use crate::plan::{Identity, Key};
 
 /// What the index says of a record.
@@ -37,22 +39,30 @@ pub struct Entry {
     pub identity: Identity,
 }
 
-impl From<Record> for Entry {
-    fn from(record: Record) -> Self {
+impl From<&Record> for Entry {
+    fn from(record: &Record) -> Self {
         let Record { key, label, identity, provenance, files, .. } = record;
         let bytes = files.values().map(Digest::bytes).sum();
-        Self { key, label, started: provenance.started, seconds: provenance.seconds, bytes, identity }
+        let (label, identity) = (label.clone(), identity.clone());
+        Self { key: *key, label, started: provenance.started, seconds: provenance.seconds, bytes, identity }
     }
 }
 
-/// What was measured, and where: beside the index, because only questions about results need it.
+/// What was measured, when and where: beside the index, because only questions about results need it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The job's key.
     pub key: Key,
     /// The metrics.
     pub metrics: BTreeMap<String, Metric>,
-    /// The device, for tasks that compute on one.
+    /// When it began.
+    pub started: Timestamp,
+    /// How long it took.
+    pub seconds: f64,
+    /// What reaches the device, for tasks that compute on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
+    /// That device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// The machine.
@@ -61,20 +71,34 @@ pub struct Measured {
     pub sweep: String,
 }
 
-impl From<Record> for Measured {
-    fn from(record: Record) -> Self {
-        let Record { key, outcome, provenance, .. } = record;
-        let device = provenance.device.map(|device| device.name);
-        Self { key, metrics: outcome.metrics, device, host: provenance.host, sweep: provenance.sweep }
+impl From<&Record> for Measured {
+    fn from(record: &Record) -> Self {
+        let provenance = &record.provenance;
+        let device = provenance.device.as_ref();
+        Self {
+            key: record.key,
+            metrics: record.outcome.metrics.clone(),
+            started: provenance.started,
+            seconds: provenance.seconds,
+            backend: device.map(|device| device.backend),
+            device: device.map(|device| device.name.clone()),
+            host: provenance.host.clone(),
+            sweep: provenance.sweep.clone(),
+        }
     }
 }
 
-/// A line of a derived file.
-trait Line: From<Record> + Serialize + DeserializeOwned + Send {
+/// When a record was written, in nanoseconds: another one in its place has another stamp.
+pub type Stamp = i64;
+
+/// A line of a derived file: the record's stamp, and what the file says of it, with the key first.
+trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     /// The file.
     const FILE: &str;
     /// The key of the record that it is about.
     fn key(&self) -> Key;
+    /// Understands a line; with `only`, of the metrics those.
+    fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self>;
 }
 
 impl Line for Entry {
@@ -82,6 +106,10 @@ impl Line for Entry {
 
     fn key(&self) -> Key {
         self.key
+    }
+
+    fn parse(line: &[u8], _only: Option<&HashSet<&str>>) -> Option<Self> {
+        whole(line)
     }
 }
 
@@ -91,56 +119,117 @@ impl Line for Measured {
     fn key(&self) -> Key {
         self.key
     }
+
+    fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self> {
+        /// The same without a copy of every name: most of them are not asked for.
+        #[derive(Deserialize)]
+        struct Borrowed<'l> {
+            key: Key,
+            #[serde(borrow)]
+            metrics: BTreeMap<&'l str, Metric>,
+            started: Timestamp,
+            seconds: f64,
+            backend: Option<Backend>,
+            device: Option<String>,
+            host: String,
+            sweep: String,
+        }
+
+        let only = only.and_then(|only| {
+            let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
+            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep } = line;
+            let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
+            let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep })
+        });
+        // A name with something in it that JSON escapes is understood so.
+        only.or_else(|| whole(line))
+    }
 }
 
 impl Store {
     /// An entry for every record that can be read, ordered by key.
     pub fn index(&self) -> io::Result<Vec<Entry>> {
-        Ok(self.lines(&self.keys()?))
+        Ok(self.all(&self.stamps()?))
     }
 
     /// The same, and beside it what each of the records has measured.
     pub fn measured(&self) -> io::Result<(Vec<Entry>, Vec<Measured>)> {
-        let keys = self.keys()?;
-        Ok((self.lines(&keys), self.lines(&keys)))
+        let stamps = self.stamps()?;
+        Ok((self.all(&stamps), self.all(&stamps)))
     }
 
-    fn lines<L: Line>(&self, keys: &[Key]) -> Vec<L> {
-        if keys.is_empty() {
-            return Vec::new();
-        }
-        let text = fs::read(self.root.join(L::FILE)).unwrap_or_default();
-        let (mut known, written) = parse::<L>(&text);
-        let mut lines = Vec::with_capacity(keys.len());
-        let mut new = Vec::new();
-        for key in keys {
-            if let Some(line) = known.remove(key) {
-                lines.push(line);
-            } else if let Ok(Some(record)) = self.get(*key) {
-                new.push(lines.len());
-                lines.push(L::from(record));
-            }
-        }
+    /// What these records have measured, in this order; of the metrics, these at least.
+    pub fn measured_by(&self, stamps: &[(Key, Stamp)], metrics: &HashSet<&str>) -> Result<Vec<Measured>, StoreError> {
+        let Found { lines, unreadable, .. } = self.find(stamps, Some(metrics));
+        unreadable.map_or(Ok(lines), Err)
+    }
+
+    /// When a job's record was written; `None` if it has none.
+    pub fn stamp(&self, key: Key) -> Option<Stamp> {
+        let metadata = std::fs::metadata(self.folder(key).join("record.json")).ok()?;
+        let seconds = metadata.is_file().then(|| metadata.mtime())?;
+        Some(seconds.saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()))
+    }
+
+    /// Every record.
+    fn stamps(&self) -> io::Result<Vec<(Key, Stamp)>> {
+        Ok(self.keys()?.into_iter().filter_map(|key| Some((key, self.stamp(key)?))).collect())
+    }
+
+    /// Lines about all records that there are.
+    fn all<L: Line>(&self, stamps: &[(Key, Stamp)]) -> Vec<L> {
+        let Found { lines, written, .. } = self.find(stamps, None);
         // More than half of it is about what is not there.
         if written > 2 * lines.len() + 100 {
-            self.rewrite(&lines);
-        } else if !new.is_empty() {
-            self.append(text.last().is_some_and(|last| *last != b'\n'), new.iter().map(|index| &lines[*index]));
+            let stamps: HashMap<Key, Stamp> = stamps.iter().copied().collect();
+            self.rewrite(lines.iter().filter_map(|line: &L| Some((*stamps.get(&line.key())?, line))));
         }
         lines
     }
 
+    /// Lines about these records, those that are new among them added to the file.
+    fn find<L: Line>(&self, stamps: &[(Key, Stamp)], only: Option<&HashSet<&str>>) -> Found<L> {
+        let mut found = Found { lines: Vec::with_capacity(stamps.len()), written: 0, unreadable: None };
+        if stamps.is_empty() {
+            return found;
+        }
+        let text = fs::read(self.root.join(L::FILE)).unwrap_or_default();
+        let (mut known, written) = parse::<L>(&text, &stamps.iter().copied().collect(), only);
+        let mut new = Vec::new();
+        for (key, stamp) in stamps {
+            if let Some(line) = known.remove(key) {
+                found.lines.push(line);
+                continue;
+            }
+            match self.get(*key) {
+                Ok(Some(record)) => {
+                    new.push((*stamp, found.lines.len()));
+                    found.lines.push(L::from(&record));
+                }
+                Ok(None) => {}
+                Err(error) => found.unreadable = found.unreadable.or(Some(error)),
+            }
+        }
+        if !new.is_empty() {
+            let torn = text.last().is_some_and(|last| *last != b'\n');
+            self.append(torn, new.iter().map(|(stamp, index)| (*stamp, &found.lines[*index])));
+        }
+        found.written = written + new.len();
+        found
+    }
+
     /// Adds lines in one write. Where that fails the next look is slower, and that is all.
-    fn append<'e, L: Line + 'e>(&self, torn: bool, lines: impl Iterator<Item = &'e L>) {
+    fn append<'e, L: Line + 'e>(&self, torn: bool, lines: impl Iterator<Item = (Stamp, &'e L)>) {
         let text = if torn { format!("\n{}", to_text(lines)) } else { to_text(lines) };
         let file = fs::OpenOptions::new().create(true).append(true).open(self.root.join(L::FILE));
         let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
     }
 
-    fn rewrite<L: Line>(&self, lines: &[L]) {
+    fn rewrite<'e, L: Line + 'e>(&self, lines: impl Iterator<Item = (Stamp, &'e L)>) {
         let write = || -> io::Result<()> {
             let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
-            file.write_all(to_text(lines.iter()).as_bytes())?;
+            file.write_all(to_text(lines).as_bytes())?;
             file.persist(self.root.join(L::FILE))?;
             Ok(())
         };
@@ -148,8 +237,18 @@ impl Store {
     }
 }
 
-/// The lines that can be read, by key, and how many there are in all. Long files are read by several threads.
-fn parse<L: Line>(text: &[u8]) -> (HashMap<Key, L>, usize) {
+/// What a derived file says of records.
+struct Found<L> {
+    /// Of those that can be read, in the order in which they were asked for.
+    lines: Vec<L>,
+    /// How many lines the file has by now.
+    written: usize,
+    /// What is wrong with the first record that cannot be read.
+    unreadable: Option<StoreError>,
+}
+
+/// The lines about these records, by key, and how many there are in all. Long files are read by several threads.
+fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>, only: Option<&HashSet<&str>>) -> (HashMap<Key, L>, usize) {
     const PART: usize = 1 << 20;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(text.len() / PART + 1);
     let mut parts = Vec::new();
@@ -163,7 +262,9 @@ fn parse<L: Line>(text: &[u8]) -> (HashMap<Key, L>, usize) {
     }
     let read = |part: &[u8]| -> (Vec<L>, usize) {
         let lines = || part.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        (lines().filter_map(|line| serde_json::from_slice(line).ok()).collect(), lines().count())
+        // Whose line it is shows before it is understood.
+        let meant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| wanted.get(&key) == Some(&stamp));
+        (lines().filter(meant).filter_map(|line| L::parse(line, only)).collect(), lines().count())
     };
     let read: Vec<(Vec<L>, usize)> = thread::scope(|scope| {
         let handles: Vec<_> = parts.iter().map(|part| scope.spawn(|| read(part))).collect();
@@ -174,10 +275,25 @@ fn parse<L: Line>(text: &[u8]) -> (HashMap<Key, L>, usize) {
     (read.into_iter().flat_map(|(lines, _)| lines).map(|line| (line.key(), line)).collect(), written)
 }
 
-fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = &'e L>) -> String {
+/// Understands a line with all that is in it.
+fn whole<L: DeserializeOwned>(line: &[u8]) -> Option<L> {
+    serde_json::from_slice::<(Stamp, L)>(line).ok().map(|(_, line)| line)
+}
+
+/// The stamp and the key with which a line begins: `[STAMP,{"key":"KEY",…`.
+fn about(line: &[u8]) -> Option<(Stamp, Key)> {
+    let line = line.strip_prefix(b"[")?;
+    let comma = line.iter().position(|byte| *byte == b',')?;
+    let rest = line[comma + 1..].strip_prefix(br#"{"key":""#)?;
+    let quote = rest.iter().position(|byte| *byte == b'"')?;
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    Some((text(&line[..comma])?.parse().ok()?, text(&rest[..quote])?.parse().ok()?))
+}
+
+fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = (Stamp, &'e L)>) -> String {
     let mut text = String::new();
     // A line has text keys and nothing that is not finite: this cannot fail.
-    for line in lines.filter_map(|line| serde_json::to_string(line).ok()) {
+    for line in lines.filter_map(|line| serde_json::to_string(&line).ok()) {
         text.push_str(&line);
         text.push('\n');
     }
@@ -201,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_there_is_in_the_index_and_nothing_else() {
         let (_results, store, record) = store_with_one();
-        let entry = Entry::from(record.clone());
+        let entry = Entry::from(&record);
         assert_eq!(store.index().unwrap(), std::slice::from_ref(&entry));
         assert_eq!(store.index().unwrap(), std::slice::from_ref(&entry), "from the file");
         assert_eq!(fs::read_to_string(store.root.join(Entry::FILE)).unwrap().lines().count(), 1, "it is there once");
@@ -212,13 +328,31 @@ mod tests {
     #[test]
     fn a_damaged_index_is_mended() {
         let (_results, store, record) = store_with_one();
-        let entry = [Entry::from(record)];
-        let whole = to_text(entry.iter());
+        let entry = [Entry::from(&record)];
+        let whole = to_text(entry.iter().map(|entry| (store.stamp(record.key).unwrap(), entry)));
         for text in [String::new(), "noise\n".into(), whole[..whole.len() / 2].to_owned(), "{}\n".repeat(500)] {
             fs::write(store.root.join(Entry::FILE), &text).unwrap();
             assert_eq!(store.index().unwrap(), entry);
             let mended = fs::read_to_string(store.root.join(Entry::FILE)).unwrap();
             assert!(mended.ends_with(&whole) && mended.lines().count() < 5, "{mended}");
         }
+    }
+    /// A job that has run again has the same key and may have measured something else.
+    #[test]
+    fn what_was_written_since_is_read_anew() {
+        let (_results, store, record) = store_with_one();
+        let stamp = store.stamp(record.key).unwrap();
+        let measured = |stamp| store.measured_by(&[(record.key, stamp)], &HashSet::from(["value"])).unwrap();
+        assert_eq!(measured(stamp), [Measured::from(&record)]);
+        let none = store.measured_by(&[(record.key, stamp)], &HashSet::new()).unwrap();
+        assert!(none[0].metrics.is_empty(), "what nobody asks for is not read");
+        let mut later = record.clone();
+        later.outcome.metric("value", 7.0, sweep_job::Unit::One);
+        let path = store.folder(record.key).join("record.json");
+        fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(measured(store.stamp(record.key).unwrap()), [Measured::from(&later)]);
+        assert_eq!(store.measured().unwrap().1, [Measured::from(&later)], "the line of the earlier one counts no more");
     }
 }

@@ -23,10 +23,11 @@ use fs_err as fs;
 
 pub(crate) use self::lease::Presence;
 use self::lock::Lock;
+pub(crate) use self::verify::wrong_key;
 pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
-    index::{Entry, Measured},
+    index::{Entry, Measured, Stamp},
     lock::{Held, InUse},
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},

@@ -61,11 +61,18 @@ impl Record {
         }
 
         let damaged = |reason: String| StoreError::Damaged { path: path.to_owned(), reason };
-        let Format { format } = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        let parsed = serde_json::from_slice::<Self>(text);
+        // A later version's need not look like one of this version.
+        let format = match &parsed {
+            Ok(record) => record.format,
+            Err(error) => {
+                serde_json::from_slice(text).map(|Format { format }| format).map_err(|_| damaged(error.to_string()))?
+            }
+        };
         if format > RECORD_FORMAT {
             return Err(StoreError::TooNew { path: path.to_owned(), found: format });
         }
-        let record: Self = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        let record = parsed.map_err(|error| damaged(error.to_string()))?;
         if record.key != key {
             return Err(damaged(format!("it is the record of {}", record.key)));
         }

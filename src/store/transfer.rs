@@ -194,6 +194,9 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
             _ => return Err(foreign("it holds something that is neither file nor folder:")),
         }
     }
+    if keys.is_empty() {
+        return Err(TransferError::Foreign("there is nothing in it".to_owned()));
+    }
     for (target, to) in &links {
         fs::os::unix::fs::symlink(to, target)?;
     }
@@ -320,6 +323,13 @@ pub(super) mod tests {
             assert!(imported.refused[0].1.contains(reason), "{imported:?}");
             assert!(!other.contains(record.key));
         }
+    }
+
+    #[test]
+    fn nothing_is_no_archive() {
+        let results = tempfile::tempdir().unwrap();
+        let refused = Store::new(results.path()).import(&[][..]);
+        assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Store {
 }
 
 /// Why a record is not that of its key.
-pub(super) fn wrong_key(record: &Record) -> Option<String> {
+pub(crate) fn wrong_key(record: &Record) -> Option<String> {
     match record.identity.key() {
         Ok(key) if key == record.key => None,
         Ok(key) => Some(format!("its identity has the key {}", key.short())),

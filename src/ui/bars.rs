@@ -10,7 +10,7 @@ use sweep_job::Progress;
 use super::{
     duration, failed, headline, name,
     pace::{Pace, Quiet},
-    quantity, retrying, stopping,
+    quantity, retrying, speeds, stopping,
 };
 use crate::{
     plan::{JobId, Plan},
@@ -152,6 +152,7 @@ impl Bars {
         if let Some(rate) = progress.tokens_per_s {
             parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
         }
+        parts.extend(progress.sequences_per_s.map(speeds));
         let before = format!("  ⠋ {:width$}  {:10}  {}/{}  ", "", "", progress.done, progress.total);
         let mut room = columns().saturating_sub(before.chars().count());
         let fitting = parts.iter().take_while(|part| {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{duration, failed, headline, name, pace::Pace, retrying, stopping};
+use super::{duration, failed, headline, name, pace::Pace, retrying, speeds, stopping};
 use crate::{
     plan::{JobId, Plan},
     run::{Observer, RunEvent, estimate::Estimate},
@@ -88,8 +88,10 @@ impl<W: Write> Observer for Lines<W> {
                 if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
                     self.said.insert(*job, Instant::now());
                     let loss = progress.loss.map_or_else(String::new, |loss| format!("  loss {loss:.2}"));
+                    let speed =
+                        progress.sequences_per_s.map_or_else(String::new, |found| format!("  {}", speeds(found)));
                     let name = name(plan.job(JobId::new(*job)));
-                    self.line(&format!("      {name}  {}/{}{loss}", progress.done, progress.total));
+                    self.line(&format!("      {name}  {}/{}{loss}{speed}", progress.done, progress.total));
                 }
             }
             RunEvent::Note { job, text } => {

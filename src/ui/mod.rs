@@ -12,7 +12,7 @@ pub(crate) use self::quantity::{decimals, number};
 pub use self::{
     bars::Bars,
     lines::Lines,
-    quantity::{Scale, duration, quantity},
+    quantity::{Scale, duration, quantity, speeds},
     state::{counts, describe, span},
 };
 use crate::{
@@ -35,7 +35,7 @@ fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
         let boring = *name == "sparsity" && metric.value == 0.0;
         let word = name.rsplit('.').next().unwrap_or(name);
         let value = quantity(metric.value, metric.unit);
-        (!boring).then(|| if word == "tokens_per_s" { value } else { format!("{word} {value}") })
+        (!boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
     });
     // What a task measures that does not know beforehand: the first few, by name.
     let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());

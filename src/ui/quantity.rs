@@ -1,6 +1,6 @@
 //! Numbers with units, as people write them.
 
-use sweep_job::Unit;
+use sweep_job::{Speeds, Unit};
 
 /// How a unit is shown at a certain size: divide by `factor`, print `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +19,8 @@ impl Scale {
             Unit::Bytes => &[(1.0, "B"), (1024.0, "KiB"), (1_048_576.0, "MiB"), (1_073_741_824.0, "GiB")],
             Unit::Seconds => &[(1e-6, "µs"), (1e-3, "ms"), (1.0, "s")],
             Unit::TokensPerSecond => &[(1.0, "tok/s"), (1e3, "ktok/s"), (1e6, "Mtok/s")],
+            Unit::SequencesPerSecond => &[(1.0, "seq/s"), (1e3, "kseq/s")],
+            Unit::StepsPerSecond => &[(1.0, "step/s"), (1e3, "kstep/s")],
             Unit::FlopsPerSecond => &[(1.0, "FLOP/s"), (1e6, "MFLOP/s"), (1e9, "GFLOP/s"), (1e12, "TFLOP/s")],
             Unit::BytesPerSecond => &[(1.0, "B/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")],
             Unit::Fraction => &[(0.01, "%")],
@@ -45,6 +47,12 @@ pub fn quantity(value: f64, unit: Unit) -> String {
     }
     let separator = if scale.suffix.is_empty() { "" } else { " " };
     format!("{}{separator}{}", scale.show(value), scale.suffix)
+}
+
+/// Sequences a second, of late and since the start: `185 seq/s (mean 152 seq/s)`.
+pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
+    let unit = Unit::SequencesPerSecond;
+    format!("{} (mean {})", quantity(recent, unit), quantity(mean, unit))
 }
 
 /// A number with so many decimals.
@@ -98,6 +106,7 @@ mod tests {
             quantity(536_870_912.0, Unit::Bytes),
             quantity(0.5003, Unit::Fraction),
             quantity(11_234.0, Unit::TokensPerSecond),
+            speeds(Speeds { recent: 185.3, mean: 1152.1 }),
             quantity(2.306, Unit::Nats),
             quantity(124_475_904.0, Unit::Count),
             quantity(11.0, Unit::Count),
@@ -112,6 +121,7 @@ mod tests {
             "512 MiB",
             "50.0 %",
             "11.2 ktok/s",
+            "185 seq/s (mean 1.15 kseq/s)",
             "2.31",
             "124 M",
             "11",

@@ -14,8 +14,12 @@ pub fn counts(snapshot: &Snapshot) -> String {
     let words = ["cached", "done", "running", "retrying", "waiting", "failed", "skipped", "lost"];
     let parts = words.iter().map(|word| (count_of(word), word)).filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts.map(|(number, word)| format!("{number} {word}")).collect();
-    let selected = snapshot.jobs.iter().filter(|state| **state != State::NotSelected).count();
-    format!("{}: {}", count(selected, "job"), parts.join(", "))
+    let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
+    let reserve = match count_of("reserve") {
+        0 => String::new(),
+        reserve => format!("; {} in reserve, for what is undecided", count(reserve, "further seed")),
+    };
+    format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }
 
 /// A job's state as a word, and what there is to say of it.
@@ -23,6 +27,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
     let rest = match state {
         State::NotSelected | State::Cached => String::new(),
+        State::Reserve => "a further seed, if something is undecided without it".to_owned(),
         State::Waiting(reason) => clean(reason).into_owned(),
         State::Queued { id, reason } if reason.is_empty() => format!("job {id} in Slurm"),
         State::Queued { id, reason } => format!("job {id} in Slurm: {}", clean(reason)),

@@ -25,7 +25,7 @@ pub(super) fn run(mock: &Mock, job: &Job, channel: &mut Channel) -> Result<Outco
     for step in 1..=mock.steps {
         thread::sleep(pause);
         let total = mock.steps as u64;
-        channel.progress(Progress { done: step as u64, total, loss: Some(mock.value), tokens_per_s: None });
+        channel.progress(Progress { done: step as u64, total, loss: Some(mock.value), ..Progress::default() });
     }
     let mut outcome = Outcome::default();
     outcome.metric("value", mock.value, Unit::One);

@@ -171,3 +171,16 @@ fn the_checkpoint_of_a_wanted_job_is_kept() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(partial.join("checkpoint").is_file(), "{}{}", ended.stdout, ended.stderr);
 }
+
+#[test]
+fn records_at_other_values_of_an_axis_are_reached() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, matrix: { value: [1, 2] } } }\n");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--axis", "value=5,6"]).code, Some(0));
+    let kept = sandbox.sweep(&["cache", "gc", "recipe.yaml", "--recent", "0s", "--axis", "value=5,6"]);
+    assert!(kept.stderr.contains("nothing to remove"), "{}", kept.stderr);
+    let exported = sandbox.sweep(&["cache", "export", "all.tar", "recipe.yaml", "--axis", "value=5"]);
+    assert!(exported.stderr.contains("1 record in all.tar"), "{}", exported.stderr);
+    let nothing = sandbox.sweep(&["cache", "import", "/dev/null"]);
+    assert_eq!(nothing.code, Some(1));
+    assert!(nothing.stderr.contains("there is nothing in it"), "{}", nothing.stderr);
+}

@@ -238,3 +238,33 @@ fn mistakes_are_shown_where_they_were_made() {
     assert_eq!(ended.code, Some(4));
     assert!(ended.stderr.contains("sweep-only.yaml:2:8: "), "{}", ended.stderr);
 }
+
+#[test]
+fn a_recipe_runs_through_several_sweep_files_at_once() {
+    let sandbox = Sandbox::with("name: study\nsteps: { a: { uses: mock, matrix: { value: [1, 2] } } }\n");
+    sandbox.write("sweeps/one.yaml", "recipe: ../recipe.yaml\naxes: { value: [1, 3] }\n");
+    sandbox.write("sweeps/two.yaml", "recipe: ../recipe.yaml\naxes: { value: [4] }\n");
+    let ended = sandbox.sweep(&["run", "sweeps/one.yaml", "sweeps/two.yaml", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let labels: Vec<String> = sandbox.records().into_keys().collect();
+    assert_eq!(labels, ["one:a/value=1", "one:a/value=3", "study:a/value=2", "two:a/value=4"]);
+    for report in ["one", "two", "study"] {
+        assert!(sandbox.path(&format!("results/reports/{report}/index.html")).is_file(), "{report}");
+    }
+    let only = sandbox.sweep(&["plan", "sweeps/one.yaml", "sweeps/two.yaml", "--only", "two:a"]);
+    assert!(only.stdout.contains("1 job"), "{}", only.stdout);
+    let twice = sandbox.sweep(&["plan", "recipe.yaml", "recipe.yaml"]);
+    assert!(twice.stderr.contains("two recipes are called `study`"), "{}", twice.stderr);
+}
+
+#[test]
+fn values_with_commas_can_be_selected() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, matrix: { words: ['a,b', 'a,c'], seed: [0, 1] }, with: { argv: [echo, '${{ matrix.words }}'] } } }\n",
+    );
+    for (only, jobs) in [("a/words=a,b", "2 jobs"), ("a/words=a,b,seed=1", "1 job"), ("a/seed=1,words=a,c", "1 job")] {
+        let ended = sandbox.sweep(&["plan", "recipe.yaml", "--only", only]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout.contains(&format!("{jobs}: ")), "{only}: {}", ended.stdout);
+    }
+}

@@ -14,15 +14,78 @@ read = EventAccumulator(sys.argv[1]); read.Reload()
 print(json.dumps({tag: [[e.step, e.value] for e in read.Scalars(tag)] for tag in read.Tags()['scalars']}))
 ";
 
+/// Reads a run with the real package, where Python has it.
+const MLFLOW: &str = "
+import json, os, sys
+os.environ['MLFLOW_ALLOW_FILE_STORE'] = 'true'
+from mlflow.tracking import MlflowClient
+client = MlflowClient('file://' + sys.argv[1])
+found = client.search_experiments(filter_string=\"name = 'train'\")[0]
+runs = client.search_runs([found.experiment_id], order_by=['metrics.loss'])
+run = next(run for run in runs if run.info.run_name == 'train/prune=none')
+history = client.get_metric_history(run.info.run_id, 'curves/loss')
+print(json.dumps({'runs': len(runs), 'status': run.info.status, 'metrics': run.data.metrics, 'params': run.data.params,
+    'host': run.data.tags['sweep.host'], 'curve': [[m.step, m.value] for m in history]}))
+";
+
+#[test]
+fn mlflow_reads_what_is_exported() {
+    let sandbox = finished();
+    for _ in 0..2 {
+        let ended = sandbox.sweep(&["export", "mlflow", "mlruns", "recipe.yaml", "--backend", "cpu"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "2 jobs in mlruns\n"), "{}", ended.stderr);
+    }
+    let experiments = crate::sandbox::list(&sandbox.path("mlruns"));
+    assert_eq!(experiments.len(), 1, "{experiments:?}");
+    let id = experiments[0].file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(id.len() == 18 && id.bytes().all(|byte| byte.is_ascii_digit()), "{id}");
+    let meta = sandbox.read(&format!("mlruns/{id}/meta.yaml"));
+    assert!(meta.contains(&format!("experiment_id: '{id}'")) && meta.contains("name: \"train\""), "{meta}");
+    let runs: Vec<String> = crate::sandbox::list(&experiments[0])
+        .iter()
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(runs.len(), 2, "a second export replaces the first: {runs:?}");
+    let read = |run: &str, file: &str| sandbox.read(&format!("mlruns/{id}/{run}/{file}"));
+    let none = runs.iter().find(|run| read(run, "tags/mlflow.runName") == "train/prune=none").unwrap();
+    assert_eq!(read(none, "metrics/loss"), "1767225660000 2.5 300\n");
+    assert_eq!(read(none, "metrics/curves/loss").lines().last(), Some("1767225660000 2.5 300"));
+    assert_eq!(read(none, "params/lr"), "0.1");
+    let meta = read(none, "meta.yaml");
+    for line in ["start_time: 1767225600000", "end_time: 1767225660000", "status: 3", "run_name: \"train/prune=none\""]
+    {
+        assert!(meta.contains(line), "{line}: {meta}");
+    }
+    let expected = json!({
+        "runs": 2, "status": "FINISHED", "metrics": { "loss": 2.5, "curves/loss": 2.5 }, "params": { "lr": "0.1" },
+        "host": "here", "curve": [[10, 4.0], [20, 3.25], [300, 2.5]],
+    });
+    ask("mlflow", MLFLOW, &sandbox.path("mlruns"), &expected);
+}
+
 #[test]
 fn tensorboard_reads_what_is_exported() {
+    let sandbox = finished();
+    for _ in 0..2 {
+        let ended = sandbox.sweep(&["export", "tensorboard", "tb", "recipe.yaml", "--backend", "cpu"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "2 jobs in tb\n"), "{}", ended.stderr);
+    }
+    let files = crate::sandbox::list(&sandbox.path("tb/train/prune=magnitude"));
+    assert_eq!(files.len(), 1, "a second export replaces the first: {files:?}");
+    let expected = json!({ "loss": [[10, 4.0], [20, 3.25], [300, 2.5]], "metrics/loss": [[300, 2.5]] });
+    ask("tensorboard", READER, &sandbox.path("tb/train/prune=none"), &expected);
+}
+
+/// A study with two trainings that have records.
+fn finished() -> Sandbox {
     let sandbox = Sandbox::with("name: e\nsteps: { train: { uses: train, matrix: { prune: [none, magnitude] } } }\n");
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
     for job in plan["jobs"].as_array().unwrap() {
         let key = job["key"].as_str().unwrap();
         let record = json!({
-            "format": 1, "key": key, "label": job["label"], "params": {},
+            "format": 1, "key": key, "label": job["label"], "params": { "lr": 0.1 },
             "identity": { "format": 1, "task": "train", "revision": 1 },
             "outcome": {
                 "metrics": { "loss": { "value": 2.5, "unit": "nats" } },
@@ -34,25 +97,23 @@ fn tensorboard_reads_what_is_exported() {
         fs_err::create_dir_all(sandbox.path(&folder)).unwrap();
         sandbox.write(&format!("{folder}/record.json"), &record.to_string());
     }
-    for _ in 0..2 {
-        let ended = sandbox.sweep(&["export", "tensorboard", "tb", "recipe.yaml", "--backend", "cpu"]);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "2 jobs in tb\n"), "{}", ended.stderr);
-    }
-    let files = crate::sandbox::list(&sandbox.path("tb/train/prune=magnitude"));
-    assert_eq!(files.len(), 1, "a second export replaces the first: {files:?}");
-    let folder = sandbox.path("tb/train/prune=none");
-    let output = Command::new("python3").args(["-c", READER]).arg(&folder).output();
-    match output {
+    sandbox
+}
+
+/// Has a program of another's read what was written; says so where Python does not have it. Python is that of
+/// `SWEEP_PYTHON_EXPORTS`, or `python3`.
+fn ask(package: &str, program: &str, folder: &std::path::Path, expected: &Value) {
+    let python = std::env::var("SWEEP_PYTHON_EXPORTS").unwrap_or_else(|_| "python3".to_owned());
+    match Command::new(python).args(["-c", program]).arg(folder).output() {
         Ok(output) if output.status.success() => {
             let read: Value = serde_json::from_slice(&output.stdout).unwrap();
-            let expected = json!({ "loss": [[10, 4.0], [20, 3.25], [300, 2.5]], "metrics/loss": [[300, 2.5]] });
-            assert_eq!(read, expected);
+            assert_eq!(read, *expected);
         }
         Ok(output) => {
             let why = String::from_utf8_lossy(&output.stderr);
-            assert!(why.contains("ModuleNotFoundError"), "tensorboard is there and cannot read: {why}");
-            eprintln!("tensorboard was not asked: Python does not have it");
+            assert!(why.contains("ModuleNotFoundError"), "{package} is there and cannot read: {why}");
+            eprintln!("{package} was not asked: Python does not have it");
         }
-        Err(error) => eprintln!("tensorboard was not asked: python3 cannot be started: {error}"),
+        Err(error) => eprintln!("{package} was not asked: Python cannot be started: {error}"),
     }
 }

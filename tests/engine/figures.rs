@@ -21,6 +21,7 @@ figures:
   front: { from: train, kind: pareto, x: time.step, y: loss, color: prune }
   heat: { title: Memory by method and seed, from: train, kind: heat, x: prune, y: seed, value: memory.peak }
   spread: { from: train, kind: histogram, x: loss, color: prune }
+  when: { title: When, from: train, kind: timeline, color: prune }
   undrawn: { from: train, kind: line, x: iteration, y: val_loss }
 ";
 
@@ -39,6 +40,8 @@ fn records(sandbox: &Sandbox) {
             })
             .collect();
         let loss = curve.last().unwrap() + 0.02 * seed;
+        // Two at a time, and the last three an hour later.
+        let started = format!("2026-01-01T0{}:00:{:02}Z", index / 6, 1 + index / 2);
         let record = json!({
             "format": 1, "key": key, "label": job["label"], "params": {},
             "identity": { "format": 1, "task": "train", "revision": 1 },
@@ -51,7 +54,7 @@ fn records(sandbox: &Sandbox) {
                 },
                 "curves": { "loss": { "unit": "nats", "at": at, "values": curve } },
             },
-            "provenance": { "sweep": "0", "started": "2026-01-01T00:00:00Z", "seconds": 1.0, "threads": 1, "host": "here" },
+            "provenance": { "sweep": "0", "started": started, "seconds": 1.0 + 0.1 * index as f64, "threads": 1, "host": "here" },
         });
         let folder = format!("results/store/{}/{key}", &key[..2]);
         fs_err::create_dir_all(sandbox.path(&folder)).unwrap();
@@ -66,7 +69,7 @@ fn figures_are_drawn_from_records() {
     let ended = sandbox.sweep(&["report", "recipe.yaml", "--backend", "cpu"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let mut all = String::new();
-    for name in ["loss", "memory", "speed", "trade", "front", "heat", "spread"] {
+    for name in ["loss", "memory", "speed", "trade", "front", "heat", "spread", "when"] {
         let svg = sandbox.read(&format!("results/reports/drawn/figures/{name}.svg"));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
         writeln!(all, "{name}\n{svg}").unwrap();
@@ -85,11 +88,63 @@ fn figures_are_drawn_from_records() {
         "bitter7",
         "(ktok/s)",
         "time.step (ms)",
+        "long pauses cut out",
     ] {
         assert!(all.contains(words), "{words}");
     }
     assert!(!sandbox.path("results/reports/drawn/figures/undrawn.svg").exists(), "there is nothing to draw");
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn rooflines_have_their_roofs() {
+    let sandbox = Sandbox::with(
+        "\
+name: roof
+steps:
+  a:
+    uses: command
+    matrix: { size: [1, 8, 64] }
+    with: { run: 'echo intensity=$SIZE; echo rate=$((SIZE * 2000000000)); echo peak=100e9', env: { SIZE: '${{ matrix.size }}' } }
+figures:
+  metric: { from: a, kind: roofline, x: intensity, y: rate, roofs: { compute: peak, bandwidth: 2.5e9 }, color: size }
+  slope: { from: a, kind: roofline, x: intensity, y: rate, roofs: { bandwidth: 2.5e9 } }
+",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let metric = sandbox.read("results/reports/roof/figures/metric.svg");
+    for words in ["compute 100", "bandwidth 2.5", "operations for each byte"] {
+        assert!(metric.contains(words), "{words}: {metric}");
+    }
+    let slope = sandbox.read("results/reports/roof/figures/slope.svg");
+    assert!(slope.contains("bandwidth 2.5") && !slope.contains("compute "), "{slope}");
+}
+
+#[test]
+fn figures_are_drawn_anew_when_something_is_new() {
+    let sandbox = Sandbox::with(
+        "name: drawn\nsteps: { a: { uses: mock, matrix: { value: [1, 2] } } }\nfigures: { f: { from: a, kind: bar, x: value, y: value } }\n",
+    );
+    let report = |args: &[&str]| {
+        let ended = sandbox.sweep(&[&["report", "recipe.yaml"], args].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        sandbox.read("results/reports/drawn/figures/f.svg")
+    };
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let first = report(&[]);
+    fs_err::remove_file(sandbox.path("results/reports/drawn/figures/f.svg")).unwrap();
+    assert_eq!(report(&[]), first, "what was removed comes back");
+    sandbox.write("results/reports/drawn/figures/f.svg", "mine");
+    assert_eq!(report(&[]), "mine", "what is up to date is left alone");
+    // A record that was written anew may say something else.
+    let records = sandbox.records();
+    let key = records["a/value=1"]["key"].as_str().unwrap();
+    let path = format!("results/store/{}/{key}/record.json", &key[..2]);
+    let text = sandbox.read(&path);
+    let (head, outcome) = text.split_once("\"outcome\"").unwrap();
+    sandbox.write(&path, &format!("{head}\"outcome\"{}", outcome.replace("\"value\": 1.0", "\"value\": 7.0")));
+    let second = report(&[]);
+    assert!(second != first && second != "mine", "{second}");
 }
 
 #[test]

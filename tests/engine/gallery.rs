@@ -133,6 +133,9 @@ fn reports() -> Vec<(&'static str, String)> {
         ("figure-unknown-metric", figure("from: a, kind: scatter, x: value, y: valeu")),
         ("figure-unknown-curve", figure("from: a, kind: line, x: iteration, y: loss")),
         ("figure-unknown-color", figure("from: a, kind: bar, x: value, y: value, color: sede")),
+        ("figure-timeline-of-a-metric", figure("from: a, kind: timeline, x: value")),
+        ("figure-roofline-without-roofs", figure("from: a, kind: roofline, x: value, y: value")),
+        ("figure-roof-is-nothing", figure("from: a, kind: roofline, x: value, y: value, roofs: { compute: -1 }")),
         ("figure-unknown-band", figure("from: a, kind: bar, x: value, y: value, band: sd")),
         // Claims.
         ("claim-of-nothing", claim("says: it is so")),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod bundles;
 mod cache;
 mod claims;
 mod command;

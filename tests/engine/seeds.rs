@@ -106,6 +106,22 @@ tables:
     assert_eq!(records(&["--axis", "seed=20"]), 14);
 }
 
+/// What takes too long to decide is left undecided.
+#[test]
+fn seeds_end_with_their_budget() {
+    let sandbox = Sandbox::with(
+        &STUDY
+            .replace("CLAIMS", &claim("never", "w", 0.2))
+            .replace("until: decided }", "until: decided, budget: 1ms }"),
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!((seeds(&sandbox, "w"), seeds(&sandbox, "x")), (4, 4), "one round takes longer: {}", ended.stderr);
+    let status = sandbox.sweep(&["status", "--all"]).stdout;
+    assert!(status.contains("14 jobs: 14 done; 10 further seeds in reserve"), "{status}");
+    assert!(status.contains("reserve  a/method=y"), "{status}");
+}
+
 /// Steps that follow get the seeds that they are needed with; what is lost takes nothing else with it.
 #[test]
 fn steps_that_follow() {

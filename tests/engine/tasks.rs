@@ -28,6 +28,7 @@ fn tasks_for_machines() {
         "eval",
         "check",
         "parity",
+        "k1",
         "bench/batch-size",
         "bench/threshold",
         "bench/mask-update",

@@ -61,6 +61,12 @@ pub enum Unit {
     /// Tokens a second.
     #[serde(rename = "tokens/s")]
     TokensPerSecond,
+    /// Sequences a second.
+    #[serde(rename = "sequences/s")]
+    SequencesPerSecond,
+    /// Optimizer steps a second.
+    #[serde(rename = "steps/s")]
+    StepsPerSecond,
     /// Floating-point operations a second.
     #[serde(rename = "FLOP/s")]
     FlopsPerSecond,
@@ -82,6 +88,18 @@ impl Outcome {
 }
 
 impl Unit {
+    /// Whether it counts something in a second, more of which is better.
+    pub const fn is_rate(self) -> bool {
+        match self {
+            Self::TokensPerSecond
+            | Self::SequencesPerSecond
+            | Self::StepsPerSecond
+            | Self::FlopsPerSecond
+            | Self::BytesPerSecond => true,
+            Self::Nats | Self::One | Self::Fraction | Self::Seconds | Self::Bytes | Self::Count => false,
+        }
+    }
+
     /// The symbol as printed behind a number; empty for pure numbers.
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -91,6 +109,8 @@ impl Unit {
             Self::Seconds => "s",
             Self::Bytes => "B",
             Self::TokensPerSecond => "tokens/s",
+            Self::SequencesPerSecond => "sequences/s",
+            Self::StepsPerSecond => "steps/s",
             Self::FlopsPerSecond => "FLOP/s",
             Self::BytesPerSecond => "B/s",
         }

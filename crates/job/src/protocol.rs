@@ -62,6 +62,18 @@ pub struct Progress {
     /// Tokens a second, since the last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_s: Option<f64>,
+    /// Sequences a second, for what counts in sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences_per_s: Option<Speeds>,
+}
+
+/// How fast something goes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Speeds {
+    /// Since the last message.
+    pub recent: f64,
+    /// Since the start.
+    pub mean: f64,
 }
 
 /// Why a job has no result.

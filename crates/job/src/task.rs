@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     Param, Unit, Value,
     tasks::{
-        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, Mock, Pair, Parity,
-        Train,
+        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, GradProbe, K1, Mock,
+        Pair, Parity, Train,
         pairs::{self, Declared},
     },
 };
@@ -21,10 +21,14 @@ pub enum Task {
     Train(Train),
     /// Measures a network's loss on held-out text.
     Eval(Eval),
+    /// Prunes a trained network by candidates and gradients.
+    GradProbe(GradProbe),
     /// Writes text.
     Generate(Generate),
     /// Checks that a network is what it claims to be.
     Check(Check),
+    /// Trains a tree of blocks, of which a part is updated in each step.
+    K1(K1),
     /// Compares a backend with plain operations on the CPU.
     Parity(Parity),
     /// Raises the batch until memory or throughput stops it.
@@ -127,6 +131,21 @@ impl Task {
             conflicts: Eval::conflicts,
         },
         TaskInfo {
+            name: "gradprobe",
+            revision: 1,
+            about: "prunes a trained network: shrinks the weights with the smallest scores, and removes those at which the loss does not pull harder then",
+            groups: GradProbe::GROUPS,
+            metrics: GradProbe::METRICS,
+            curves: GradProbe::CURVES,
+            open_metrics: false,
+            headline: &["sparsity", "perplexity", "accuracy"],
+            on_device: true,
+            hidden: false,
+            build: |values| GradProbe::from_values(values).map(Task::GradProbe),
+            artifacts: GradProbe::artifacts,
+            conflicts: GradProbe::conflicts,
+        },
+        TaskInfo {
             name: "generate",
             revision: 1,
             about: "writes text with a network, token by token",
@@ -170,6 +189,21 @@ impl Task {
             build: |values| Parity::from_values(values).map(Task::Parity),
             artifacts: |_| Vec::new(),
             conflicts: Parity::conflicts,
+        },
+        TaskInfo {
+            name: "k1",
+            revision: 1,
+            about: "trains a tree of transformer blocks, of which a part is updated in each step, and measures what that costs",
+            groups: K1::GROUPS,
+            metrics: K1::METRICS,
+            curves: K1::CURVES,
+            open_metrics: false,
+            headline: &["loss", "throughput.sequences_per_s"],
+            on_device: true,
+            hidden: false,
+            build: |values| K1::from_values(values).map(Task::K1),
+            artifacts: |_| Vec::new(),
+            conflicts: K1::conflicts,
         },
         TaskInfo {
             name: "bench/batch-size",

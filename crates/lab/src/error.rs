@@ -66,6 +66,30 @@ pub enum LabError {
         /// The parameter.
         parameter: String,
     },
+    /// A gradient that is needed is not there.
+    #[error(
+        "the loss gives no gradient to `{parameter}`, so nothing can be said about its weights: leave it out, or use a network that needs it"
+    )]
+    NoGradient {
+        /// The parameter.
+        parameter: String,
+    },
+    /// A tensor that the network does not have.
+    #[error("the network has no prunable tensor `{name}`; it has {known}")]
+    NoTensor {
+        /// What was asked for.
+        name: String,
+        /// The names of those that there are, as a phrase.
+        known: String,
+    },
+    /// Masks that cannot be compared with.
+    #[error("{}: {message}", path.display())]
+    Masks {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// What this backend cannot do.
     #[error("{0}")]
     Unsupported(String),
@@ -118,10 +142,16 @@ impl LabError {
             Self::Backend { .. } | Self::Device(_) | Self::Precision { .. } | Self::Unsupported(_) => {
                 FailureKind::Backend
             }
-            Self::Data(_) | Self::Hub(_) | Self::State(_) | Self::Dimensions(_) => FailureKind::Input,
+            Self::Data(_)
+            | Self::Hub(_)
+            | Self::State(_)
+            | Self::Dimensions(_)
+            | Self::NoTensor { .. }
+            | Self::Masks { .. } => FailureKind::Input,
             Self::Write { .. } => FailureKind::Io,
             Self::Diverged { .. }
             | Self::NotANumber { .. }
+            | Self::NoGradient { .. }
             | Self::Check { .. }
             | Self::Parity { .. }
             | Self::Output { .. } => FailureKind::Experiment,

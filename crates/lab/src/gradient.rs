@@ -43,6 +43,54 @@ pub struct Dropout {
     pub at: [u64; 2],
 }
 
+/// Of which parameters a backward pass gives gradients. It computes no others, and ends where nothing more is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Of all.
+    All,
+    /// Of the one at this place in the network's order.
+    Only(usize),
+}
+
+impl Wanted {
+    fn has(self, index: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(only) => only == index,
+        }
+    }
+
+    /// Up to which part of `network` the backward pass has to go.
+    fn reach<B: Backend>(self, network: &Gpt<B>) -> Reach {
+        let Self::Only(index) = self else { return Reach::Tables };
+        let name = model::infos(network).swap_remove(index).name;
+        match name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse().ok()) {
+            Some(block) => Reach::Block(block),
+            None if name.starts_with("ln_f.") => Reach::Head,
+            None => Reach::Tables,
+        }
+    }
+}
+
+/// The first part of a network, in the order of the forward pass, whose gradients are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Tables,
+    Block(usize),
+    Head,
+}
+
+impl Reach {
+    /// Whether it is before the block `block`.
+    fn is_before(self, block: usize) -> bool {
+        match self {
+            Self::Tables => true,
+            Self::Block(first) => first < block,
+            Self::Head => false,
+        }
+    }
+}
+
 /// A forward pass whose backward pass is still to come.
 #[derive(Debug)]
 pub struct Forward<B: Compute> {
@@ -71,6 +119,7 @@ struct Segments<B: Compute> {
     /// What the last block gives, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
     loss: Tensor<Autodiff<B>, 1>,
+    reach: Reach,
 }
 
 /// The residual stream `[batch * length, d_model]`, and what is handed on beside it.
@@ -85,29 +134,41 @@ impl<B: Compute> Forward<B> {
         computing: &Computing,
         dropout: Dropout,
     ) -> Self {
+        Self::of(network, tokens, targets, computing, dropout, Wanted::All)
+    }
+
+    /// As [`new`](Self::new), for a backward pass that gives the gradients that are `wanted`.
+    pub fn of(
+        network: &Gpt<Autodiff<B>>,
+        tokens: Tensor<B, 2, Int>,
+        targets: Tensor<B, 2, Int>,
+        computing: &Computing,
+        dropout: Dropout,
+        wanted: Wanted,
+    ) -> Self {
         let format = activations(computing.precision);
         let inner = || match format {
             DType::F32 => network.valid(),
             format => network.valid().in_format(format),
         };
-        let same = format == DType::F32;
+        let same = format == DType::F32 && wanted == Wanted::All;
         let products = (computing.precision == Precision::Mixed).then_some(DType::BF16);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
-                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner()) };
+                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner(), wanted) };
                 let loss = loss_of(&network, tokens, targets, dropout.p);
                 (loss.clone().inner(), Rest::Kept(Box::new(network), loss))
             }
             Checkpointing::Balanced => {
-                let network = tracked::<Balanced<B>>(inner());
+                let network = tracked::<Balanced<B>>(inner(), wanted);
                 let loss = loss_of(&network, tokens, targets, dropout.p);
                 (loss.clone().inner(), Rest::Balanced(Box::new(network), loss))
             }
             _ => {
                 let blocks = computing.checkpointing.segment().unwrap_or(1);
                 let inner = inner();
-                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner.clone()) };
-                let segments = Segments::new(network, &inner, tokens, targets, blocks, dropout);
+                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), wanted) };
+                let segments = Segments::new(network, &inner, [tokens, targets], blocks, dropout, wanted);
                 (segments.loss.clone().inner(), Rest::Segments(Box::new(segments)))
             }
         });
@@ -138,11 +199,12 @@ impl<B: Compute> Segments<B> {
     fn new(
         network: Gpt<Autodiff<B>>,
         inner: &Gpt<B>,
-        tokens: Tensor<B, 2, Int>,
-        targets: Tensor<B, 2, Int>,
+        [tokens, targets]: [Tensor<B, 2, Int>; 2],
         blocks: usize,
         dropout: Dropout,
+        wanted: Wanted,
     ) -> Self {
+        let reach = wanted.reach(inner);
         let [batch, length] = tokens.dims();
         let layers = inner.h.len();
         let rows = inner.rows(length);
@@ -157,13 +219,13 @@ impl<B: Compute> Segments<B> {
             stream = inner.through(range, stream, &flow, None);
         }
         // The loss is not computed again: its graph is the first that the backward pass needs.
-        let last = leaf(stream.0);
+        let last = leaf_if(reach.is_before(layers), stream.0);
         let loss = network.loss_after(last.clone(), Tensor::from_inner(targets));
-        Self { network, tokens, dropout, kept, last, loss }
+        Self { network, tokens, dropout, kept, last, loss, reach }
     }
 
     fn backward(self, scale: f64) -> Gradients<B> {
-        let Self { network, tokens, dropout, mut kept, last, loss } = self;
+        let Self { network, tokens, dropout, mut kept, last, loss, reach } = self;
         let [batch, length] = tokens.dims();
         let device = tokens.device();
         let rows = network.rows(length);
@@ -172,9 +234,12 @@ impl<B: Compute> Segments<B> {
         let mut after = (last.grad_remove(&mut found), None, None);
         drop(last);
         let mut gradients = model::gradients(&network, &mut found);
-        while let Some((range, (x, handed))) = kept.pop() {
-            let x = leaf(x);
-            let (gate, back) = (handed.gate.map(leaf), handed.back.map(leaf));
+        while let Some((range, (x, handed))) = kept.pop().filter(|(range, _)| reach.is_before(range.end)) {
+            // Of what comes before, nothing may be wanted.
+            let further = reach.is_before(range.start);
+            let x = leaf_if(further, x);
+            let gate = handed.gate.map(|gate| leaf_if(further, gate));
+            let back = handed.back.map(|back| leaf_if(further, back));
             dropout.seed_segment::<B>(range.start + 1, &device);
             let handed = Handed { gate: gate.clone(), back: back.clone() };
             let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
@@ -187,6 +252,9 @@ impl<B: Compute> Segments<B> {
             after =
                 (x.grad_remove(&mut found), of(&mut found, gate), back.and_then(|back| back.grad_remove(&mut found)));
             gradients = add_gradients(gradients, model::gradients(&network, &mut found));
+        }
+        if reach != Reach::Tables {
+            return gradients;
         }
         dropout.seed_segment::<B>(0, &device);
         let embedded = network.embed(Tensor::from_inner(tokens), 0, dropout.p, false);
@@ -263,23 +331,38 @@ fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64)
     model::gradients(network, &mut found)
 }
 
-/// A network that notes its graph.
-fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>) -> Gpt<A> {
-    struct Track;
+/// A network that notes its graph, as far as it leads to parameters whose gradients are `wanted`.
+fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, wanted: Wanted) -> Gpt<A> {
+    track(<Gpt<A> as AutodiffModule<A>>::from_inner(inner), wanted)
+}
+
+/// `module`, noting its graph as far as it leads to parameters whose gradients are `wanted`.
+pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, wanted: Wanted) -> M {
+    struct Track {
+        index: usize,
+        wanted: Wanted,
+    }
 
     impl<B: Backend> ModuleMapper<B> for Track {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
             let (id, tensor, mapper) = param.consume();
-            Param::from_mapped_value(id, tensor.set_require_grad(true), mapper)
+            let wanted = self.wanted.has(self.index);
+            self.index += 1;
+            Param::from_mapped_value(id, tensor.set_require_grad(wanted), mapper)
         }
     }
 
-    <Gpt<A> as AutodiffModule<A>>::from_inner(inner).map(&mut Track)
+    module.map(&mut Track { index: 0, wanted })
 }
 
 /// A tensor whose gradient is wanted.
 fn leaf<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
     Tensor::from_inner(tensor).require_grad()
+}
+
+/// A tensor whose gradient may be wanted.
+fn leaf_if<B: Compute, const D: usize>(wanted: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+    if wanted { leaf(tensor) } else { Tensor::from_inner(tensor) }
 }
 
 /// The scalar product of `output` and the gradient that comes back to it, `[1]`. Its gradient with respect to the output

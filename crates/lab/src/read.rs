@@ -1,7 +1,10 @@
 //! Numbers from the device to the host. Nothing else in the lab reads what a training computes, so that readings, each of
 //! which waits for the device, can be counted.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
@@ -12,6 +15,7 @@ use crate::LabError;
 
 thread_local! {
     static READS: Cell<u64> = const { Cell::new(0) };
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// How often this thread has read from a device.
@@ -19,16 +23,19 @@ pub fn reads() -> u64 {
     READS.get()
 }
 
+/// How long this thread has waited for what it has read.
+pub fn waited() -> Duration {
+    WAITED.get()
+}
+
 /// The numbers of `tensor`; waits for the device.
 pub(crate) fn host<B: Backend>(tensor: Tensor<B, 1>) -> Result<Vec<f32>, LabError> {
-    counted();
-    vector(tensor.try_into_data()?.convert::<f32>())
+    vector(counted(|| tensor.try_into_data())?.convert::<f32>())
 }
 
 /// The whole numbers of `tensor`; waits for the device.
 pub(crate) fn integers<B: Backend>(tensor: Tensor<B, 1, Int>) -> Result<Vec<i64>, LabError> {
-    counted();
-    vector(tensor.try_into_data()?.convert::<i64>())
+    vector(counted(|| tensor.try_into_data())?.convert::<i64>())
 }
 
 /// What holds the numbers of a tensor of the processor's, one after the other: no reading, because they are here.
@@ -37,8 +44,12 @@ pub(crate) fn resident(tensor: &Tensor<Flex, 1>) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
-fn counted() {
+fn counted<T>(read: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let found = read();
     READS.set(READS.get() + 1);
+    WAITED.set(WAITED.get() + started.elapsed());
+    found
 }
 
 fn vector<E: burn::tensor::Element>(data: TensorData) -> Result<Vec<E>, LabError> {

@@ -113,7 +113,7 @@ impl Loader {
     }
 
     fn finish(mut self, wanted: Vec<Wanted>, only: Vec<Spanned<String>>) -> Draft {
-        let mut recipes: Vec<Recipe> = Vec::new();
+        let mut recipes: Vec<(Recipe, Span)> = Vec::new();
         for Wanted { path, node, report, narrowed } in wanted {
             let (mut recipe, name) = Lower::new(&mut self.sources, &mut self.problems).recipe(&node, &path);
             for step in &mut recipe.steps {
@@ -121,18 +121,23 @@ impl Loader {
                 step.matrix.narrowed = own.map(|(_, axis)| axis.clone()).collect();
             }
             recipe.report = report.unwrap_or_else(|| PathBuf::from(&recipe.name));
-            if recipes.iter().any(|other| other.name != recipe.name && other.report == recipe.report) {
+            recipes.push((recipe, name));
+        }
+        apart(&mut recipes);
+        for (index, (recipe, name)) in recipes.iter().enumerate() {
+            let earlier = || recipes[..index].iter().map(|(other, _)| other);
+            if earlier().any(|other| other.name != recipe.name && other.report == recipe.report) {
                 let message = format!("two recipes have their report in `{}`", recipe.report.display());
                 let help = "rename one of the files, or run them one after the other";
-                self.problem(name, message, "the second one", help);
+                self.problem(*name, message, "the second one", help);
             }
-            if recipes.iter().any(|other| other.name == recipe.name) {
+            if earlier().any(|other| other.name == recipe.name) {
                 let message = format!("two recipes are called `{}`", recipe.name);
                 let help = "give one of them another `name:`, or run them one after the other";
-                self.problem(name, message, "again", help);
+                self.problem(*name, message, "again", help);
             }
-            recipes.push(recipe);
         }
+        let mut recipes: Vec<Recipe> = recipes.into_iter().map(|(recipe, _)| recipe).collect();
         for recipe in &mut recipes {
             recipe.sources = self.sources.clone();
         }
@@ -237,6 +242,20 @@ impl Loader {
 
     fn problem(&mut self, span: Span, message: impl Into<String>, label: impl Into<String>, help: impl Into<String>) {
         self.problems.push(span, Problem::new(&self.sources, span, message, label).help(help));
+    }
+}
+
+/// Gives recipes that several sweep files run, or that are run as they are, too, names that tell them apart: those of their
+/// reports.
+fn apart(recipes: &mut [(Recipe, Span)]) {
+    let known: Vec<(String, PathBuf)> =
+        recipes.iter().map(|(recipe, _)| (recipe.name.clone(), recipe.report.clone())).collect();
+    for (recipe, _) in recipes {
+        let others = known.iter().filter(|(name, report)| *name == recipe.name && *report != recipe.report);
+        if others.count() > 0 {
+            let parts: Vec<String> = recipe.report.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            recipe.name = parts.join("-");
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use sweep_job::Value;
 
-use super::{FIGURE_KEYS, Lower, find};
+use super::{FIGURE_KEYS, Lower, ROOF_KEYS, find};
 use crate::recipe::{
-    Figure, FigureKind, Names, Step,
+    Figure, FigureKind, Names, Roof, Roofs, Step,
     node::{Entry, Node, NodeKind},
     problem::suggest,
     source::Spanned,
@@ -41,11 +41,24 @@ impl Lower<'_> {
             };
             Some(Spanned::new(self.text(node, &format!("`{key}`"))?, node.span))
         };
-        let x = given("x");
-        let y = if kind == Some(FigureKind::Histogram) { x.clone() } else { given("y") };
+        let timeline = kind == Some(FigureKind::Timeline);
+        let x = if timeline { Some(Spanned::new("time".to_owned(), name.span)) } else { given("x") };
+        let y = if timeline || kind == Some(FigureKind::Histogram) { x.clone() } else { given("y") };
         let value = if kind == Some(FigureKind::Heat) { Some(given("value")?) } else { None };
         let (kind, x, y) = (kind?, x?, y?);
-        for (key, only) in [("value", FigureKind::Heat), ("best", FigureKind::Pareto)] {
+        let roofs = find(keys, "roofs").map(|node| self.roofs(node, step)).unwrap_or_default();
+        if kind == FigureKind::Roofline && find(keys, "roofs").is_none() {
+            let help = "for example `roofs: { compute: compute.ceiling, bandwidth: bandwidth.ceiling }`";
+            self.problem(name.span, format!("figure `{}` has no `roofs`", name.value), "`roofs` is missing", help);
+        }
+        for key in ["x", "y"] {
+            if let Some(node) = find(keys, key).filter(|_| timeline) {
+                let help = "it shows when each job ran; remove it";
+                self.problem(node.span, format!("a timeline has no `{key}`"), "not here", help);
+            }
+        }
+        let only_for = [("value", FigureKind::Heat), ("best", FigureKind::Pareto), ("roofs", FigureKind::Roofline)];
+        for (key, only) in only_for {
             if let (Some(node), true) = (find(keys, key), kind != only) {
                 let word = FigureKind::WORDS.iter().find(|(_, known)| *known == only).map_or("", |(word, _)| word);
                 let message = format!("`{key}` is for figures of kind `{word}`");
@@ -71,7 +84,8 @@ impl Lower<'_> {
                 self.check_axis(&x, step, &axes);
                 self.check_metric(&y, step);
             }
-            FigureKind::Scatter | FigureKind::Pareto | FigureKind::Histogram => {
+            FigureKind::Timeline => {}
+            FigureKind::Scatter | FigureKind::Pareto | FigureKind::Histogram | FigureKind::Roofline => {
                 self.check_metric(&x, step);
                 self.check_metric(&y, step);
             }
@@ -83,7 +97,36 @@ impl Lower<'_> {
                 }
             }
         }
-        Some(Figure { name: name.clone(), title, from, only, kind, x, y, value, best, color, band })
+        Some(Figure { name: name.clone(), title, from, only, kind, x, y, roofs, value, best, color, band })
+    }
+
+    /// `{ compute: …, bandwidth: … }`: metrics, or numbers in base units.
+    fn roofs(&mut self, node: &Node, step: &Step) -> Roofs {
+        let Some(keys) = self.map(node, "`roofs`", ROOF_KEYS) else { return Roofs::default() };
+        let mut roof = |key: &str| {
+            let node = find(keys, key)?;
+            match &node.kind {
+                NodeKind::Scalar(Value::Text(metric)) => {
+                    let metric = Spanned::new(metric.clone(), node.span);
+                    self.check_metric(&metric, step);
+                    Some(Roof::Metric(metric))
+                }
+                NodeKind::Scalar(value) if value.as_f64().is_some_and(|number| number > 0.0) => {
+                    value.as_f64().map(Roof::Number)
+                }
+                _ => {
+                    let help = "name a metric, or write operations or bytes a second, such as `1.5e12`";
+                    let message = format!("`{key}` must be a metric or a positive number, found {}", node.describe());
+                    self.problem(node.span, message, "no roof", help);
+                    None
+                }
+            }
+        };
+        let roofs = Roofs { compute: roof("compute"), bandwidth: roof("bandwidth") };
+        if keys.is_empty() {
+            self.problem(node.span, "`roofs` has none", "empty", "give `compute`, `bandwidth` or both");
+        }
+        roofs
     }
 
     fn kind(&mut self, name: &Spanned<String>, keys: &[Entry]) -> Option<FigureKind> {

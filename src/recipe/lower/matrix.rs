@@ -1,6 +1,8 @@
 //! `matrix`, `seeds`, `ablate` and `if`: what varies in a step.
 
-use sweep_job::Value;
+use std::time::Duration;
+
+use sweep_job::{Value, units::parse_seconds};
 
 use super::{Lower, find};
 use crate::recipe::{
@@ -18,7 +20,7 @@ pub(crate) const DRAW_FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
 /// The keys of `random`.
 pub(crate) const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
 /// The keys of `seeds`, where their number is decided while the step runs.
-pub(crate) const ADAPTIVE_KEYS: &[&str] = &["min", "max", "until"];
+pub(crate) const ADAPTIVE_KEYS: &[&str] = &["min", "max", "until", "budget"];
 /// The keys of `ablate`.
 pub(crate) const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
 
@@ -301,13 +303,17 @@ impl Lower<'_> {
             }
             None => self.problem(node.span, "`seeds` lacks `until`", "until when?", usage),
         }
+        let help = "write a span of time such as `2h` or `30m`";
+        let budget = find(keys, "budget")
+            .and_then(|node| self.with_unit(node, "budget", parse_seconds, "no span of time", help))
+            .map(Duration::from_secs_f64);
         let (least, most) = (least?, most?);
         if least > most {
             let message = format!("`min` is {least} and `max` is {most}");
             self.problem(node.span, message, "cannot hold", "exchange the two");
             return None;
         }
-        Some(Adaptive { least, most, span: node.span })
+        Some(Adaptive { least, most, budget, span: node.span })
     }
 
     fn condition(&mut self, node: &Node, matrix: &Matrix, params: &Names) -> Option<Condition> {

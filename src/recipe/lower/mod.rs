@@ -19,7 +19,8 @@ pub(crate) use self::{
     policy::{CPUS, GPUS, RESOURCE_KEYS, RETRIES},
 };
 use super::{
-    Condition, Dimension, Known, Names, Need, Recipe, Reference, Selection, Step, Template, check_references, is_name,
+    Citation, Condition, Dimension, Known, Names, Need, Recipe, Reference, Selection, Step, Template, check_references,
+    is_name,
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -32,7 +33,10 @@ pub(super) struct Lower<'a> {
 }
 
 /// The keys of a recipe. What stands here must also be in [`crate::schema`]; a test says so.
-pub(crate) const RECIPE_KEYS: &[&str] = &["name", "about", "extends", "params", "steps", "tables", "figures", "claims"];
+pub(crate) const RECIPE_KEYS: &[&str] =
+    &["name", "about", "cite", "extends", "params", "steps", "tables", "figures", "claims"];
+/// The keys of `cite`.
+pub(crate) const CITE_KEYS: &[&str] = &["title", "authors", "year", "venue", "url"];
 /// The keys of a sweep file.
 pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "recipe", "recipes", "set", "axes", "only", "executor"];
 /// The keys of a step.
@@ -61,7 +65,10 @@ pub(crate) const SUMMARY_KEYS: &[&str] = &["title", "claims", "cells"];
 /// The keys of a table's `compare`.
 pub(crate) const COMPARE_KEYS: &[&str] = &["axis", "pairs", "show", "noise", "decide"];
 /// The keys of a figure.
-pub(crate) const FIGURE_KEYS: &[&str] = &["title", "from", "where", "kind", "x", "y", "value", "color", "band", "best"];
+pub(crate) const FIGURE_KEYS: &[&str] =
+    &["title", "from", "where", "kind", "x", "y", "value", "color", "band", "best", "roofs"];
+/// The keys of a figure's `roofs`.
+pub(crate) const ROOF_KEYS: &[&str] = &["compute", "bandwidth"];
 /// The keys of a claim.
 pub(crate) const CLAIM_KEYS: &[&str] =
     &["says", "value", "ratio", "difference", "order", "expect", "paper", "hardware"];
@@ -98,6 +105,7 @@ impl<'a> Lower<'a> {
             None => {}
         }
         let about = find(entries, "about").and_then(|node| self.text(node, "`about`"));
+        let cite = find(entries, "cite").and_then(|node| self.cite(node));
         let params = self.params(find(entries, "params"));
         let steps = match find(entries, "steps") {
             Some(steps) => self.steps(steps, &params),
@@ -128,9 +136,36 @@ impl<'a> Lower<'a> {
         let name = name.map(|name| name.value).unwrap_or_default();
         let sources = Sources::default();
         (
-            Recipe { name, about, report: PathBuf::new(), params, steps, tables, summaries, figures, claims, sources },
+            Recipe {
+                name,
+                about,
+                cite,
+                report: PathBuf::new(),
+                params,
+                steps,
+                tables,
+                summaries,
+                figures,
+                claims,
+                sources,
+            },
             span,
         )
+    }
+
+    /// The work that a study is about.
+    fn cite(&mut self, node: &Node) -> Option<Citation> {
+        let keys = self.map(node, "`cite`", CITE_KEYS)?;
+        if find(keys, "title").is_none() {
+            self.problem(node.span, "`cite` has no `title`", "which work?", "add `title:`");
+        }
+        let mut text = |key: &str| match &find(keys, key)?.kind {
+            NodeKind::Scalar(Value::Int(year)) if key == "year" => Some(year.to_string()),
+            _ => find(keys, key).and_then(|node| self.text(node, &format!("`{key}`"))),
+        };
+        let (title, authors, year) = (text("title")?, text("authors"), text("year"));
+        let (venue, url) = (text("venue"), text("url"));
+        Some(Citation { title, authors, year, venue, url })
     }
 
     fn params(&mut self, node: Option<&Node>) -> Names {

@@ -184,13 +184,7 @@ impl Lower<'_> {
             NodeKind::Scalar(Value::Text(text)) => match unit {
                 Unit::Bytes => parse_bytes(text).ok().map(|bytes| bytes as f64),
                 Unit::Seconds => parse_seconds(text).ok(),
-                Unit::Nats
-                | Unit::One
-                | Unit::Fraction
-                | Unit::TokensPerSecond
-                | Unit::FlopsPerSecond
-                | Unit::BytesPerSecond
-                | Unit::Count => None,
+                _ => None,
             },
             _ => None,
         };
@@ -201,7 +195,12 @@ impl Lower<'_> {
                 Unit::Fraction => "write a number from 0 to 1",
                 Unit::FlopsPerSecond => "write operations a second, such as `4.9e13`",
                 Unit::BytesPerSecond => "write bytes a second, such as `4.8e12`",
-                Unit::Nats | Unit::One | Unit::TokensPerSecond | Unit::Count => "write a number",
+                Unit::Nats
+                | Unit::One
+                | Unit::TokensPerSecond
+                | Unit::SequencesPerSecond
+                | Unit::StepsPerSecond
+                | Unit::Count => "write a number",
             };
             self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);
         }

@@ -20,7 +20,7 @@ pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     for (name, dots) in by_color(figure, dots) {
         let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for dot in dots {
-            let metric = dot.record.outcome.metrics.get(&figure.y.value);
+            let metric = dot.measured.metrics.get(&figure.y.value);
             let (Some(metric), Some(group)) = (metric, dot.point.get(&figure.x.value)) else { continue };
             unit = metric.unit;
             let index = groups.iter().position(|known| *known == group).unwrap_or_else(|| {
@@ -78,7 +78,7 @@ pub(super) fn histogram<B: Ground>(figure: &recipe::Figure, title: &str, dots: &
     let groups: Vec<(String, Vec<f64>)> = by_color(figure, dots)
         .into_iter()
         .map(|(name, dots)| {
-            let metrics = dots.iter().filter_map(|dot| dot.record.outcome.metrics.get(&figure.x.value));
+            let metrics = dots.iter().filter_map(|dot| dot.measured.metrics.get(&figure.x.value));
             let values = metrics.inspect(|metric| unit = metric.unit).map(|metric| metric.value).collect();
             (name, values)
         })

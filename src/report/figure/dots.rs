@@ -18,7 +18,7 @@ pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     for (name, dots) in by_color(figure, dots) {
         let mut points = Vec::new();
         for dot in dots {
-            let metrics = &dot.record.outcome.metrics;
+            let metrics = &dot.measured.metrics;
             let (Some(x), Some(y)) = (metrics.get(&figure.x.value), metrics.get(&figure.y.value)) else { continue };
             units = (x.unit, y.unit);
             points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));

@@ -6,7 +6,7 @@ use plotters::{
 };
 use sweep_job::{Unit, Value};
 
-use super::{Area, Dot, Drawn, FONT, Ground, INK, SIZE, heading, pixels};
+use super::{Area, Dot, Drawn, FONT, Ground, INK, ON_COLOR, SIZE, heading, pixels};
 use crate::{recipe, report::Sample, text::clean, ui::Scale};
 
 /// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for colour-blind people and in grey, too.
@@ -18,7 +18,7 @@ pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     let mut unit = Unit::One;
     let mut values: Vec<(usize, usize, f64)> = Vec::new();
     for dot in dots {
-        let measured = dot.record.outcome.metrics.get(&metric.value);
+        let measured = dot.measured.metrics.get(&metric.value);
         let (Some(x), Some(y)) = (dot.point.get(&figure.x.value), dot.point.get(&figure.y.value)) else { continue };
         let place = |known: &mut Vec<_>, value| {
             known.iter().position(|known| *known == value).unwrap_or_else(|| {
@@ -58,7 +58,7 @@ pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<
         let (from, to) = ((x_at(*column), y_at(*row)), (x_at(column + 1), y_at(row + 1)));
         root.draw(&Rectangle::new([from, to], shade.filled()))?;
         root.draw(&Rectangle::new([from, to], WHITE.stroke_width(1)))?;
-        let ink = if share > 0.6 { INK } else { WHITE };
+        let ink = if share > 0.6 { ON_COLOR } else { WHITE };
         let style = (FONT, 13).into_font().color(&ink).pos(at(HPos::Center, VPos::Center));
         root.draw(&Text::new(scale.show(*mean), (i32::midpoint(from.0, to.0), i32::midpoint(from.1, to.1)), style))?;
     }

@@ -15,7 +15,7 @@ pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     let mut series = Vec::new();
     for (name, group) in by_color(figure, dots) {
         let mut at: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for curve in group.iter().filter_map(|dot| dot.record.outcome.curves.get(&figure.y.value)) {
+        for curve in group.iter().filter_map(|dot| dot.record?.outcome.curves.get(&figure.y.value)) {
             unit = curve.unit;
             for (iteration, value) in curve.at.iter().zip(&curve.values).filter(|(_, value)| value.is_finite()) {
                 at.entry(*iteration).or_default().push(*value);

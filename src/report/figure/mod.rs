@@ -1,16 +1,22 @@
-//! Figures as SVG and PNG: curves over iterations, bars by an axis, dots of one metric against another, heat maps and
-//! histograms.
+//! Figures as SVG and PNG: curves over iterations, bars by an axis, dots of one metric against another, heat maps,
+//! histograms, rooflines and timelines.
 //!
 //! The colours are those of Okabe and Ito, which colour-blind people tell apart; lines differ in their dashes and dots
-//! in their shape, too, so that a figure printed in grey can be read. The ground is white whatever surrounds it.
+//! in their shape, too, so that a figure printed in grey can be read. The files' ground is white whatever surrounds it; the
+//! page gives its dark form another one (`page.css`), which knows ground, ink and grid by the colours here.
 
 mod bars;
 mod dots;
 mod heat;
 mod lines;
 mod raster;
+mod roofline;
+mod timeline;
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
 
 use plotters::{
     chart::{ChartBuilder, ChartContext},
@@ -24,7 +30,7 @@ use super::stats::Sample;
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
     recipe::{self, FigureKind},
-    store::Record,
+    store::{Measured, Record},
     text::clean,
     ui::{Scale, decimals, number},
 };
@@ -56,6 +62,8 @@ impl<B: DrawingBackend<ErrorType: 'static>> Ground for B {}
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(34, 34, 34);
+/// For text on a colour, which stays dark on a dark page.
+const ON_COLOR: RGBColor = RGBColor(17, 17, 17);
 const FAINT: RGBColor = RGBColor(221, 221, 221);
 /// Okabe and Ito (2008), without the yellow, which is too light for lines.
 const COLORS: [RGBColor; 7] = [
@@ -83,19 +91,26 @@ struct Series {
 /// A job's place in a figure.
 struct Dot<'a> {
     point: &'a Point,
-    record: &'a Record,
+    measured: &'a Measured,
+    /// The whole record, where a curve is drawn.
+    record: Option<&'a Record>,
 }
 
 impl Figure {
     /// Draws a figure from what is done.
-    pub(super) fn new(figure: &recipe::Figure, study: &Study, records: &BTreeMap<JobId, Record>) -> Self {
-        let only = resolved(&study.recipe, &figure.only);
+    pub(super) fn new(
+        figure: &recipe::Figure,
+        study: &Study,
+        measured: &BTreeMap<JobId, Measured>,
+        records: &BTreeMap<JobId, Cow<'_, Record>>,
+    ) -> Self {
         let mut jobs = HashSet::new();
         let mut dots = Vec::new();
-        for (point, job) in study.steps[figure.from.value].iter().filter(|(point, _)| selected(point, &only)) {
+        for (point, job) in points(figure, study) {
             // Points that are the same job are one measurement.
             if jobs.insert(*job) {
-                dots.extend(records.get(job).map(|record| Dot { point, record }));
+                let record = records.get(job).map(AsRef::as_ref);
+                dots.extend(measured.get(job).map(|measured| Dot { point, measured, record }));
             }
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();
@@ -107,6 +122,16 @@ impl Figure {
     }
 }
 
+/// The points that a figure is about, with their jobs.
+pub(super) fn points<'s>(
+    figure: &recipe::Figure,
+    study: &'s Study,
+) -> impl Iterator<Item = &'s (Point, JobId)> + use<'s> {
+    let only = resolved(&study.recipe, &figure.only);
+    let points = study.steps[figure.from.value].iter().filter(|(point, _)| selected(point, &only));
+    points.collect::<Vec<_>>().into_iter()
+}
+
 fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     root.fill(&WHITE)?;
     let drawn = match figure.kind {
@@ -115,6 +140,8 @@ fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root:
         FigureKind::Histogram => bars::histogram(figure, title, dots, root),
         FigureKind::Scatter | FigureKind::Pareto => dots::draw(figure, title, dots, root),
         FigureKind::Heat => heat::draw(figure, title, dots, root),
+        FigureKind::Roofline => roofline::draw(figure, title, dots, root),
+        FigureKind::Timeline => timeline::draw(figure, title, dots, root),
     }?;
     root.present()?;
     Ok(drawn)
@@ -213,10 +240,10 @@ fn legend<B: Ground>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Res
                     start += dash + gap;
                 }
             }
-            FigureKind::Bar | FigureKind::Histogram => {
+            FigureKind::Bar | FigureKind::Histogram | FigureKind::Timeline => {
                 root.draw(&Rectangle::new([(x, y - 6), (x + 26, y + 6)], color.mix(0.85).filled()))?;
             }
-            FigureKind::Scatter | FigureKind::Pareto => marker(root, index, (x + 13, y))?,
+            FigureKind::Scatter | FigureKind::Pareto | FigureKind::Roofline => marker(root, index, (x + 13, y))?,
             // It has a scale of its own.
             FigureKind::Heat => {}
         }

@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// The words for states, in the order in which a list is sorted by them.
-pub(crate) const STATES: [&str; 10] =
-    ["failed", "running", "retrying", "waiting", "lost", "skipped", "left out", "open", "done", "cached"];
+pub(crate) const STATES: [&str; 11] =
+    ["failed", "running", "retrying", "waiting", "lost", "skipped", "left out", "reserve", "open", "done", "cached"];
 
 /// So many columns of metrics have room.
 const MOST_COLUMNS: usize = 6;
@@ -59,7 +59,7 @@ pub(crate) struct Head<'a> {
     /// The steps' names.
     pub(crate) steps: &'a [String],
     /// The words for states.
-    pub(crate) states: [&'static str; 10],
+    pub(crate) states: [&'static str; 11],
     /// The names of the metrics, with units.
     pub(crate) columns: &'a [String],
     /// Where the details are of the jobs from this one on.
@@ -108,7 +108,7 @@ impl Doing {
         for folder in RunFolder::all(results).iter().rev().take(5) {
             let Ok(snapshot) = Snapshot::read(folder) else { continue };
             let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
-            for (job, state) in jobs.filter(|(_, state)| !matches!(state, State::NotSelected)) {
+            for (job, state) in jobs.filter(|(_, state)| state.is_selected()) {
                 if wanted.remove(&job.key) {
                     doing.live |= snapshot.live;
                     let (word, says) = describe(&snapshot, state, now);
@@ -130,11 +130,11 @@ impl Doing {
 }
 
 impl Jobs {
-    pub(super) fn new(contents: &Contents<'_>, records: &Records<'_>, done: &dyn Fn(Key) -> bool) -> Self {
-        let Contents { plan, study, results, .. } = contents;
-        let jobs = || study.steps.iter().flatten();
-        let open: Vec<Key> = jobs().map(|(_, id)| plan.job(*id).key).filter(|key| !done(*key)).collect();
-        let doing = Doing::new(results, &open);
+    pub(super) fn new(contents: &Contents<'_>, records: &Records<'_>) -> Self {
+        let Contents { plan, study, results, store, .. } = contents;
+        let open = study.steps.iter().flatten().filter(|(_, id)| !results.is_done(*id));
+        let open: Vec<Key> = open.map(|(_, id)| plan.job(*id).key).collect();
+        let doing = Doing::new(store.results(), &open);
         let found = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
             let found = points.iter().filter_map(|(_, id)| records.get(id));
             found.map(|record| (step.task, &record.outcome.metrics))
@@ -145,7 +145,7 @@ impl Jobs {
             let mut tally = Tally::default();
             for (point, id) in points {
                 let job = plan.job(*id);
-                let (word, says) = if done(job.key) { ("done", String::new()) } else { doing.of(job.key) };
+                let (word, says) = if results.is_done(*id) { ("done", String::new()) } else { doing.of(job.key) };
                 tally.add(word);
                 lines.push(line(step, point, job.key, (word, says), records.get(id).map(AsRef::as_ref), &columns));
             }
@@ -170,7 +170,7 @@ impl Jobs {
 
 /// The index of a state's word.
 pub(crate) fn state(word: &str) -> usize {
-    STATES.iter().position(|known| *known == word).unwrap_or(7)
+    STATES.iter().position(|known| *known == word).unwrap_or(8)
 }
 
 fn line(
@@ -206,7 +206,7 @@ impl Columns {
             let scale = Scale::of(most, unit);
             let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
             let name = clean(metric.rsplit('.').next().unwrap_or(&metric)).into_owned();
-            let heading = match (unit, metric.ends_with("tokens_per_s")) {
+            let heading = match (unit, metric.ends_with("_per_s")) {
                 ("", _) => name,
                 (unit, true) => unit.to_owned(),
                 (unit, false) => format!("{name} ({unit})"),
@@ -247,8 +247,8 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
 
 /// What is known of every job, as JSON, in the order of the lines.
 pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
-    let Contents { plan, study, results, .. } = contents;
-    let logs = logs(results);
+    let Contents { plan, study, store, .. } = contents;
+    let logs = logs(store.results());
     let mut known: BTreeMap<Key, String> = BTreeMap::new();
     let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
         let mut given: BTreeSet<&str> = step.axes().into_iter().collect();

@@ -14,6 +14,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, HashSet},
     fmt::Write as _,
+    io::Read as _,
     ops::Range,
     path::Path,
 };
@@ -32,10 +33,10 @@ pub(crate) use self::{
     list::{Head, STATES},
     shell::{Shell, list_section},
 };
-use super::{Figure, State, Table, Verdict};
+use super::{Figure, Results, Table, Verdict};
 use crate::{
     fault,
-    plan::{JobId, Key, Plan, Study},
+    plan::{JobId, Plan, Study},
     store::{Record, Store},
     text::{clean, clean_lines, count},
 };
@@ -56,9 +57,8 @@ const MOST_ASKED: usize = 60_000;
 pub(super) struct Contents<'a> {
     pub(super) plan: &'a Plan,
     pub(super) study: &'a Study,
-    /// Those that tables, figures and claims are about, at least.
-    pub(super) records: &'a BTreeMap<JobId, Record>,
-    pub(super) results: &'a Path,
+    pub(super) results: &'a Results,
+    pub(super) store: &'a Store,
     pub(super) tables: &'a [Table],
     pub(super) figures: &'a [Figure],
     pub(super) verdicts: &'a [Verdict],
@@ -73,68 +73,44 @@ pub(super) struct Pages {
     pub(super) parts: Vec<String>,
 }
 
-/// The pages; `None` if `before` says the same.
-pub(super) fn render(contents: &Contents<'_>, store: &Store, before: Option<&str>) -> Option<Pages> {
-    let Contents { plan, study, tables, figures, verdicts, .. } = contents;
+/// The pages, which bear `mark`.
+pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
+    let Contents { plan, study, results, store, tables, figures, verdicts } = contents;
     let report = html! {
         @if !verdicts.is_empty() { (claims(verdicts)) }
         @if !tables.is_empty() { (sections(tables)) }
         @if !figures.is_empty() { (pictures(figures)) }
     };
     let asked = asked(study);
-    let mut keys: Vec<Key> = study.steps.iter().flatten().map(|(_, id)| plan.job(*id).key).collect();
-    keys.dedup();
-    let done: HashSet<Key> = keys.into_iter().filter(|key| store.contains(*key)).collect();
-    let done = |key: Key| done.contains(&key);
-    let mark = mark(contents, &done, &[&report.0, &asked.0]);
-    if mark
-        .as_ref()
-        .is_some_and(|mark| before.is_some_and(|page| page.get(..600).is_some_and(|head| head.contains(mark))))
-    {
-        return None;
-    }
-    let records = all_records(contents, store);
-    let jobs = Jobs::new(contents, &records, &done);
+    let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
+    let jobs = Jobs::new(contents, &records);
     let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
     let details = list::details(contents, &records);
-    let mark = mark.unwrap_or_default();
-    Some(Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages())
+    Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages()
 }
 
-/// A text that is another one if the page is; `None` while anything is not done, because then a run may have to say
-/// something new of it.
-fn mark(contents: &Contents<'_>, done: &dyn Fn(Key) -> bool, texts: &[&str]) -> Option<String> {
-    let Contents { plan, study, .. } = contents;
+/// A text that is another one if anything is that the page is made of: the recipe, what is changed in it, the records, this
+/// program. `None` while a job is not done, because then a run may have to say something new of it.
+pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
-    for text in texts.iter().copied().chain([env!("CARGO_PKG_VERSION")]) {
+    for text in study.recipe.sources.texts().chain([env!("CARGO_PKG_VERSION"), &study.recipe.name]) {
         hasher.update(text.as_bytes()).update(&[0]);
     }
     for (point, id) in study.steps.iter().flatten() {
-        let key = plan.job(*id).key;
-        if !done(key) {
-            return None;
-        }
-        hasher.update(format!("{key} {point}\0").as_bytes());
+        let (key, stamp) = (plan.job(*id).key, results.stamp(*id)?);
+        hasher.update(format!("{key} {stamp} {point}\0").as_bytes());
     }
     Some(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-/// The records of all jobs that can be read. Those that cannot are nothing that a report could mend.
-fn all_records<'a>(contents: &Contents<'a>, store: &Store) -> Records<'a> {
-    let Contents { plan, study, records, .. } = contents;
-    let mut all = Records::new();
-    for (_, id) in study.steps.iter().flatten() {
-        let record = match records.get(id) {
-            Some(record) => Some(Cow::Borrowed(record)),
-            None if all.contains_key(id) => None,
-            None => store.get(plan.job(*id).key).ok().flatten().map(Cow::Owned),
-        };
-        all.extend(record.map(|record| (*id, record)));
-    }
-    all
+/// Whether a page bears a mark.
+pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
+    let mut head = Vec::new();
+    let read = fs_err::File::open(page).and_then(|file| file.take(1000).read_to_end(&mut head));
+    read.is_ok() && String::from_utf8_lossy(&head).contains(mark)
 }
 
-/// Those that the report has read, and all others of the recipe.
+/// The records of the recipe's jobs.
 type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
 
 /// Everything, before it is known what has room where.
@@ -146,7 +122,7 @@ struct Laid<'a> {
     details: Vec<String>,
     report: Markup,
     asked: Markup,
-    mark: String,
+    mark: &'a str,
 }
 
 impl Laid<'_> {
@@ -201,6 +177,7 @@ impl Laid<'_> {
         let header = html! {
             div .top { h1 { (name) } @if self.jobs.live { span .pill.running { "▸ live" } } }
             @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
+            @if let Some(cite) = &recipe.cite { p .note { "about " cite { (clean(&cite.to_string())) } } }
             div .status {
                 p .summary { (tally.words()) }
                 @if self.jobs.live {
@@ -240,7 +217,7 @@ impl Laid<'_> {
         };
         Shell {
             title: &name,
-            mark: &self.mark,
+            mark: self.mark,
             header,
             main,
             data: &data,
@@ -324,13 +301,9 @@ fn claims(verdicts: &[Verdict]) -> Markup {
             h2 { "Claims" }
             div .cards {
             @for verdict in verdicts {
-                @let (class, sign, word) = match verdict.state {
-                    State::Supported => ("supported", "✓", "supported"),
-                    State::Refuted => ("refuted", "✗", "refuted"),
-                    State::Undecided => ("undecided", "?", "undecided"),
-                };
-                article class={ "claim " (class) } {
-                    h3 { span class={ "pill " (class) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                @let (sign, word) = (verdict.state.sign(), verdict.state.word());
+                article class={ "claim " (word) } {
+                    h3 { span class={ "pill " (word) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
                     @if let Some(says) = &verdict.says { p { (says) } }
                     p .because {
                         (clean(&verdict.because))

@@ -10,7 +10,7 @@ use crate::{
 choice! {
     /// How a file becomes tokens.
     pub enum TokenFormat {
-        /// `uint16` for files that end in `.bin` and for folders, else bytes.
+        /// `uint16` for files that end in `.bin` and for folders, words for `stories`, else bytes.
         Auto = "auto",
         /// UTF-8 text; every byte is a token.
         Bytes = "bytes",
@@ -24,16 +24,19 @@ choice! {
 pub enum Corpus {
     /// The first five books of the King James Bible, which ship with the program.
     Kjv,
+    /// Short stories from a grammar, which the program writes.
+    Stories,
     /// A file, or a folder with `train.bin` and `val.bin`.
     Path(PathBuf),
 }
 
 impl ParamType for Corpus {
-    const KIND: Kind = Kind::Path(&["kjv"]);
+    const KIND: Kind = Kind::Path(&["kjv", "stories"]);
 
     fn to_value(&self) -> Value {
         match self {
             Self::Kjv => Value::Text("kjv".into()),
+            Self::Stories => Value::Text("stories".into()),
             Self::Path(path) => Value::Text(path.to_string_lossy().into_owned()),
         }
     }
@@ -41,6 +44,7 @@ impl ParamType for Corpus {
     fn from_value(value: &Value) -> Option<Self> {
         Some(match value.as_text()? {
             "kjv" => Self::Kjv,
+            "stories" => Self::Stories,
             path => Self::Path(path.into()),
         })
     }
@@ -63,7 +67,8 @@ pub(super) fn held_out_conflict(batches: usize, batch_size: usize, block_size: u
 params! {
     /// Tokens. The last tenth of a single file is held out for validation; it is never trained on.
     pub struct Data {
-        /// `kjv` (public-domain text that ships with the program), a UTF-8 file, a file of `uint16` tokens, or a folder
+        /// `kjv` (public-domain text that ships with the program), `stories` (short stories that it writes by a grammar; every
+        /// word is a token, of 2048), a UTF-8 file, a file of `uint16` tokens, or a folder
         /// with nanoGPT's `train.bin` and `val.bin`.
         data: Corpus = Corpus::Kjv;
         /// How the file becomes tokens.

@@ -9,6 +9,8 @@ mod computing;
 mod data;
 mod eval;
 mod generate;
+mod gradprobe;
+mod k1;
 mod mock;
 mod model;
 mod optimizer;
@@ -33,6 +35,14 @@ pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, Tunin
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};
 pub use generate::{Generate, Generating};
+pub use gradprobe::{
+    GradProbe, GradientSource, Judge, ProbeMode, ProbeOrder, ProbeThreshold, Probing, RoundMode, Storage, Strategy,
+    Subject, ThresholdScope, Tuning,
+};
+pub use k1::{
+    AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
+    LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
+};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
 pub use optimizer::{DecayOn, Optimizer, OptimizerKind};

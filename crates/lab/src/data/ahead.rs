@@ -24,14 +24,19 @@ type Prepared = ([u64; 2], Result<Batch, DataError>);
 
 /// What the batches are made from.
 #[derive(Debug, Clone)]
-struct Order {
-    tokens: Tokens,
-    seed: u64,
+pub struct Order {
+    /// The tokens.
+    pub tokens: Tokens,
+    /// The job's seed.
+    pub seed: u64,
     /// `[batch, length]`.
-    shape: [usize; 2],
-    vocab_size: usize,
-    micro_batches: u64,
-    iters: u64,
+    pub shape: [usize; 2],
+    /// Rows of the token table.
+    pub vocab_size: usize,
+    /// Batches of an iteration.
+    pub micro_batches: u64,
+    /// Iterations.
+    pub iters: u64,
 }
 
 impl Order {
@@ -55,6 +60,11 @@ impl Batches {
             micro_batches: training.grad_accumulation as u64,
             iters: training.iters as u64,
         };
+        Self::of(order, ahead)
+    }
+
+    /// The batches of `order`; up to `ahead` of them wait.
+    pub fn of(order: Order, ahead: usize) -> Self {
         Self { order, ahead, prepared: None }
     }
 

@@ -2,13 +2,17 @@
 
 mod ahead;
 mod source;
+mod stories;
 mod windows;
+mod words;
 
 use std::{io, path::PathBuf};
 
-pub use ahead::Batches;
+pub use ahead::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
+pub use stories::VOCAB_STORIES;
 pub use windows::Batch;
+pub use words::words;
 
 /// Why tokens cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Where tokens come from: the text that ships with the program, text files, and nanoGPT's token files.
+//! Where tokens come from: the text that ships with the program, its stories, text files, and nanoGPT's token files.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,7 +8,7 @@ use std::{
 use memmap2::Mmap;
 use sweep_job::tasks::{Corpus, Data, TokenFormat};
 
-use super::DataError;
+use super::{DataError, VOCAB_STORIES, stories};
 use crate::{
     files,
     model::{VOCAB_BYTES, VOCAB_UINT16},
@@ -18,7 +18,7 @@ use crate::{
 pub const KJV: &[u8] = include_bytes!("../../data/kjv.txt");
 
 /// The part of a single file that is held out, as one over this.
-const HELD_OUT: usize = 10;
+pub(super) const HELD_OUT: usize = 10;
 
 /// Tokens to train on and tokens held out.
 #[derive(Debug, Clone)]
@@ -47,8 +47,10 @@ pub struct Tokens {
 #[derive(Debug)]
 enum Store {
     Static(&'static [u8]),
+    Words(&'static [u16]),
     Bytes(Vec<u8>),
     Uint16(Mmap),
+    Ids(Vec<u32>),
     Empty,
 }
 
@@ -56,8 +58,10 @@ impl Store {
     fn len(&self) -> usize {
         match self {
             Self::Static(bytes) => bytes.len(),
+            Self::Words(words) => words.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Uint16(map) => map.len() / 2,
+            Self::Ids(ids) => ids.len(),
             Self::Empty => 0,
         }
     }
@@ -65,8 +69,10 @@ impl Store {
     fn token(&self, index: usize) -> u32 {
         match self {
             Self::Static(bytes) => bytes[index].into(),
+            Self::Words(words) => words[index].into(),
             Self::Bytes(bytes) => bytes[index].into(),
             Self::Uint16(map) => u16::from_le_bytes([map[2 * index], map[2 * index + 1]]).into(),
+            Self::Ids(ids) => ids[index],
             Self::Empty => 0,
         }
     }
@@ -76,12 +82,19 @@ impl Dataset {
     /// The data that a recipe asks for.
     pub fn open(data: &Data) -> Result<Self, DataError> {
         let path = match (&data.data, data.tokens) {
-            (Corpus::Kjv, TokenFormat::Uint16) => {
+            (Corpus::Kjv | Corpus::Stories, TokenFormat::Uint16) => {
+                let name = if data.data == Corpus::Kjv { "kjv" } else { "stories" };
                 let problem = "is text, which `tokens: uint16` does not fit";
-                return Err(DataError::Format { name: "kjv".into(), problem });
+                return Err(DataError::Format { name: name.into(), problem });
             }
             (Corpus::Kjv, TokenFormat::Auto | TokenFormat::Bytes) => {
                 return Ok(Self::split("kjv".into(), Store::Static(KJV), VOCAB_BYTES));
+            }
+            (Corpus::Stories, TokenFormat::Auto) => {
+                return Ok(Self::split("stories".into(), Store::Words(stories::tokens()), VOCAB_STORIES));
+            }
+            (Corpus::Stories, TokenFormat::Bytes) => {
+                return Ok(Self::split("stories".into(), Store::Bytes(stories::text()), VOCAB_BYTES));
             }
             (Corpus::Path(path), _) => path,
         };
@@ -99,6 +112,11 @@ impl Dataset {
                 Ok(Self::split(path.display().to_string(), text(path)?, VOCAB_BYTES))
             }
         }
+    }
+
+    /// Tokens that are here already, called `name` in messages: their last tenth is held out.
+    pub(super) fn of_ids(name: String, ids: Vec<u32>, vocab_size: usize) -> Self {
+        Self::split(name, Store::Ids(ids), vocab_size)
     }
 
     /// A single file: its last tenth is held out.

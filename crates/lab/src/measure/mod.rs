@@ -5,6 +5,7 @@
 pub mod ceiling;
 pub(crate) mod fusion;
 pub mod heap;
+pub(crate) mod resident;
 pub mod sampler;
 pub mod trace;
 
@@ -189,7 +190,8 @@ impl Breakdown {
 /// and touched, and everything allocated on the host.
 pub(crate) fn peak_memory() -> Option<f64> {
     let status = fs_err::read_to_string("/proc/self/status").ok()?;
-    parse_peak(&status)
+    // What was forgotten to measure a part of the work is not forgotten for the whole.
+    Some(parse_peak(&status)?.max(resident::forgotten()))
 }
 
 fn parse_peak(status: &str) -> Option<f64> {

@@ -6,7 +6,7 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-use super::autocast;
+use super::{autocast, inputs};
 use crate::ops::{Ops, plain::dropout};
 
 /// Added to the variance in a LayerNorm.
@@ -38,6 +38,7 @@ pub struct Linear<B: Backend> {
 impl<B: Ops> Linear<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        inputs::saw(&self.weight, &x);
         if autocast::format().is_some() {
             return autocast::product(x, self.weight.val()) + self.bias.val().unsqueeze();
         }
@@ -49,6 +50,7 @@ impl<B: Ops> Linear<B> {
         if autocast::format().is_some() {
             return Ops::gelu(self.forward(x), activation);
         }
+        inputs::saw(&self.weight, &x);
         B::linear_gelu(x, self.weight.val(), self.bias.val(), activation)
     }
 }
@@ -63,6 +65,7 @@ pub struct Unbiased<B: Backend> {
 impl<B: Backend> Unbiased<B> {
     /// `[rows, in]` to `[rows, out]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        inputs::saw(&self.weight, &x);
         autocast::product(x, self.weight.val())
     }
 }

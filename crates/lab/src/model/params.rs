@@ -3,7 +3,7 @@
 //! Optimizer and pruning work on `[numbers]`: their operations are element-wise, so shapes would only get in the way.
 
 use burn::{
-    module::{Module, ModuleMapper, ModuleVisitor, Param},
+    module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
     tensor::{
         Tensor,
         backend::{AutodiffBackend, Backend},
@@ -41,6 +41,21 @@ pub fn infos<B: Backend, M: Module<B>>(module: &M) -> Vec<ParamInfo> {
     let mut visitor = Infos { path: Vec::new(), found: Vec::new() };
     module.visit(&mut visitor);
     visitor.found
+}
+
+/// The ids of `module`'s parameters.
+pub(crate) fn ids<B: Backend, M: Module<B>>(module: &M) -> Vec<ParamId> {
+    struct Ids(Vec<ParamId>);
+
+    impl<B: Backend> ModuleVisitor<B> for Ids {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            self.0.push(param.id);
+        }
+    }
+
+    let mut visitor = Ids(Vec::new());
+    module.visit(&mut visitor);
+    visitor.0
 }
 
 /// The values of `module`'s parameters, each as `[numbers]`.

@@ -1,7 +1,5 @@
 //! `uses: bench/threshold`, `bench/mask-update` and `bench/masking`.
 
-mod resident;
-
 use std::time::Instant;
 
 use burn::tensor::{Distribution, Tensor};
@@ -13,12 +11,11 @@ use sweep_job::{
     },
 };
 
-use self::resident::raised;
 use super::sync;
 use crate::{
     LabError,
     backend::{Compute, Work},
-    measure,
+    measure::{self, resident::raised},
     prune::{Goal, Group, HostMasks, HostSelect, Inputs, Layers, Moments, Select as _, kth_smallest, part_of},
     read::{host, number},
     rng,

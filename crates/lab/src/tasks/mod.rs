@@ -5,8 +5,11 @@ mod check;
 mod coupling;
 mod eval;
 mod generate;
+mod gradprobe;
+mod k1;
 mod pairs;
 mod parity;
+mod steps;
 mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
@@ -39,8 +42,13 @@ pub(crate) fn run(
             dispatch(Place::new(backend, &train.computing), train::Job { train, backend, folders, report })
         }
         Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
+        Task::GradProbe(task) => dispatch_eager(backend, gradprobe::Job { task, backend, folders, report }),
         Task::Generate(generate) => dispatch_eager(backend, generate::Job { generate, folders, report }),
         Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
+        Task::K1(k1) => {
+            let place = Place::new(backend, &k1.computing.settings());
+            dispatch(place, k1::Job { k1, backend, report })
+        }
         Task::Parity(parity) => parity::run(parity, backend, report),
         Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
         Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),

@@ -3,15 +3,20 @@
 mod checkpoint;
 
 use std::{
-    collections::BTreeMap,
     path::Path,
     time::{Duration, Instant},
 };
 
 use burn::{backend::Autodiff, module::AutodiffModule};
-use sweep_job::{Backend, Curve, Outcome, Progress, Report, Unit, tasks::Train};
+use sweep_job::{Backend, Outcome, Progress, Report, Unit, tasks::Train};
 
-use super::{Mean, coupling::Schedule, mean_loss, network, sync};
+use super::{
+    Mean,
+    coupling::Schedule,
+    mean_loss, network,
+    steps::{Clock, Curves, Seen},
+    sync,
+};
 use crate::{
     Folders, LabError,
     backend::{Compute, Work},
@@ -179,41 +184,6 @@ struct Done {
     seconds: f64,
 }
 
-/// What is seen of this attempt's steps from outside of them.
-struct Seen {
-    /// Steps that do not count as time. The first compiles kernels and fills caches, and the optimizer makes its moments at
-    /// its end, so that memory is whole in the second.
-    warm_up: usize,
-    first_step: Duration,
-    fused: Option<fusion::Fused>,
-    sampler: Option<Sampler>,
-}
-
-impl Seen {
-    fn new(steps: usize) -> Self {
-        Self { warm_up: if steps > 2 { 2 } else { 1 }, first_step: Duration::ZERO, fused: None, sampler: None }
-    }
-
-    fn describe(self, outcome: &mut Outcome) {
-        if !self.first_step.is_zero() {
-            outcome.metric("time.first_step", self.first_step.as_secs_f64(), Unit::Seconds);
-        }
-        if let Some(fusion::Fused { operations, kernels, unfused }) = self.fused {
-            let counts = [("fusion.operations", operations), ("fusion.kernels", kernels), ("fusion.unfused", unfused)];
-            for (name, count) in counts {
-                outcome.metric(name, count as f64, Unit::Count);
-            }
-        }
-        let Some(sampled) = self.sampler.map(Sampler::finish) else { return };
-        for (name, (value, unit)) in sampled.metrics {
-            outcome.metric(name, value, unit);
-        }
-        for (name, reason) in sampled.absent {
-            outcome.facts.insert(format!("absent.{name}"), reason);
-        }
-    }
-}
-
 /// A training in progress.
 struct Trainer<'a, B: Compute> {
     train: &'a Train,
@@ -283,7 +253,13 @@ impl<B: Compute> Trainer<'_, B> {
             if done.is_multiple_of(settings.log_every) || done == iters {
                 let loss = self.read_loss(done)?;
                 let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * tokens_per_step);
-                let progress = Progress { done: done as u64, total: iters as u64, loss: Some(loss), tokens_per_s };
+                let progress = Progress {
+                    done: done as u64,
+                    total: iters as u64,
+                    loss: Some(loss),
+                    tokens_per_s,
+                    ..Progress::default()
+                };
                 report.progress(progress);
             }
             let in_between = settings.eval_every > 0 && done.is_multiple_of(settings.eval_every);
@@ -477,95 +453,5 @@ impl<B: Compute> Trainer<'_, B> {
             self.curves.push("val_loss", Unit::Nats, done as u64, loss);
         }
         Ok(loss)
-    }
-}
-
-/// Curves that grow.
-#[derive(Default)]
-struct Curves(BTreeMap<String, Curve>);
-
-impl Curves {
-    fn push(&mut self, name: &str, unit: Unit, at: u64, value: f64) {
-        let empty = || Curve { unit, at: Vec::new(), values: Vec::new() };
-        let curve = self.0.entry(name.to_owned()).or_insert_with(empty);
-        curve.at.push(at);
-        curve.values.push(value);
-    }
-
-    fn last(&self, name: &str) -> Option<f64> {
-        self.0.get(name)?.values.last().copied()
-    }
-}
-
-/// Measures training steps and nothing else: not the first, not evaluation.
-///
-/// Where operations are asynchronous the time between two points at which the device is idle is divided by the steps
-/// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
-struct Clock {
-    per_step: bool,
-    since: Instant,
-    /// Steps since `since`.
-    open: usize,
-    time: Duration,
-    steps: usize,
-    /// Seconds of a step.
-    samples: Vec<f64>,
-    /// Time and steps at the last report.
-    reported: (Duration, usize),
-}
-
-impl Clock {
-    fn start(per_step: bool) -> Self {
-        Self {
-            per_step,
-            since: Instant::now(),
-            open: 0,
-            time: Duration::ZERO,
-            steps: 0,
-            samples: Vec::new(),
-            reported: (Duration::ZERO, 0),
-        }
-    }
-
-    /// Counts a step of which the host has seen `seen`.
-    fn step(&mut self, seen: Duration) {
-        self.open += 1;
-        if self.per_step {
-            self.samples.push(seen.as_secs_f64());
-        }
-    }
-
-    /// Counts the time until now, at which the device is idle.
-    fn pause(&mut self) {
-        if self.open > 0 {
-            let passed = self.since.elapsed();
-            self.time += passed;
-            self.steps += self.open;
-            if !self.per_step {
-                self.samples.push(passed.as_secs_f64() / self.open as f64);
-            }
-        }
-        self.restart();
-    }
-
-    /// Forgets the time since the last pause.
-    fn restart(&mut self) {
-        self.open = 0;
-        self.since = Instant::now();
-    }
-
-    /// As [`pause`](Self::pause); gives the steps a second since the last call, if there were any.
-    fn close(&mut self) -> Option<f64> {
-        self.pause();
-        let (time, steps) = std::mem::replace(&mut self.reported, (self.time, self.steps));
-        (self.steps > steps).then(|| (self.steps - steps) as f64 / self.time.saturating_sub(time).as_secs_f64())
-    }
-
-    fn steps_per_s(&self) -> Option<f64> {
-        (self.steps > 0).then(|| self.steps as f64 / self.time.as_secs_f64())
-    }
-
-    fn median(&mut self) -> Option<f64> {
-        measure::median(&mut self.samples)
     }
 }

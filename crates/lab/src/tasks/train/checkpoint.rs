@@ -16,7 +16,10 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::Curve;
 
-use super::{Clock, Curves, Trainer};
+use super::{
+    super::steps::{Curves, Times},
+    Trainer,
+};
 use crate::{
     LabError,
     backend::Compute,
@@ -44,14 +47,6 @@ pub(super) struct Progress {
     /// Time of the loop so far, in seconds.
     pub(super) train_time: f64,
     clock: Times,
-}
-
-/// What has been measured of steps.
-#[derive(Debug, Serialize, Deserialize)]
-struct Times {
-    time: f64,
-    steps: usize,
-    samples: Vec<f64>,
 }
 
 /// The checkpoint of the most iterations in `scratch`, if there is one.
@@ -155,19 +150,5 @@ impl<B: Compute> Trainer<'_, B> {
             weights.get_mut(index).and_then(Option::take).unwrap_or(weight)
         });
         Ok((network, progress))
-    }
-}
-
-impl Clock {
-    fn times(&self) -> Times {
-        Times { time: self.time.as_secs_f64(), steps: self.steps, samples: self.samples.clone() }
-    }
-
-    fn resume(&mut self, times: &Times) {
-        self.time = Duration::from_secs_f64(times.time);
-        self.steps = times.steps;
-        self.samples.clone_from(&times.samples);
-        self.reported = (self.time, self.steps);
-        self.restart();
     }
 }

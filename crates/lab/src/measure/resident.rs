@@ -1,15 +1,29 @@
 //! By how much a piece of work raises the memory of this process.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The largest resident memory before it was forgotten, in bytes.
+static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+
 /// What `work` gives, and by how many bytes it raised resident memory at most; `None` where the system does not say.
 ///
 /// Linux keeps the largest size so far, and forgets it when asked to (`/proc/self/clear_refs`). Sizes are whole pages,
 /// and memory that the allocator had already is not seen.
-pub(super) fn raised<T>(work: impl FnOnce() -> T) -> (T, Option<f64>) {
+pub(crate) fn raised<T>(work: impl FnOnce() -> T) -> (T, Option<f64>) {
+    if let Some(peak) = kibibytes("VmHWM:") {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size in bytes")]
+        FORGOTTEN.fetch_max((peak * 1024.0) as u64, Relaxed);
+    }
     let forgotten = fs_err::write("/proc/self/clear_refs", "5").is_ok();
     let before = kibibytes("VmRSS:").filter(|_| forgotten);
     let done = work();
     let raised = before.and_then(|before| Some((kibibytes("VmHWM:")? - before).max(0.0) * 1024.0));
     (done, raised)
+}
+
+/// The largest resident memory that [`raised`] has made Linux forget, in bytes.
+pub(super) fn forgotten() -> f64 {
+    FORGOTTEN.load(Relaxed) as f64
 }
 
 fn kibibytes(name: &str) -> Option<f64> {

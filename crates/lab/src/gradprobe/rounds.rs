@@ -1,0 +1,191 @@
+//! Rounds with rising sparsity, until the network has become worse than the limit allows; and looking for another tolerance
+//! then (paper 003).
+
+use burn::tensor::Tensor;
+use sweep_job::tasks::Tuning;
+
+use super::{Candidates, Largest, Prober};
+use crate::{LabError, backend::Compute};
+
+/// Tolerances are multiplied by these at first, and the better one goes on.
+const FACTORS: [f64; 2] = [0.9, 1.1];
+/// A step may make the quality worse by this part of it.
+const FALL: f64 = 0.01;
+/// Rounds that prune nothing more before there are no further ones.
+const IDLE: usize = 2;
+
+/// The last round that counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    /// The part that were to be candidates.
+    pub sparsity: f64,
+    /// The tolerance.
+    pub tolerance: f64,
+    /// Rounds that count.
+    pub rounds: usize,
+    /// Candidates by tensor.
+    pub chosen: Vec<usize>,
+}
+
+/// What was known when a round that shrank all tensors at once was decided.
+#[derive(Debug)]
+pub(crate) struct Known<B: Compute> {
+    pub(super) candidates: Candidates,
+    pub(super) before: Largest<B>,
+    pub(super) after: Largest<B>,
+}
+
+/// A network between two rounds.
+struct State<B: Compute> {
+    weights: Vec<Tensor<B, 1>>,
+    kept: Vec<Option<Tensor<B, 1>>>,
+    pruned: usize,
+}
+
+/// A round that was made with another tolerance.
+struct Attempt<B: Compute> {
+    tolerance: f64,
+    quality: f64,
+    harm: f64,
+    chosen: Vec<usize>,
+    state: State<B>,
+}
+
+/// A round to make again.
+struct Again<'a, B: Compute> {
+    /// The sparsities to go through, and the network before them.
+    sparsities: &'a [f64],
+    from: &'a State<B>,
+    /// What was known, if the gradients need not be taken again.
+    known: Option<&'a Known<B>>,
+    chosen: &'a [usize],
+    dense: f64,
+}
+
+impl<B: Compute> Prober<'_, B> {
+    /// Rounds of mode A or C.
+    pub(super) fn rounds(&mut self) -> Result<Round, LabError> {
+        let dense = self.quality()?;
+        let mut tolerance = self.settings.tolerance;
+        let mut best = self.state()?;
+        let mut last = Round { sparsity: 0.0, tolerance, rounds: 0, chosen: self.kept.iter().map(|_| 0).collect() };
+        // The network before the last round that counts, and that round's sparsity.
+        let mut before: Option<(State<B>, f64)> = None;
+        let mut idle = 0;
+        for index in 0_u32.. {
+            let sparsity = self.settings.step.mul_add(f64::from(index), self.settings.sparsity);
+            if sparsity > 1.0 + 1e-9 || idle == IDLE {
+                break;
+            }
+            let sparsity = sparsity.min(1.0);
+            let (mut chosen, known) = self.round(sparsity, tolerance)?;
+            let quality = self.quality()?;
+            let mut state = self.state()?;
+            if self.subject.harm(dense, quality) > self.settings.limit {
+                let found = match self.settings.tuning {
+                    Tuning::None => None,
+                    Tuning::OneStep => {
+                        let (known, chosen) = (known.as_ref(), &chosen[..]);
+                        let again = Again { sparsities: &[sparsity], from: &best, known, chosen, dense };
+                        self.tune(tolerance, quality, &again)?
+                    }
+                    Tuning::TwoStep => {
+                        let (from, sparsities) = match &before {
+                            Some((from, earlier)) => (from, vec![*earlier, sparsity]),
+                            None => (&best, vec![sparsity]),
+                        };
+                        let again = Again { sparsities: &sparsities, from, known: None, chosen: &chosen, dense };
+                        self.tune(tolerance, quality, &again)?
+                    }
+                };
+                let Some(found) = found else { break };
+                (tolerance, chosen, state) = (found.tolerance, found.chosen, found.state);
+            }
+            idle = if state.pruned > best.pruned { 0 } else { idle + 1 };
+            before = Some((std::mem::replace(&mut best, state), sparsity));
+            last = Round { sparsity, tolerance, rounds: last.rounds + 1, chosen };
+        }
+        self.restore(&best);
+        Ok(last)
+    }
+
+    /// Another tolerance with which a round is within the limit: of those seen, the one that prunes most.
+    fn tune(&mut self, tolerance: f64, quality: f64, again: &Again<'_, B>) -> Result<Option<Attempt<B>>, LabError> {
+        let [low, high] = FACTORS.map(|factor| (factor, self.attempt(tolerance * factor, again)));
+        let (low, high) = ((low.0, low.1?), (high.0, high.1?));
+        let (down, up) = (low.1.harm, high.1.harm);
+        let (factor, mut at, mut quality_before) = if down <= up {
+            (low.0, low.1.tolerance, low.1.quality)
+        } else {
+            (high.0, high.1.tolerance, high.1.quality)
+        };
+        let mut best = None;
+        for attempt in [low.1, high.1] {
+            self.keep_better(&mut best, attempt);
+        }
+        // The first two were steps from the tolerance that failed.
+        if self.falls(quality, quality_before) {
+            return Ok(best);
+        }
+        for _ in 0..self.settings.tuning_steps {
+            at *= factor;
+            let attempt = self.attempt(at, again)?;
+            let fallen = self.falls(quality_before, attempt.quality);
+            quality_before = attempt.quality;
+            self.keep_better(&mut best, attempt);
+            if fallen {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Whether the quality `after` a step is worse than the one `before` it by more than a step may make it.
+    fn falls(&self, before: f64, after: f64) -> bool {
+        self.subject.harm(before, after) > FALL * before.abs()
+    }
+
+    fn keep_better(&self, best: &mut Option<Attempt<B>>, attempt: Attempt<B>) {
+        let more = best.as_ref().is_none_or(|best| attempt.state.pruned > best.state.pruned);
+        if attempt.harm <= self.settings.limit && more {
+            *best = Some(attempt);
+        }
+    }
+
+    /// Makes a round again with `tolerance`.
+    fn attempt(&mut self, tolerance: f64, again: &Again<'_, B>) -> Result<Attempt<B>, LabError> {
+        self.restore(again.from);
+        let chosen = if let Some(known) = again.known {
+            self.settle(known, tolerance);
+            again.chosen.to_vec()
+        } else {
+            let mut chosen = Vec::new();
+            for sparsity in again.sparsities {
+                chosen = self.round(*sparsity, tolerance)?.0;
+            }
+            chosen
+        };
+        let quality = self.quality()?;
+        let harm = self.subject.harm(again.dense, quality);
+        Ok(Attempt { tolerance, quality, harm, chosen, state: self.state()? })
+    }
+
+    fn quality(&self) -> Result<f64, LabError> {
+        self.subject.quality(self.settings.judge)
+    }
+
+    fn state(&self) -> Result<State<B>, LabError> {
+        Ok(State {
+            weights: (0..self.kept.len()).map(|tensor| self.subject.weights(tensor)).collect(),
+            kept: self.kept.clone(),
+            pruned: self.pruned()?.into_iter().sum(),
+        })
+    }
+
+    fn restore(&mut self, state: &State<B>) {
+        for (tensor, weights) in state.weights.iter().enumerate() {
+            self.subject.set_weights(tensor, weights.clone());
+        }
+        self.kept.clone_from(&state.kept);
+    }
+}

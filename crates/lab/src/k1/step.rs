@@ -1,0 +1,75 @@
+//! The optimizer's step, of all nodes or of a part of them.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{ElementConversion, Tensor},
+};
+use sweep_job::tasks::{K1Optimizer, Unchosen};
+
+use super::{
+    attribution::Factors,
+    network::{NODE_TENSORS, Node, SHARED_TENSORS, Shared, TreeDims, TreeNetwork},
+};
+use crate::{
+    backend::Compute,
+    optim::{AdamW, Around, Gradients},
+};
+
+/// AdamW for what belongs to no node, and once for each node, so that the moments of a node that is left out do not count
+/// the steps that it has not made.
+#[derive(Debug)]
+pub struct Optimizers<B: Compute> {
+    lr: f64,
+    unchosen: Unchosen,
+    shared: AdamW<B>,
+    nodes: Vec<AdamW<B>>,
+}
+
+impl<B: Compute> Optimizers<B> {
+    /// For networks of `dims`.
+    pub fn new(settings: &K1Optimizer, unchosen: Unchosen, dims: &TreeDims) -> Self {
+        let lr = settings.lr;
+        let settings = settings.settings();
+        let node = |node| AdamW::new(&settings, &dims.node_parameters(node));
+        let shared = AdamW::new(&settings, &dims.shared_parameters());
+        Self { lr, unchosen, shared, nodes: (0..dims.nodes()).map(node).collect() }
+    }
+
+    /// A step with `gradients` times `clip` `[1]`, those of the nodes also times their factors. A constant factor changes
+    /// little, because AdamW divides by the gradients' own size; 0 leaves what the moments still hold.
+    pub fn step(
+        &mut self,
+        network: TreeNetwork<Autodiff<B>>,
+        mut gradients: Gradients<B>,
+        factors: &Factors<B>,
+        clip: Option<&Tensor<B, 1>>,
+    ) -> TreeNetwork<Autodiff<B>> {
+        let lr = self.lr;
+        let TreeNetwork { shared, nodes, mask, dims } = network;
+        let mut of_nodes = gradients.split_off(SHARED_TENSORS).into_iter();
+        let around = |gradient_factor| Around { gradient_factor, ..Around::default() };
+        let shared =
+            self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, around(clip.cloned()));
+        let step = |((index, node), adam): ((usize, Node<Autodiff<B>>), &mut AdamW<B>)| {
+            let gradients: Gradients<B> = of_nodes.by_ref().take(NODE_TENSORS).collect();
+            let own = match factors {
+                Factors::Host(factors) => match factors.get(index).copied().unwrap_or(1.0) {
+                    0.0 if self.unchosen == Unchosen::Frozen => return node,
+                    1.0 => None,
+                    factor => {
+                        let device = node.ln_1.weight.val().device();
+                        Some(Tensor::from_floats([factor.elem::<f32>()], &device))
+                    }
+                },
+                Factors::Device(factors) => Some(factors.clone().narrow(0, index, 1)),
+            };
+            let factor = match (own, clip) {
+                (Some(own), Some(clip)) => Some(own * clip.clone()),
+                (own, clip) => own.or_else(|| clip.cloned()),
+            };
+            adam.step_with::<Autodiff<B>, Node<Autodiff<B>>>(node, gradients, lr, around(factor))
+        };
+        let nodes = nodes.into_iter().enumerate().zip(&mut self.nodes).map(step).collect();
+        TreeNetwork { shared, nodes, mask, dims }
+    }
+}

@@ -1,0 +1,458 @@
+//! `uses: k1`: the training loop of paper 002's hierarchy.
+
+use std::time::{Duration, Instant};
+
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
+use sweep_job::{
+    Backend, Outcome, Progress, Report, Speeds, Unit,
+    tasks::{K1, K1Loop, LossReads, UpdateRule},
+};
+
+use super::{
+    Mean,
+    steps::{Clock, Curves, Seen},
+    sync,
+};
+use crate::{
+    LabError,
+    backend::{Compute, Work},
+    data::{self, Batch, Batches, Order, Tokens},
+    k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
+    measure::{self, Breakdown, Part, fusion, sampler::Sampler},
+    model,
+    optim::{self, Gradients},
+    read::{self, number},
+    rng,
+};
+
+/// A training to do.
+pub(super) struct Job<'a> {
+    pub(super) k1: &'a K1,
+    pub(super) backend: Backend,
+    pub(super) report: &'a mut dyn Report,
+}
+
+impl Work for Job<'_> {
+    type Output = Outcome;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
+        let Self { k1, backend, report } = self;
+        let dims = TreeDims::new(&k1.model);
+        let data = data::words(&k1.data, dims.vocab_size)?;
+        let order = Order {
+            tokens: data.train,
+            seed: k1.training.seed,
+            shape: [k1.training.batch_size, dims.block_size],
+            vocab_size: dims.vocab_size,
+            micro_batches: 1,
+            iters: k1.training.iters as u64,
+        };
+        let network = TreeNetwork::<Autodiff<B>>::random(dims, k1.model.causal_mask, k1.training.seed, device);
+        let trainer = Trainer::<B> {
+            k1,
+            device,
+            backend,
+            dims,
+            held_out: held_out(&data.validation, &k1.training, &dims)?,
+            batches: Batches::of(order, k1.computing.prefetch),
+            optimizers: Optimizers::new(&k1.optimizer, k1.update.unchosen, &dims),
+            attribution: Attribution::new(dims, &k1.update, device),
+            losses: Losses::new(k1.training.loss_reads),
+            agreement: Mean::default(),
+            updated: Updated::default(),
+            selecting: Duration::ZERO,
+            breakdown: Breakdown::new(k1.training.breakdown, false),
+            clock: Clock::start(B::SYNCHRONOUS),
+            curves: Curves::default(),
+        };
+        let mut outcome = trainer.run(network, report)?;
+        outcome.metric("parameters", dims.parameters() as f64, Unit::Count);
+        outcome.metric("nodes", dims.nodes() as f64, Unit::Count);
+        explain_absence(&mut outcome, k1, backend);
+        Ok(outcome)
+    }
+}
+
+/// Held-out sequences, evenly spread, in batches of one forward pass.
+fn held_out(tokens: &Tokens, settings: &K1Loop, dims: &TreeDims) -> Result<Vec<Batch>, LabError> {
+    let single = tokens.spread_batches(settings.eval_sequences, [1, dims.block_size], dims.vocab_size)?;
+    let joined = |batches: &[Batch]| Batch {
+        inputs: batches.iter().flat_map(|batch| &batch.inputs).copied().collect(),
+        targets: batches.iter().flat_map(|batch| &batch.targets).copied().collect(),
+        batch_size: batches.len(),
+        length: dims.block_size,
+    };
+    Ok(single.chunks(settings.eval_batch_size).map(joined).collect())
+}
+
+/// Says of every metric that is declared and was not measured why that is so.
+fn explain_absence(outcome: &mut Outcome, k1: &K1, backend: Backend) {
+    let reason = |name: &str| -> &str {
+        match name {
+            "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
+                "the CPU backend compiles no kernels, so there is nothing to fuse"
+            }
+            "time.selection" | "reads.selection" | "selection.agreement" if k1.update.update == UpdateRule::All => {
+                "all nodes are updated, so none are chosen"
+            }
+            "selection.agreement" => "needs `agreement: true`",
+            "time.selection" | "time.data" | "time.forward" | "time.backward" | "time.optimizer"
+                if !k1.training.breakdown =>
+            {
+                "needs `breakdown: true`"
+            }
+            "memory.peak" => "this system does not say what a process has in memory",
+            _ => "one iteration is no measure of it",
+        }
+    };
+    for name in K1::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
+        outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
+    }
+}
+
+/// The losses since the last log point.
+enum Losses<B: Compute> {
+    /// Each read when it is there.
+    Read { sum: f64, count: usize },
+    /// Added on the device.
+    Kept(Mean<B>),
+}
+
+impl<B: Compute> Losses<B> {
+    fn new(reads: LossReads) -> Self {
+        match reads {
+            LossReads::EveryStep => Self::Read { sum: 0.0, count: 0 },
+            LossReads::Accumulated => Self::Kept(Mean::default()),
+        }
+    }
+
+    fn add(&mut self, loss: Tensor<B, 1>) -> Result<(), LabError> {
+        match self {
+            Self::Read { sum, count } => {
+                *sum += number(loss)?;
+                *count += 1;
+            }
+            Self::Kept(mean) => mean.add(loss),
+        }
+        Ok(())
+    }
+
+    /// The mean since the last call.
+    fn take(&mut self) -> Result<f64, LabError> {
+        match self {
+            Self::Read { sum, count } => {
+                let mean = *sum / *count as f64;
+                (*sum, *count) = (0.0, 0);
+                Ok(mean)
+            }
+            Self::Kept(mean) => mean.read(),
+        }
+    }
+}
+
+/// The nodes updated, summed over steps.
+struct Updated<B: Compute> {
+    host: f64,
+    device: Option<Tensor<B, 1>>,
+}
+
+impl<B: Compute> Default for Updated<B> {
+    fn default() -> Self {
+        Self { host: 0.0, device: None }
+    }
+}
+
+impl<B: Compute> Updated<B> {
+    fn add(&mut self, factors: &Factors<B>) {
+        match factors {
+            Factors::Host(factors) => self.host += factors.iter().filter(|factor| **factor != 0.0).count() as f64,
+            Factors::Device(factors) => {
+                let nodes = factors.clone().greater_elem(0.0).float().sum();
+                self.device = Some(match self.device.take() {
+                    Some(sum) => sum + nodes,
+                    None => nodes,
+                });
+            }
+        }
+    }
+
+    fn read(self) -> Result<f64, LabError> {
+        Ok(self.host + self.device.map_or(Ok(0.0), number)?)
+    }
+}
+
+/// What has been read so far, and how long that took.
+#[derive(Clone, Copy)]
+struct Reading {
+    reads: u64,
+    waited: Duration,
+}
+
+impl Reading {
+    fn now() -> Self {
+        Self { reads: read::reads(), waited: read::waited() }
+    }
+
+    /// Moves this point in time by what has been read since `other`, as if that had not been.
+    fn without(&mut self, other: Self) {
+        let now = Self::now();
+        self.reads += now.reads - other.reads;
+        self.waited += now.waited.saturating_sub(other.waited);
+    }
+}
+
+/// A training in progress.
+struct Trainer<'a, B: Compute> {
+    k1: &'a K1,
+    device: &'a B::Device,
+    backend: Backend,
+    dims: TreeDims,
+    held_out: Vec<Batch>,
+    batches: Batches,
+    optimizers: Optimizers<B>,
+    attribution: Attribution<B>,
+    losses: Losses<B>,
+    /// Of the definitions of the norm.
+    agreement: Mean<B>,
+    updated: Updated<B>,
+    /// Time of the selections since the first steps.
+    selecting: Duration,
+    breakdown: Breakdown,
+    clock: Clock,
+    curves: Curves,
+}
+
+impl<B: Compute> Trainer<'_, B> {
+    /// Trains `network` to the end and measures it.
+    fn run(mut self, mut network: TreeNetwork<Autodiff<B>>, report: &mut dyn Report) -> Result<Outcome, LabError> {
+        let K1Loop { iters, batch_size, log_every, eval_every, .. } = self.k1.training;
+        let mut seen = Seen::new(iters);
+        let sequences = batch_size as f64;
+        let (mut held_out_loss, mut eval_time) = (f64::NAN, 0.0);
+        let (mut speeds, mut evaluating) = (None, 0.0);
+        let begun = Instant::now();
+        let mut reading = Reading::now();
+        for iter in 0..iters {
+            let watch = (iter == 0).then(|| fusion::Watch::start(self.backend)).flatten();
+            let started = Instant::now();
+            network = self.step(network, iter)?;
+            let seen_for = started.elapsed();
+            let done = iter + 1;
+            if iter < seen.warm_up {
+                sync::<B>(self.device)?;
+                if iter == 0 {
+                    seen.first_step = started.elapsed();
+                    seen.fused = watch.map(fusion::Watch::finish);
+                }
+                if done == seen.warm_up {
+                    self.breakdown.restart();
+                    self.selecting = Duration::ZERO;
+                    seen.sampler = Some(Sampler::start(self.backend));
+                }
+                self.clock.restart();
+            } else {
+                self.clock.step(seen_for);
+            }
+            if done.is_multiple_of(log_every) || done == iters {
+                let loss = self.read_loss(done)?;
+                // Losses that have been read before say nothing of the step's end.
+                sync::<B>(self.device)?;
+                let mean = done as f64 * sequences / begun.elapsed().as_secs_f64();
+                let recent = self.clock.close().map(|steps_per_s| steps_per_s * sequences);
+                speeds = recent.map(|recent| Speeds { recent, mean });
+                self.log_speeds(done, speeds);
+                report.progress(Progress {
+                    done: done as u64,
+                    total: iters as u64,
+                    loss: Some(loss),
+                    sequences_per_s: speeds,
+                    ..Progress::default()
+                });
+            }
+            if done == iters || (eval_every > 0 && done.is_multiple_of(eval_every)) {
+                sync::<B>(self.device)?;
+                self.clock.pause();
+                seen.sampler.iter().for_each(Sampler::pause);
+                let (before, paused) = (Reading::now(), Instant::now());
+                (held_out_loss, eval_time) = self.evaluate(&network, done)?;
+                reading.without(before);
+                evaluating += paused.elapsed().as_secs_f64();
+                seen.sampler.iter().for_each(Sampler::resume);
+                self.clock.restart();
+            }
+        }
+        let train_time = begun.elapsed().as_secs_f64();
+        let now = Reading::now();
+
+        let mut outcome = Outcome::default();
+        outcome.metric("loss", held_out_loss, Unit::Nats);
+        outcome.metric("perplexity", held_out_loss.exp(), Unit::One);
+        outcome.metric("train_loss", self.curves.last("loss").unwrap_or(f64::NAN), Unit::Nats);
+        let steps = iters as f64;
+        outcome.metric("reads.per_step", (now.reads - reading.reads) as f64 / steps, Unit::One);
+        let blocked = now.waited.saturating_sub(reading.waited).as_secs_f64();
+        outcome.metric("time.blocked", blocked / steps, Unit::Seconds);
+        outcome.metric("time.blocked_part", blocked / (train_time - evaluating), Unit::Fraction);
+        outcome.metric("time.eval", eval_time, Unit::Seconds);
+        outcome.metric("time.train", train_time, Unit::Seconds);
+        if let Some(bytes) = measure::peak_memory() {
+            outcome.metric("memory.peak", bytes, Unit::Bytes);
+        }
+        if let Some(Speeds { recent, mean }) = speeds {
+            outcome.metric("throughput.recent", recent, Unit::SequencesPerSecond);
+            outcome.metric("throughput.cumulative", mean, Unit::SequencesPerSecond);
+            outcome.metric("throughput.recent_over_cumulative", recent / mean, Unit::One);
+        }
+        if self.clock.steps_per_s().is_none() {
+            report.note("one iteration is no measure of speed: raise `iters` to get one");
+        }
+        self.describe_steps(&mut outcome, iters.saturating_sub(seen.warm_up));
+        self.describe_nodes(&mut outcome, steps)?;
+        seen.describe(&mut outcome);
+        outcome.curves = self.curves.0;
+        Ok(outcome)
+    }
+
+    /// One optimizer step.
+    fn step(&mut self, network: TreeNetwork<Autodiff<B>>, iter: usize) -> Result<TreeNetwork<Autodiff<B>>, LabError> {
+        let K1 { model, training, update, optimizer, .. } = self.k1;
+        if model.dropout > 0.0 {
+            B::seed(self.device, rng::derived_seed(training.seed, "dropout", &[iter as u64]));
+        }
+        let (inputs, targets) = self.breakdown.time::<B, _>(Part::Data, self.device, || {
+            let batch = self.batches.get([iter as u64, 0])?;
+            Ok::<_, LabError>(batch.to_tensors::<B>(self.device))
+        })??;
+        let way = Way { attention: model.attention, dropout: model.dropout };
+        let loss = self.breakdown.time::<B, _>(Part::Forward, self.device, || {
+            network.loss(Tensor::from_inner(inputs), Tensor::from_inner(targets), training.shift, way)
+        })?;
+        // Without its graph: one that kept it would keep every activation of the step.
+        let value = loss.clone().inner();
+        let gradients = self
+            .breakdown
+            .time::<B, _>(Part::Backward, self.device, || model::gradients(&network, &mut loss.backward()))?;
+        let clip = self.breakdown.time::<B, _>(Part::Optimizer, self.device, || {
+            let norm = (optimizer.grad_clip != 0.0).then(|| optim::global_norm(&gradients)).flatten();
+            norm.and_then(|norm| optim::clip_factor(norm, optimizer.grad_clip))
+        })?;
+        let factors = self.select(&gradients)?;
+        if update.agreement {
+            self.agreement.add(self.attribution.agreement(&gradients));
+        }
+        self.updated.add(&factors);
+        let Self { optimizers, breakdown, device, .. } = self;
+        let network = breakdown
+            .time::<B, _>(Part::Optimizer, device, || optimizers.step(network, gradients, &factors, clip.as_ref()))?;
+        self.losses.add(value)?;
+        Ok(network)
+    }
+
+    /// What the gradients of the nodes are multiplied with. Clipping comes before it, but multiplies all of them with the same
+    /// number, so that their order is that of the gradients as they are.
+    fn select(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
+        let timed = self.times_selection();
+        if timed {
+            sync::<B>(self.device)?;
+        }
+        let started = Instant::now();
+        let factors = self.attribution.choose(gradients)?;
+        if timed {
+            sync::<B>(self.device)?;
+            self.selecting += started.elapsed();
+        }
+        Ok(factors)
+    }
+
+    /// Whether selections are timed, for which the device must be idle before and after.
+    fn times_selection(&self) -> bool {
+        self.k1.update.update != UpdateRule::All && (B::SYNCHRONOUS || self.breakdown.is_on())
+    }
+
+    /// The mean training loss since the last log point, which must be finite.
+    fn read_loss(&mut self, done: usize) -> Result<f64, LabError> {
+        let loss = self.losses.take()?;
+        if !loss.is_finite() {
+            return Err(LabError::diverged("loss", loss, format!("by iteration {done}")));
+        }
+        self.curves.push("loss", Unit::Nats, done as u64, loss);
+        Ok(loss)
+    }
+
+    fn log_speeds(&mut self, done: usize, speeds: Option<Speeds>) {
+        let Some(Speeds { recent, mean }) = speeds else { return };
+        for (name, value) in [("sequences_per_s", recent), ("mean_sequences_per_s", mean)] {
+            self.curves.push(name, Unit::SequencesPerSecond, done as u64, value);
+        }
+    }
+
+    /// The mean loss on the held-out sequences, and the seconds that it took.
+    fn evaluate(&mut self, network: &TreeNetwork<Autodiff<B>>, done: usize) -> Result<(f64, f64), LabError> {
+        let network = network.valid();
+        let K1 { model, training, .. } = self.k1;
+        let way = Way { attention: model.attention, dropout: 0.0 };
+        let loss = |batch: &Batch| {
+            let (inputs, targets) = batch.to_tensors::<B>(self.device);
+            network.loss(inputs, targets, training.shift, way)
+        };
+        // The first one of its size may compile kernels.
+        if let Some(batch) = self.held_out.first() {
+            loss(batch);
+            sync::<B>(self.device)?;
+        }
+        let started = Instant::now();
+        let mut sum = Mean::default();
+        for batch in &self.held_out {
+            sum.add(loss(batch) * batch.batch_size as f64);
+        }
+        let batches = self.held_out.len() as f64;
+        let loss = sum.read()? * batches / training.eval_sequences as f64;
+        let seconds = started.elapsed().as_secs_f64();
+        if !loss.is_finite() {
+            return Err(LabError::diverged("held-out loss", loss, format!("at iteration {done}")));
+        }
+        if training.eval_every > 0 {
+            self.curves.push("val_loss", Unit::Nats, done as u64, loss);
+        }
+        Ok((loss, seconds))
+    }
+
+    /// Adds what was measured of the `timed` steps after the first ones.
+    fn describe_steps(&mut self, outcome: &mut Outcome, timed: usize) {
+        if let Some(steps_per_s) = self.clock.steps_per_s() {
+            let sequences_per_s = steps_per_s * self.k1.training.batch_size as f64;
+            outcome.metric("throughput.steps_per_s", steps_per_s, Unit::StepsPerSecond);
+            outcome.metric("throughput.sequences_per_s", sequences_per_s, Unit::SequencesPerSecond);
+        }
+        outcome.metric("time.step", self.clock.median().unwrap_or(f64::NAN), Unit::Seconds);
+        for (name, part) in [("time.step.p5", 0.05), ("time.step.p95", 0.95)] {
+            let seconds = measure::quantile(&mut self.clock.samples, part).unwrap_or(f64::NAN);
+            outcome.metric(name, seconds, Unit::Seconds);
+        }
+        if timed == 0 {
+            return;
+        }
+        if self.times_selection() {
+            outcome.metric("time.selection", self.selecting.as_secs_f64() / timed as f64, Unit::Seconds);
+        }
+        if self.breakdown.is_on() {
+            let parts = ["time.data", "time.forward", "time.backward", "time.optimizer"];
+            for (name, seconds) in self.breakdown.seconds().filter(|(name, _)| parts.contains(name)) {
+                outcome.metric(name, seconds / timed as f64, Unit::Seconds);
+            }
+        }
+    }
+
+    /// Adds which nodes were updated in `steps` steps, and how they were found.
+    fn describe_nodes(&mut self, outcome: &mut Outcome, steps: f64) -> Result<(), LabError> {
+        let [shared, node] = self.dims.numbers();
+        let nodes = std::mem::take(&mut self.updated).read()? / steps;
+        let updated = (shared as f64 + nodes * node as f64) / self.dims.parameters() as f64;
+        outcome.metric("parameters.updated", updated, Unit::Fraction);
+        if self.k1.update.update != UpdateRule::All {
+            outcome.metric("reads.selection", self.attribution.reads() as f64 / steps, Unit::One);
+        }
+        outcome.metric("selection.agreement", self.agreement.read()?, Unit::Fraction);
+        Ok(())
+    }
+}

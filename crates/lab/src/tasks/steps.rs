@@ -1,0 +1,158 @@
+//! What the tasks that train measure of their steps: time, curves, and what is seen from outside.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use sweep_job::{Curve, Outcome, Unit};
+
+use crate::measure::{self, fusion, sampler::Sampler};
+
+/// What has been measured of steps.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Times {
+    time: f64,
+    steps: usize,
+    samples: Vec<f64>,
+}
+
+/// What is seen of this attempt's steps from outside of them.
+pub(super) struct Seen {
+    /// Steps that do not count as time. The first compiles kernels and fills caches, and the optimizer makes its moments at
+    /// its end, so that memory is whole in the second.
+    pub(super) warm_up: usize,
+    pub(super) first_step: Duration,
+    pub(super) fused: Option<fusion::Fused>,
+    pub(super) sampler: Option<Sampler>,
+}
+
+impl Seen {
+    pub(super) fn new(steps: usize) -> Self {
+        Self { warm_up: if steps > 2 { 2 } else { 1 }, first_step: Duration::ZERO, fused: None, sampler: None }
+    }
+
+    pub(super) fn describe(self, outcome: &mut Outcome) {
+        if !self.first_step.is_zero() {
+            outcome.metric("time.first_step", self.first_step.as_secs_f64(), Unit::Seconds);
+        }
+        if let Some(fusion::Fused { operations, kernels, unfused }) = self.fused {
+            let counts = [("fusion.operations", operations), ("fusion.kernels", kernels), ("fusion.unfused", unfused)];
+            for (name, count) in counts {
+                outcome.metric(name, count as f64, Unit::Count);
+            }
+        }
+        let Some(sampled) = self.sampler.map(Sampler::finish) else { return };
+        for (name, (value, unit)) in sampled.metrics {
+            outcome.metric(name, value, unit);
+        }
+        for (name, reason) in sampled.absent {
+            outcome.facts.insert(format!("absent.{name}"), reason);
+        }
+    }
+}
+
+/// Curves that grow.
+#[derive(Default)]
+pub(super) struct Curves(pub(super) BTreeMap<String, Curve>);
+
+impl Curves {
+    pub(super) fn push(&mut self, name: &str, unit: Unit, at: u64, value: f64) {
+        let empty = || Curve { unit, at: Vec::new(), values: Vec::new() };
+        let curve = self.0.entry(name.to_owned()).or_insert_with(empty);
+        curve.at.push(at);
+        curve.values.push(value);
+    }
+
+    pub(super) fn last(&self, name: &str) -> Option<f64> {
+        self.0.get(name)?.values.last().copied()
+    }
+}
+
+/// Measures training steps and nothing else: not the first, not evaluation.
+///
+/// Where operations are asynchronous the time between two points at which the device is idle is divided by the steps
+/// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
+pub(super) struct Clock {
+    per_step: bool,
+    since: Instant,
+    /// Steps since `since`.
+    open: usize,
+    time: Duration,
+    steps: usize,
+    /// Seconds of a step.
+    pub(super) samples: Vec<f64>,
+    /// Time and steps at the last report.
+    reported: (Duration, usize),
+}
+
+impl Clock {
+    pub(super) fn start(per_step: bool) -> Self {
+        Self {
+            per_step,
+            since: Instant::now(),
+            open: 0,
+            time: Duration::ZERO,
+            steps: 0,
+            samples: Vec::new(),
+            reported: (Duration::ZERO, 0),
+        }
+    }
+
+    /// Counts a step of which the host has seen `seen`.
+    pub(super) fn step(&mut self, seen: Duration) {
+        self.open += 1;
+        if self.per_step {
+            self.samples.push(seen.as_secs_f64());
+        }
+    }
+
+    /// Counts the time until now, at which the device is idle.
+    pub(super) fn pause(&mut self) {
+        if self.open > 0 {
+            let passed = self.since.elapsed();
+            self.time += passed;
+            self.steps += self.open;
+            if !self.per_step {
+                self.samples.push(passed.as_secs_f64() / self.open as f64);
+            }
+        }
+        self.restart();
+    }
+
+    /// Forgets the time since the last pause.
+    pub(super) fn restart(&mut self) {
+        self.open = 0;
+        self.since = Instant::now();
+    }
+
+    /// As [`pause`](Self::pause); gives the steps a second since the last call, if there were any.
+    pub(super) fn close(&mut self) -> Option<f64> {
+        self.pause();
+        let (time, steps) = std::mem::replace(&mut self.reported, (self.time, self.steps));
+        (self.steps > steps).then(|| (self.steps - steps) as f64 / self.time.saturating_sub(time).as_secs_f64())
+    }
+
+    pub(super) fn steps_per_s(&self) -> Option<f64> {
+        (self.steps > 0).then(|| self.steps as f64 / self.time.as_secs_f64())
+    }
+
+    pub(super) fn median(&mut self) -> Option<f64> {
+        measure::median(&mut self.samples)
+    }
+
+    /// What [`resume`](Self::resume) goes on from.
+    pub(super) fn times(&self) -> Times {
+        Times { time: self.time.as_secs_f64(), steps: self.steps, samples: self.samples.clone() }
+    }
+
+    /// Goes on from what [`times`](Self::times) gave.
+    pub(super) fn resume(&mut self, times: &Times) {
+        self.time = Duration::from_secs_f64(times.time);
+        self.steps = times.steps;
+        self.samples.clone_from(&times.samples);
+        self.reported = (self.time, self.steps);
+        self.restart();
+    }
+}

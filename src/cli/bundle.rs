@@ -1,0 +1,199 @@
+//! `sweep bundle` and `sweep verify`.
+
+use std::{
+    io::{self, BufReader, BufWriter, Write as _},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::Args;
+use sweep_job::{BackendChoice, Unit};
+
+use super::{Prepared, RecipeArgs, print};
+use crate::{
+    bundle::{self, Compared, Opened, Rerun, Verified},
+    device,
+    error::{Error, Exit},
+    plan::Plan,
+    recipe::Request,
+    report::{Page, Report, Results},
+    run::{self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted},
+    store::Store,
+    text::{clean, count, say},
+    ui::{Lines, quantity},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct BundleArgs {
+    #[command(flatten)]
+    recipe: RecipeArgs,
+    /// The archive; `NAME.sweep.tar` if left out, by the name of the recipe.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// The archive.
+    bundle: PathBuf,
+    /// Run so many of its jobs again, drawn at random, with those that they need, and compare what they measure.
+    #[arg(long, value_name = "N", default_value = "0")]
+    rerun: usize,
+    /// Draws the same jobs again.
+    #[arg(long, value_name = "N", requires = "rerun")]
+    seed: Option<u64>,
+    /// How far a metric may be from the bundled one, relative to it; times, rates and sizes are not compared.
+    #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
+    tolerance: f64,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| "it must be a number from 0 to 1".to_owned())
+}
+
+pub(super) fn bundle(results: &Path, args: &BundleArgs) -> Result<Exit, Error> {
+    let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
+    let store = Store::open(results)?;
+    let done = Results::read(&plan, &store)?;
+    for study in &plan.studies {
+        let report = Report::new(&plan, study, &done, &store);
+        report.write(results, Page::IfStale).map_err(Error::io("cannot write the report"))?;
+    }
+    let name = || {
+        let first = plan.studies.first().map_or("study", |study| study.recipe.report.to_str().unwrap_or("study"));
+        PathBuf::from(format!("{}.sweep.tar", first.split('/').next().unwrap_or(first)))
+    };
+    let file = args.output.clone().unwrap_or_else(name);
+    let changes = &args.recipe.changes;
+    let request = Request { paths: &args.recipe.paths, set: &changes.set, axes: &changes.axes, only: &[] };
+    let writing = || Error::io("cannot write the bundle");
+    // Beside it first: an archive is there whole or not at all.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
+    let mut out = BufWriter::new(beside.as_file_mut());
+    let contents = bundle::write(&plan, &request, &store, &mut out)?;
+    out.flush().map_err(writing())?;
+    drop(out);
+    let bytes = beside.as_file().metadata().map_err(writing())?.len();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    beside.as_file().set_permissions(mode).map_err(writing())?;
+    beside.persist(&file).map_err(|error| writing()(error.error))?;
+    let open = contents.jobs.iter().filter(|job| !job.done).count();
+    let (jobs, size) = (count(contents.jobs.len() - open, "job"), quantity(bytes as f64, Unit::Bytes));
+    print(&format!("{jobs} in {}, {size}\n", file.display()))?;
+    if open > 0 {
+        say(format_args!("note: {} without a result; the tables say why", count(open, "job")));
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
+    let archive = fs_err::File::open(&args.bundle).map_err(Error::io("cannot read the bundle"))?;
+    let folder = tempfile::tempdir().map_err(Error::io("cannot make a folder to unpack to"))?;
+    let opened = bundle::unpack(BufReader::new(archive), folder.path())?;
+    let contents = &opened.contents;
+    let name = args.bundle.display().to_string();
+    let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
+    let plan = Plan::with(draft, contents.backend, opened.digests()).map_err(Error::plan(name))?;
+    let verified = opened.verify(&plan)?;
+    print(&text(&opened, &verified))?;
+    if contents.sweep != env!("CARGO_PKG_VERSION") {
+        let (then, now) = (clean(&contents.sweep), env!("CARGO_PKG_VERSION"));
+        say(format_args!("note: it was made by sweep {then}, this is {now}; keys and tables may differ for that"));
+    }
+    if !verified.defects.is_empty() {
+        return Ok(Exit::Failure);
+    }
+    if args.rerun > 0 { rerun(&opened, &plan, args, folder.path()) } else { Ok(Exit::Done) }
+}
+
+fn text(opened: &Opened, verified: &Verified) -> String {
+    let contents = &opened.contents;
+    let mut lines = vec![clean(&contents.recipes.join(", ")).into_owned()];
+    for (what, values) in &contents.environment {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        lines.push(format!("  {what}: {}", clean(&values.join(", "))));
+    }
+    let Verified { jobs, records, tables, figures, verdicts, defects } = verified;
+    lines.push(format!(
+        "{} by the recipe, {} by what they are made of",
+        count(*jobs, "key"),
+        count(*records, "record")
+    ));
+    let made = [count(*tables, "table"), count(*figures, "figure"), count(*verdicts, "verdict")];
+    lines.push(format!("{} computed anew from the records", made.join(", ")));
+    lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
+    lines.push(if defects.is_empty() { "everything agrees".to_owned() } else { count(defects.len(), "defect") });
+    lines.join("\n") + "\n"
+}
+
+/// Runs a sample of the jobs again, in a folder of its own.
+fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Result<Exit, Error> {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::from(since.subsec_nanos()));
+    let seed = args.seed.unwrap_or_else(now);
+    let bundled = opened.store();
+    let wanted = bundle::sample(plan, &bundled, args.rerun, seed);
+    let Rerun { plan, sample, left } =
+        Rerun::new(opened, plan, &wanted).map_err(|error| Error::Unknown(error.to_string()))?;
+    for (label, reason) in &left {
+        say(format_args!("note: {} cannot run again here: {}", clean(label), clean(reason)));
+    }
+    let needed = plan.len() - sample.len();
+    let more = if needed > 0 { format!(" and {} that they need", count(needed, "job")) } else { String::new() };
+    say(format_args!("running {}{more} again (`--seed {seed}` draws the same)", count(sample.len(), "job")));
+    let results = folder.join("again");
+    let store = Store::open(&results)?;
+    let ended = run_all(&plan, &store, &results, opened.contents.backend)?;
+    if let Some(signal) = ended.interrupted {
+        return Ok(Exit::Interrupted(signal));
+    }
+    let mut lines = Vec::new();
+    let mut differ = 0;
+    for id in &sample {
+        let job = plan.job(*id);
+        let label = clean(&job.label.to_string()).into_owned();
+        let (Some(then), Some(now)) = (bundled.get(job.key)?, store.get(job.key)?) else {
+            differ += 1;
+            lines.push(format!("✗ {label} failed"));
+            continue;
+        };
+        let Compared { same, largest, measured, other } = Compared::new(&then, &now, args.tolerance);
+        let sign = if other.is_empty() { '✓' } else { '✗' };
+        let most = if largest > 0.0 { format!(" up to {largest:.1e}") } else { String::new() };
+        let times = if measured > 0 { format!(", {measured} depend on the machine") } else { String::new() };
+        lines.push(format!("{sign} {label}  {} the same{most}{times}", count(same, "metric")));
+        differ += usize::from(!other.is_empty());
+        for (name, then, now) in other {
+            let now = now.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
+            lines.push(format!("    {name}: {then} then, {now} now"));
+        }
+    }
+    let agree = sample.len() - differ;
+    lines.push(format!("{agree} of {} that ran again agree", count(sample.len(), "job")));
+    print(&(lines.join("\n") + "\n"))?;
+    Ok(if differ == 0 { Exit::Done } else { Exit::Failure })
+}
+
+fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backend) -> Result<run::Summary, Error> {
+    let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
+    let device = if on_device && cfg!(feature = "cpu") {
+        Some(device::choose(&device::probe()?, BackendChoice::Only(backend))?)
+    } else {
+        None
+    };
+    let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
+    store.create().map_err(Error::io("cannot write to the store"))?;
+    let (limits, gpus) = run::exec::share(device.as_ref(), None);
+    let wanted = vec![Wanted::Yes; plan.len()];
+    let history = History::default();
+    let manifest = Manifest::new(plan, &wanted, limits, Through::Local, &history);
+    let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
+    let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
+    let folder = folder.path().to_owned();
+    let options = Options { limits, gpus, fail_fast: false, device, folder, deadline: run::DEADLINE, failures: None };
+    let mut lines = Lines::new(io::stderr(), None);
+    let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
+    let control = Control { signals: Some(signals), rounds: None };
+    run::run(plan, store, &wanted, &options, &history, control, observers).map_err(Error::io("the run cannot go on"))
+}

@@ -1,0 +1,391 @@
+//! The points of a recipe's steps as jobs: their values, checked, their inputs, keys and needs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    io,
+    path::Path,
+};
+
+use petgraph::graph::DiGraph;
+use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
+
+use super::{
+    Digests, Identity, Job, JobId, Key, Label, Origin, PlanError, Point,
+    flow::{self, Flow},
+    key,
+    selection::{resolved, selected},
+};
+use crate::recipe::{Collector, Names, Need, Problem, Product, Recipe, Reference, Scope, Span, Spanned, Step, suggest};
+
+/// The points of a needed step, by their values on the axes that both steps have at every point.
+struct Join {
+    axes: Vec<String>,
+    by_shared: HashMap<String, Vec<usize>>,
+    /// Whether finding nothing is a mistake that is not yet reported.
+    sound: bool,
+}
+
+impl Join {
+    fn key(&self, point: &Point) -> String {
+        let values: Vec<String> = self
+            .axes
+            .iter()
+            .map(|axis| match point.get(axis) {
+                // As numbers, so that 1 and 1.0 meet.
+                Some(value) => value.as_f64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
+                None => String::new(),
+            })
+            .collect();
+        values.join("\u{0}")
+    }
+}
+
+/// The jobs of all recipes.
+#[derive(Default)]
+pub(super) struct Jobs {
+    pub(super) graph: DiGraph<Job, ()>,
+    pub(super) origins: Vec<Origin>,
+    /// For every job, in which further round it runs, if at all; 0 for those that run at once.
+    pub(super) rounds: Vec<usize>,
+    by_key: HashMap<Key, JobId>,
+    pub(super) digests: Digests,
+}
+
+impl Jobs {
+    /// None yet, with digests of input files from earlier runs.
+    pub(super) fn new(digests: Digests) -> Self {
+        Self { digests, ..Self::default() }
+    }
+}
+
+/// Turns the points of a recipe into jobs.
+pub(super) struct Builder<'a> {
+    /// The recipe's index.
+    pub(super) study: usize,
+    pub(super) recipe: &'a Recipe,
+    /// The recipe's name, where there are several.
+    pub(super) prefix: Option<String>,
+    pub(super) backend: Backend,
+    pub(super) jobs: &'a mut Jobs,
+    pub(super) steps: Vec<Vec<(Point, JobId)>>,
+    pub(super) problems: &'a mut Collector,
+}
+
+impl Builder<'_> {
+    pub(super) fn add_step(&mut self, index: usize, points: &[Point]) -> Result<(), PlanError> {
+        let step = &self.recipe.steps[index];
+        let joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
+        for point in points {
+            let needs = self.needed_jobs(step, point, &joins);
+            let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            let round = self.round(step, point, &needs);
+            let needs: Vec<JobId> = needs.into_iter().flatten().collect();
+            let backend = step.task.on_device.then_some(self.backend);
+            let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
+            let identity = Identity::new(step.task, &values, backend, inputs, keys);
+            let key = identity.key()?;
+            let id = match self.jobs.by_key.get(&key) {
+                Some(id) => *id,
+                None => {
+                    let label = self.label(step, point);
+                    let Step { task, resources, policy, .. } = *step;
+                    let job = Job { key, identity, task, values, resources, policy, label };
+                    let id = self.jobs.graph.add_node(job);
+                    for need in needs {
+                        self.jobs.graph.update_edge(need, id, ());
+                    }
+                    let point = self.steps[index].len();
+                    self.jobs.origins.push(Origin { study: self.study, step: index, point });
+                    self.jobs.by_key.insert(key, id);
+                    self.jobs.rounds.push(round);
+                    id
+                }
+            };
+            // What one recipe holds in reserve, another one may want at once.
+            let known = &mut self.jobs.rounds[id.index()];
+            *known = round.min(*known);
+            self.steps[index].push((point.clone(), id));
+        }
+        Ok(())
+    }
+
+    /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier
+    /// than what it needs.
+    fn round(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> usize {
+        let seed = step.adaptive.and_then(|adaptive| {
+            let seed = point.get("seed")?.as_f64()?;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 0 to 10,000")]
+            Some((seed as usize + 1).saturating_sub(adaptive.least))
+        });
+        let mut round = seed.unwrap_or(0);
+        for (need, jobs) in step.needs.iter().zip(needs) {
+            let rounds: BTreeSet<usize> = jobs.iter().map(|id| self.jobs.rounds[id.index()]).collect();
+            if rounds.len() > 1 {
+                let name = &self.recipe.steps[need.step].name.value;
+                let message =
+                    format!("`{}` needs every seed of `{name}`, whose number is decided on the way", step.name.value);
+                let help =
+                    format!("select seeds that are always there: `{{ step: {name}, where: {{ seed: [0, 1] }} }}`");
+                let problem = Problem::new(&self.recipe.sources, need.span, message, "how many?").help(help);
+                self.problems.push(need.span, problem);
+            }
+            round = round.max(rounds.last().copied().unwrap_or(0));
+        }
+        round
+    }
+
+    /// Sorts the points of a needed step by the axes that they all share with these points.
+    fn join(&self, need: &Need, points: &[Point]) -> Join {
+        let (recipe, candidates) = (self.recipe, &self.steps[need.step]);
+        let everywhere = |axis: &str| {
+            points.iter().all(|point| point.get(axis).is_some())
+                && candidates.iter().all(|(point, _)| point.get(axis).is_some())
+        };
+        let axes = recipe.steps[need.step].axes().into_iter().filter(|axis| everywhere(axis)).map(str::to_owned);
+        let only = resolved(recipe, &need.only);
+        // An axis that the needed step does not have has been reported, and so has a step without jobs.
+        let known = recipe.steps[need.step].axes();
+        let sound = !candidates.is_empty() && only.iter().all(|(axis, _)| known.contains(axis));
+        let mut join = Join { axes: axes.collect(), by_shared: HashMap::new(), sound };
+        for (index, (point, _)) in candidates.iter().enumerate() {
+            if selected(point, &only) {
+                join.by_shared.entry(join.key(point)).or_default().push(index);
+            }
+        }
+        join
+    }
+
+    /// For each needed step, its jobs whose points agree with this one and are selected.
+    fn needed_jobs(&mut self, step: &Step, point: &Point, joins: &[Join]) -> Vec<Vec<JobId>> {
+        let mut needed_jobs = Vec::with_capacity(joins.len());
+        for (need, join) in step.needs.iter().zip(joins) {
+            let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
+            let needed = &self.steps[need.step];
+            let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
+            let mut seen = HashSet::new();
+            let jobs: Vec<JobId> = matching.map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
+            if jobs.is_empty() && join.sound {
+                let needed = &self.recipe.steps[need.step].name.value;
+                let message = format!("`{}` needs `{needed}`, which has no point that agrees", self.label(step, point));
+                let help = "steps join on the axes that both have; give the needed step these values too";
+                let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
+                self.problems.push(need.span, problem);
+            }
+            needed_jobs.push(jobs);
+        }
+        needed_jobs
+    }
+
+    /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
+    fn values(
+        &mut self,
+        step: &Step,
+        point: &Point,
+        needs: &[Vec<JobId>],
+    ) -> Option<(Values, BTreeMap<String, String>)> {
+        let matrix: Names = point.values.iter().cloned().collect();
+        let results = self.results(step, point, needs);
+        let result = |reference: &Reference| {
+            let (_, value) = results.iter().find(|(span, _)| *span == reference.span)?;
+            value.clone()
+        };
+        let mut given = Values::new();
+        let mut places: HashMap<&'static str, Span> = HashMap::new();
+        let mut ok = true;
+        for param in step.task.params() {
+            let written = step.with.iter().find(|(name, _)| name.value == param.name);
+            let value = match written {
+                Some((_, template)) => {
+                    let value = template.resolve_with(&self.recipe.params, &matrix, &result);
+                    // An expression that names nothing has been reported, and what follows from it is no other mistake.
+                    ok &= value.is_some();
+                    value
+                }
+                None => matrix.get(param.name).cloned(),
+            };
+            let Some(value) = value else { continue };
+            places.insert(param.name, value.span);
+            match flow::check(param, &value.value) {
+                Ok(checked) => {
+                    given.insert(param.name.to_owned(), checked);
+                }
+                Err(error) => {
+                    let template = written.map(|(_, template)| template);
+                    // Where the author has written the parts out, the one that does not fit is marked.
+                    let part = match &error {
+                        ParamError::Part { part, .. } => template.and_then(|template| template.part(part)),
+                        _ => None,
+                    };
+                    let used_at = part.or(template).map_or(value.span, |template| template.span);
+                    let part = part.and_then(|part| part.resolve(&self.recipe.params, &matrix));
+                    self.bad_value(step, param.name, part.as_ref().unwrap_or(&value), used_at, &error);
+                    ok = false;
+                }
+            }
+        }
+        let mut values = step.task.complete(given);
+        let inputs = self.inputs(step, &mut values, &places)?;
+        if !ok {
+            return None;
+        }
+        for conflict in step.task.conflicts(&flow::preview(&values)) {
+            let place = conflict.params.iter().find_map(|name| places.get(name));
+            let span = place.copied().unwrap_or(step.name.span);
+            let message = format!("{}: {}", self.label(step, point), conflict.message);
+            let problem = Problem::new(&self.recipe.sources, span, message, "does not go together");
+            self.problems.push(span, problem.help(conflict.advice));
+        }
+        Some((values, inputs))
+    }
+
+    /// What the expressions of a step mean that name results of needed jobs: a text for each that [`settle`] replaces,
+    /// or a list of them where several jobs are needed. By the place of the expression.
+    fn results(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> Vec<(Span, Option<Value>)> {
+        let mut found = Vec::new();
+        for (param, template) in &step.with {
+            for reference in template.references() {
+                let Scope::Needs(name, product) = &reference.scope else { continue };
+                let index = step.needs.iter().position(|need| self.recipe.steps[need.step].name.value == *name);
+                let jobs = index.map(|index| needs[index].as_slice()).unwrap_or_default();
+                let flows: Vec<Value> = jobs
+                    .iter()
+                    .filter_map(|id| self.result(*id, *product, reference))
+                    .map(|flow| Value::Text(flow.placeholder()))
+                    .collect();
+                let is_list = step.task.param(&param.value).is_some_and(|param| matches!(param.kind, Kind::List(_)));
+                let value = match flows.as_slice() {
+                    _ if flows.len() < jobs.len() => None,
+                    [] => None,
+                    [one] => Some(one.clone()),
+                    several if is_list => Some(Value::List(several.to_vec())),
+                    several => {
+                        let message = format!(
+                            "`{}` needs {} jobs of `{name}`, and only one can be meant here",
+                            self.label(step, point),
+                            several.len()
+                        );
+                        let help = "give both steps the axes that tell them apart, or select with `where` in `needs`";
+                        let problem = Problem::new(&self.recipe.sources, reference.span, message, "which one?");
+                        self.problems.push(reference.span, problem.help(help));
+                        None
+                    }
+                };
+                found.push((reference.span, value));
+            }
+        }
+        found
+    }
+
+    /// One result of one job, if that job will leave it.
+    fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Flow> {
+        let job = &self.jobs.graph[id];
+        let name = reference.name.as_str();
+        let (message, help) = match product {
+            Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {
+                return Some(Flow { key: job.key, product, name: name.to_owned() });
+            }
+            Product::Metric => {
+                let known = job.task.metrics.iter().map(|metric| metric.name);
+                (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
+            }
+            Product::Artifact => {
+                let known = job.task.artifacts(&job.values);
+                if known.iter().any(|known| known == name) {
+                    return Some(Flow { key: job.key, product, name: name.to_owned() });
+                }
+                let none = format!("it keeps nothing; `sweep tasks {}` shows what makes it", job.task.name);
+                let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
+                (format!("`{}` leaves no artifact `{name}`", job.label), help)
+            }
+        };
+        let problem = Problem::new(&self.recipe.sources, reference.span, message, "no such result").maybe_help(help);
+        self.problems.push(reference.span, problem);
+        None
+    }
+
+    fn bad_value(&mut self, step: &Step, param: &str, value: &Spanned<Value>, used_at: Span, error: &ParamError) {
+        let sources = &self.recipe.sources;
+        let help = match error {
+            ParamError::Choice { allowed, found } => suggest(found, "allowed", allowed.iter().copied()),
+            ParamError::Type { .. }
+            | ParamError::Result { .. }
+            | ParamError::Range { .. }
+            | ParamError::Outside { .. }
+            | ParamError::Part { .. } => {
+                let doc = step.task.param(param).map(|param| param.doc);
+                doc.map(|doc| format!("`{param}`: {doc}"))
+            }
+        };
+        let message = format!("`{param}` of step `{}`: {error}", step.name.value);
+        let problem = Problem::new(sources, value.span, message, "does not fit").maybe_help(help);
+        let problem = if used_at == value.span {
+            problem
+        } else {
+            problem.note(format!("used at {}", sources.location(used_at)))
+        };
+        self.problems.push(value.span, problem);
+    }
+
+    /// Resolves the paths of a job's inputs against the recipe's folder and computes their digests.
+    fn inputs(
+        &mut self,
+        step: &Step,
+        values: &mut Values,
+        places: &HashMap<&'static str, Span>,
+    ) -> Option<BTreeMap<String, String>> {
+        let mut inputs = BTreeMap::new();
+        for param in step.task.params() {
+            let Some(value) = values.get_mut(param.name) else { continue };
+            // What a needed job leaves is known by that job's key.
+            for (part, written) in
+                key::input_paths(param.kind, value).into_iter().filter(|(_, path)| !flow::is_open(path))
+            {
+                let source = places.get(param.name).map_or(step.name.span, |place| *place).source;
+                let path = self.recipe.sources.folder(source).join(&*written);
+                match self.jobs.digests.of(&path) {
+                    Ok(digest) => {
+                        inputs.insert(key::digest_name(param.name, part.as_ref()), digest);
+                        let absolute = std::path::absolute(&path).unwrap_or(path);
+                        let Some(text) = absolute.to_str() else {
+                            let span = places.get(param.name).copied().unwrap_or(step.name.span);
+                            let message = format!("the path {} is not UTF-8", absolute.display());
+                            let problem = Problem::new(&self.recipe.sources, span, message, "cannot be passed on");
+                            self.problems.push(span, problem.help("rename the folder that is not"));
+                            return None;
+                        };
+                        text.clone_into(written);
+                    }
+                    Err(error) => {
+                        let template = step.with.iter().find(|(name, _)| name.value == param.name);
+                        let item = template.and_then(|(_, template)| template.part(part.as_ref()?));
+                        let span = item.map(|item| item.span).or(places.get(param.name).copied());
+                        self.no_input(step, param, &path, span.unwrap_or(step.name.span), &error);
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(inputs)
+    }
+
+    fn no_input(&mut self, step: &Step, param: &Param, path: &Path, span: Span, error: &io::Error) {
+        let built_in = if let Kind::Path(built_in) = param.kind { built_in } else { &[] };
+        let what = format!("`{}` of step `{}`", param.name, step.name.value);
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => format!("{what}: there is no `{}`", path.display()),
+            _ => format!("{what} cannot be read: {error}"),
+        };
+        let help = match built_in {
+            [] => "paths start from the folder of the file that they stand in".to_owned(),
+            built_in => {
+                format!("paths start from the folder of the file that they stand in; built in: {}", built_in.join(", "))
+            }
+        };
+        let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);
+        self.problems.push(span, problem);
+    }
+
+    fn label(&self, step: &Step, point: &Point) -> Label {
+        Label { recipe: self.prefix.clone(), step: step.name.value.clone(), point: point.to_string() }
+    }
+}

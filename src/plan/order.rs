@@ -1,0 +1,100 @@
+//! The order in which the steps of a recipe can be connected, and their points.
+
+use std::collections::BTreeSet;
+
+use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
+
+use super::{Point, dimension::Context, expand, selection::check_selection};
+use crate::recipe::{Claim, Collector, Problem, Recipe, Span};
+
+/// The points of every step of a recipe, and the order in which the steps can be connected.
+pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec<Point>>) {
+    let order = step_order(recipe, problems);
+    let mut points: Vec<Vec<Point>> = vec![Vec::new(); recipe.steps.len()];
+    for step in &order {
+        let earlier = |name: &str| recipe.step(name).map(|(index, _)| points[index].as_slice());
+        let mut context =
+            Context { params: &recipe.params, sources: &recipe.sources, problems: &mut *problems, earlier: &earlier };
+        points[*step] = expand::expand(&recipe.steps[*step], &mut context);
+    }
+    for table in &recipe.tables {
+        let points = &points[table.from.value];
+        check_selection(recipe, table.from.value, &table.only, points, problems);
+        if let Some(compare) = &table.compare {
+            check_selection(recipe, table.from.value, &compare.selection(), points, problems);
+        }
+        for row in &table.paper {
+            check_selection(recipe, table.from.value, &row.only, points, problems);
+        }
+    }
+    for figure in &recipe.figures {
+        check_selection(recipe, figure.from.value, &figure.only, &points[figure.from.value], problems);
+    }
+    for need in recipe.steps.iter().flat_map(|step| &step.needs) {
+        check_selection(recipe, need.step, &need.only, &points[need.step], problems);
+    }
+    for (step, selection) in recipe.claims.iter().flat_map(Claim::selections) {
+        check_selection(recipe, step, &selection, &points[step], problems);
+    }
+    (order, points)
+}
+
+/// The steps, each after those that it needs, otherwise in the order of the text; without those that are in a cycle or
+/// need one that is. Cycles are reported.
+fn step_order(recipe: &Recipe, problems: &mut Collector) -> Vec<usize> {
+    let mut graph = DiGraph::<usize, Span>::new();
+    let nodes: Vec<_> = (0..recipe.steps.len()).map(|index| graph.add_node(index)).collect();
+    for (index, step) in recipe.steps.iter().enumerate() {
+        for need in &step.needs {
+            graph.add_edge(nodes[need.step], nodes[index], need.span);
+        }
+    }
+    for mut component in tarjan_scc(&graph) {
+        if component.len() > 1 || graph.contains_edge(component[0], component[0]) {
+            component.sort_unstable();
+            report_cycle(recipe, &graph, &component, problems);
+        }
+    }
+    let mut waiting_for: Vec<usize> = recipe.steps.iter().map(|step| step.needs.len()).collect();
+    let mut ready: BTreeSet<usize> = (0..waiting_for.len()).filter(|index| waiting_for[*index] == 0).collect();
+    let mut order = Vec::with_capacity(recipe.steps.len());
+    while let Some(index) = ready.pop_first() {
+        order.push(index);
+        for dependent in graph.neighbors(nodes[index]) {
+            let step = graph[dependent];
+            waiting_for[step] -= 1;
+            if waiting_for[step] == 0 {
+                ready.insert(step);
+            }
+        }
+    }
+    order
+}
+
+fn report_cycle(
+    recipe: &Recipe,
+    graph: &DiGraph<usize, Span>,
+    component: &[petgraph::graph::NodeIndex],
+    problems: &mut Collector,
+) {
+    let name = |node: petgraph::graph::NodeIndex| recipe.steps[graph[node]].name.value.as_str();
+    // From a step to one that it needs, inside the component, until a step comes back.
+    let mut path = vec![component[0]];
+    let closing = loop {
+        let last = path[path.len() - 1];
+        let mut needed = graph.neighbors_directed(last, Direction::Incoming).filter(|node| component.contains(node));
+        let Some(next) = needed.next() else { return };
+        if let Some(start) = path.iter().position(|node| *node == next) {
+            path.drain(..start);
+            break next;
+        }
+        path.push(next);
+    };
+    let chain: Vec<_> = path.iter().chain([&closing]).map(|node| format!("`{}`", name(*node))).collect();
+    let last = path[path.len() - 1];
+    let span = graph.find_edge(closing, last).map_or_else(Span::default, |edge| graph[edge]);
+    let message = format!("the steps need each other: {}", chain.join(" needs "));
+    let problem =
+        Problem::new(&recipe.sources, span, message, "this closes the circle").help("remove one of these `needs`");
+    problems.push(span, problem);
+}

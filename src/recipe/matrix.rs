@@ -1,0 +1,164 @@
+//! What varies in a step: axes, draws, ablations.
+
+use super::{Condition, Span, Spanned, Template};
+
+/// What varies in a step: the product of its dimensions, less what is excluded, plus what is included, as far as the
+/// condition holds.
+#[derive(Debug, Clone, Default)]
+pub struct Matrix {
+    /// What is multiplied, in the order of the text.
+    pub dimensions: Vec<Dimension>,
+    /// Points added, or points given further values.
+    pub include: Vec<Assignment>,
+    /// Points left out: those that have all these values.
+    pub exclude: Vec<Assignment>,
+    /// Keeps the points for which it holds.
+    pub condition: Option<Condition>,
+    /// Axes that have got other values than the author gave them, by a sweep file or on the command line: what he says
+    /// about further values does not count then.
+    pub narrowed: Vec<String>,
+}
+
+/// One factor of a matrix's product.
+#[derive(Debug, Clone)]
+pub enum Dimension {
+    /// An axis on its own.
+    Axis(Axis),
+    /// Axes that go together, value by value.
+    Zip(Vec<Axis>),
+    /// Points drawn at random.
+    Random(Random),
+    /// An ablation design.
+    Ablation(Ablation),
+}
+
+/// A name and its values.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its values.
+    pub values: AxisValues,
+}
+
+/// How an axis's values are given.
+#[derive(Debug, Clone)]
+pub enum AxisValues {
+    /// One by one.
+    List(Vec<Template>),
+    /// By two or three numbers: from, to (or how many), and for `range` the step.
+    Numbers(Progression, Vec<Template>, Span),
+    /// As those of another step's axis.
+    Of {
+        /// The step.
+        step: Spanned<String>,
+        /// The axis.
+        axis: Spanned<String>,
+    },
+}
+
+/// How numbers follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progression {
+    /// `range: [from, to, step]`, without `to`.
+    Range,
+    /// `linspace: [from, to, n]`, with `to`, equal differences.
+    Linspace,
+    /// `logspace: [from, to, n]`, with `to`, equal ratios.
+    Logspace,
+}
+
+/// Points drawn at random; the same every time.
+#[derive(Debug, Clone)]
+pub struct Random {
+    /// How many.
+    pub n: Template,
+    /// Seed of the draws; 0 when not given.
+    pub seed: Option<Template>,
+    /// How each axis is drawn.
+    pub axes: Vec<(Spanned<String>, Draw)>,
+    /// The whole entry.
+    pub span: Span,
+}
+
+/// A distribution.
+#[derive(Debug, Clone)]
+pub enum Draw {
+    /// Every number between two is as likely.
+    Uniform(Vec<Template>, Span),
+    /// Every ratio is as likely.
+    LogUniform(Vec<Template>, Span),
+    /// Every one of these is as likely.
+    Choice(Vec<Template>),
+}
+
+/// A baseline and what is changed in it.
+#[derive(Debug, Clone)]
+pub struct Ablation {
+    /// Which combinations.
+    pub design: Design,
+    /// What is changed.
+    pub factors: Vec<Factor>,
+}
+
+/// One thing that an ablation changes.
+#[derive(Debug, Clone)]
+pub struct Factor {
+    /// The axis.
+    pub axis: Spanned<String>,
+    /// Its value in the baseline.
+    pub baseline: Template,
+    /// Its other values.
+    pub values: Vec<Template>,
+}
+
+/// Which combinations of factors an ablation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Design {
+    /// The baseline, and each change on its own.
+    AddOne,
+    /// Every change at once, and all but each; the baseline, too.
+    LeaveOneOut,
+    /// Every combination.
+    Factorial,
+    /// Half of the combinations, those with an even number of changes: main effects stay apart from each other.
+    Fractional,
+}
+
+/// Values for some axes.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    /// Axis and value.
+    pub values: Vec<(Spanned<String>, Template)>,
+    /// The whole entry.
+    pub span: Span,
+}
+
+impl Matrix {
+    /// The names of the axes that the dimensions have.
+    pub fn axes(&self) -> Vec<&str> {
+        self.dimensions.iter().flat_map(Dimension::axes).map(|name| name.value.as_str()).collect()
+    }
+}
+
+impl Dimension {
+    /// The names of its axes.
+    pub fn axes(&self) -> Vec<&Spanned<String>> {
+        match self {
+            Self::Axis(axis) => vec![&axis.name],
+            Self::Zip(axes) => axes.iter().map(|axis| &axis.name).collect(),
+            Self::Random(random) => random.axes.iter().map(|(name, _)| name).collect(),
+            Self::Ablation(ablation) => ablation.factors.iter().map(|factor| &factor.axis).collect(),
+        }
+    }
+}
+
+impl Design {
+    /// The words that a recipe writes.
+    pub(crate) const WORDS: [(&'static str, Self); 4] = [
+        ("add-one", Self::AddOne),
+        ("leave-one-out", Self::LeaveOneOut),
+        ("factorial", Self::Factorial),
+        ("fractional", Self::Fractional),
+    ];
+}

@@ -1,0 +1,209 @@
+//! Bundles: a study that somebody else can check.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use crate::sandbox::{Ended, Sandbox};
+
+const BASE: &str = "
+about: Whether two is more than one
+cite: { title: On numbers, year: 1900 }
+steps:
+  first: { uses: mock, matrix: { value: [1, 2] }, seeds: 3 }
+  second:
+    needs: [first]
+    uses: command
+    matrix: { value: [1, 2] }
+    with: { run: 'cat in.txt; echo total=$VALUE', inputs: [../data/in.txt], env: { VALUE: '${{ matrix.value }}' } }
+tables:
+  values: { from: first, rows: [value], cells: [value] }
+figures:
+  values: { from: first, kind: bar, x: value, y: value }
+claims:
+  more:
+    ratio: { metric: value, of: { step: first, value: 2 }, to: { step: first, value: 1 } }
+    expect: { at_least: 1.5 }
+";
+
+/// A sandbox with a finished study in three files, and its bundle.
+fn bundled() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("recipes/base.yaml", BASE);
+    sandbox.write("recipes/study.yaml", "extends: base.yaml\nname: study\n");
+    sandbox.write("data/in.txt", "input\n");
+    let run = sandbox.sweep(&["run", "recipes/study.yaml"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let ended = sandbox.sweep(&["bundle", "recipes/study.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("8 jobs in study.sweep.tar"), "{}", ended.stdout);
+    sandbox
+}
+
+fn verify(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    sandbox.sweep(&[&["verify", "study.sweep.tar"], args].concat())
+}
+
+/// Changes the files of a bundle, and their digests with them if `honest`.
+fn change(sandbox: &Sandbox, honest: bool, mut edit: impl FnMut(&str, &mut String)) {
+    let path = sandbox.path("study.sweep.tar");
+    let mut archive = tar::Archive::new(fs_err::File::open(&path).unwrap());
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let (name, mut content) = (entry.path().unwrap().into_owned(), Vec::new());
+        std::io::copy(&mut entry, &mut content).unwrap();
+        files.push((name, content));
+    }
+    let (contents, files) = files.split_last_mut().unwrap();
+    let mut listed: serde_json::Value = serde_json::from_slice(&contents.1).unwrap();
+    for (name, content) in files.iter_mut() {
+        let Ok(mut text) = String::from_utf8(content.clone()) else { continue };
+        let name = name.strip_prefix("sweep-bundle").unwrap().to_str().unwrap().to_owned();
+        edit(&name, &mut text);
+        *content = text.into_bytes();
+        if honest {
+            let sum = blake3::hash(content).to_hex().to_string();
+            listed["files"][&name] = serde_json::json!({ "bytes": content.len(), "blake3": sum });
+        }
+    }
+    contents.1 = listed.to_string().into_bytes();
+    let mut out = tar::Builder::new(fs_err::File::create(&path).unwrap());
+    for (name, content) in files.iter().chain([&*contents]) {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        out.append_data(&mut header, name, content.as_slice()).unwrap();
+    }
+    out.into_inner().unwrap().flush().unwrap();
+}
+
+/// Puts another number into what a record has measured, and leaves its identity alone.
+fn measured(record: &mut String, then: &str, now: &str) {
+    let (before, outcome) = record.split_once("\"outcome\"").unwrap();
+    let changed = outcome.replace(&format!("\"value\": {then}"), &format!("\"value\": {now}"));
+    assert_ne!(outcome, changed, "there is nothing to change");
+    *record = format!("{before}\"outcome\"{changed}");
+}
+
+#[test]
+fn a_bundle_is_verified_where_nothing_else_is() {
+    let here = bundled();
+    let first = fs_err::read(here.path("study.sweep.tar")).unwrap();
+    assert_eq!(here.sweep(&["bundle", "recipes/study.yaml"]).code, Some(0));
+    assert_eq!(first, fs_err::read(here.path("study.sweep.tar")).unwrap(), "the same results, the same bundle");
+
+    let there = Sandbox::new();
+    fs_err::copy(here.path("study.sweep.tar"), there.path("study.sweep.tar")).unwrap();
+    drop(here);
+    let ended = verify(&there, &[]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    for line in ["8 keys by the recipe, 8 records", "1 table, 1 figure, 1 verdict computed anew", "everything agrees"] {
+        assert!(ended.stdout.contains(line), "{line}: {}", ended.stdout);
+    }
+    assert!(!Path::new(&there.path("results")).exists(), "nothing is left behind");
+}
+
+#[test]
+fn what_was_changed_is_found() {
+    type Edit<'a> = &'a dyn Fn(&str, &mut String);
+
+    let edits: [(&str, bool, Edit<'_>, &str); 5] = [
+        (
+            "a digest",
+            false,
+            &|name, text| {
+                if name.ends_with("values.md") {
+                    text.push(' ');
+                }
+            },
+            "values.md is not what was bundled",
+        ),
+        (
+            "a table",
+            true,
+            &|name, text| {
+                if name.ends_with("values.csv") {
+                    *text = text.replacen(",2,", ",3,", 1);
+                }
+            },
+            "values.csv does not follow from the records",
+        ),
+        (
+            "a verdict",
+            true,
+            &|name, text| {
+                *text = if name.ends_with("claims.json") { text.replace("supported", "refuted") } else { text.clone() }
+            },
+            "claims.json does not follow",
+        ),
+        (
+            "a measurement",
+            true,
+            &|name, text| {
+                if name.starts_with("records/") && text.contains("first/value=2,seed=0") {
+                    measured(text, "2.0", "9.0");
+                }
+            },
+            "values.md does not follow",
+        ),
+        (
+            "the recipe",
+            true,
+            &|name, text| {
+                if name.ends_with("base.yaml") {
+                    *text = text.replace("seeds: 3", "seeds: 2");
+                }
+            },
+            "is no job of the recipe",
+        ),
+    ];
+    for (what, honest, edit, expected) in edits {
+        let sandbox = bundled();
+        change(&sandbox, honest, |name, text| edit(name, text));
+        let ended = verify(&sandbox, &[]);
+        assert_eq!(ended.code, Some(1), "{what}: {}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains(expected), "{what}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn jobs_of_a_bundle_run_again() {
+    let sandbox = bundled();
+    let ended = verify(&sandbox, &["--rerun", "8", "--seed", "1"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("✓ second/value=1"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("8 of 8 jobs that ran again agree"), "{}", ended.stdout);
+
+    sandbox.write("data/in.txt", "other\n");
+    let other = verify(&sandbox, &["--rerun", "8", "--seed", "1"]);
+    assert!(other.stderr.contains("in.txt is not what it was"), "{}", other.stderr);
+    assert!(other.stdout.contains("6 of 6 jobs that ran again agree"), "{}", other.stdout);
+
+    // A record that says something else than the job computes, and tables that follow from it.
+    let forged = Sandbox::with("name: study\nsteps: { a: { uses: mock, with: { value: 3 } } }\n");
+    assert_eq!(forged.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(forged.sweep(&["bundle", "recipe.yaml"]).code, Some(0));
+    change(&forged, true, |name, text| {
+        if name.starts_with("records/") {
+            measured(text, "3.0", "4.0");
+        }
+    });
+    assert_eq!(verify(&forged, &[]).code, Some(0), "nothing but the job itself can tell");
+    let caught = verify(&forged, &["--rerun", "1"]);
+    assert_eq!(caught.code, Some(1), "{}{}", caught.stdout, caught.stderr);
+    assert!(caught.stdout.contains("value: 4 then, 3 now"), "{}", caught.stdout);
+}
+
+#[test]
+fn what_is_no_bundle_is_refused() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }\n");
+    let nothing = sandbox.sweep(&["bundle", "recipe.yaml"]);
+    assert_eq!(nothing.code, Some(2));
+    assert!(nothing.stderr.contains("no job of the study is done"), "{}", nothing.stderr);
+    sandbox.write("study.sweep.tar", "no archive");
+    let ended = verify(&sandbox, &[]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("this is not a bundle"), "{}", ended.stderr);
+}
