@@ -312,7 +312,16 @@ declared!(
     Intensity,
     "pair/arithmetic-intensity",
     "multiplies matrices whole or in tiles that read and write the result again",
-    [FLOPS, info("intensity", Unit::One, "operations for each byte that has to be read and written")],
+    [
+        FLOPS,
+        info("intensity", Unit::One, "operations for each byte that has to be read and written"),
+        info("compute.ceiling", Unit::FlopsPerSecond, "floating-point operations a second of a large product"),
+        info(
+            "bandwidth.ceiling",
+            Unit::BytesPerSecond,
+            "bytes that adding a number to a large tensor reads and writes"
+        ),
+    ],
     |pair| {
         if pair.k_tile == 0 || pair.size.is_multiple_of(pair.k_tile) {
             return Vec::new();

@@ -3,7 +3,7 @@
 use sweep_job::{Outcome, Unit, tasks::Intensity};
 
 use super::{Call, Contender, Left, flat, tensor};
-use crate::{LabError, backend::Compute};
+use crate::{LabError, backend::Compute, measure::ceiling::Ceiling};
 
 /// Operations for each byte: A and B are read once; C is written once, or read and written for every tile.
 fn intensity(pair: &Intensity) -> f64 {
@@ -39,5 +39,12 @@ impl Contender for Intensity {
     fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
         outcome.metric("compute.flops", 2.0 * (self.size as f64).powi(3) / median, Unit::FlopsPerSecond);
         outcome.metric("intensity", intensity(self), Unit::One);
+    }
+
+    fn further<B: Compute>(&self, _: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
+        let Ceiling { flops, bytes } = Ceiling::measure::<B>(device, burn::tensor::DType::F32)?;
+        outcome.metric("compute.ceiling", flops, Unit::FlopsPerSecond);
+        outcome.metric("bandwidth.ceiling", bytes, Unit::BytesPerSecond);
+        Ok(())
     }
 }

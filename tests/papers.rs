@@ -1,0 +1,224 @@
+//! `docs/papers.md` says what the papers report and what came of it here: every row has a place in a recipe or a reason why
+//! nothing can have, and what is written is what the files beside it say.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use sweep::{plan::Plan, recipe::Draft};
+use sweep_job::Backend;
+
+/// Rows in the list of everything that each paper reports.
+const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003", 16), ("004", 13)];
+
+/// What a paper reports.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Paper {
+    paper: String,
+    title: String,
+    rows: Vec<Row>,
+}
+
+/// One thing that a paper reports, and where it is measured here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    reports: String,
+    recipe: Option<String>,
+    #[serde(default)]
+    claims: Vec<String>,
+    #[serde(default)]
+    tables: Vec<String>,
+    because: Option<String>,
+}
+
+/// What a run said of a claim: a part of the report's `claims.json`.
+#[derive(Deserialize)]
+struct Verdict {
+    claim: String,
+    says: Option<String>,
+    state: String,
+    because: String,
+    value: Option<f64>,
+    interval: Option<[f64; 2]>,
+    paper: Option<f64>,
+    devices: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn papers() -> Vec<Paper> {
+    serde_saphyr::from_str(&std::fs::read_to_string(root().join("papers/rows.yaml")).unwrap()).unwrap()
+}
+
+/// The verdicts of a recipe, in its order.
+fn verdicts(recipe: &str) -> Vec<Verdict> {
+    let path = root().join(format!("papers/verdicts/{recipe}.json"));
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// The names of a recipe's tables and claims.
+fn names(recipe: &str) -> [BTreeSet<String>; 2] {
+    let path = root().join(format!("recipes/{recipe}.yaml"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let draft = Draft::parse(&path, text, &[]).unwrap_or_else(|problems| panic!("{}", problems.render(false, 100)));
+    let plan = Plan::new(draft, Backend::Cpu).unwrap();
+    let recipe = &plan.studies[0].recipe;
+    let summaries = recipe.summaries.iter().map(|summary| summary.name.value.clone());
+    let tables = recipe.tables.iter().map(|table| table.name.value.clone()).chain(summaries).collect();
+    [tables, recipe.claims.iter().map(|claim| claim.name.value.clone()).collect()]
+}
+
+#[test]
+fn every_row_of_every_paper_is_in_a_recipe_or_has_a_reason() {
+    let papers = papers();
+    let counted: Vec<(&str, usize)> = papers.iter().map(|paper| (paper.paper.as_str(), paper.rows.len())).collect();
+    assert_eq!(counted, ROWS);
+    let mut known = BTreeMap::new();
+    for row in papers.iter().flat_map(|paper| &paper.rows) {
+        match (&row.recipe, &row.because) {
+            (Some(recipe), None) => {
+                let [tables, claims] = known.entry(recipe).or_insert_with(|| names(recipe));
+                assert!(!row.tables.is_empty() || !row.claims.is_empty(), "`{}` is shown nowhere", row.reports);
+                for (name, there) in
+                    row.tables.iter().map(|name| (name, &*tables)).chain(row.claims.iter().map(|name| (name, &*claims)))
+                {
+                    assert!(there.contains(name), "{recipe}.yaml has no `{name}`, which is to show `{}`", row.reports);
+                }
+            }
+            (None, Some(because)) => {
+                assert!(because.len() > 10 && row.tables.is_empty() && row.claims.is_empty(), "{}", row.reports);
+            }
+            _ => panic!("`{}` needs either a recipe or a reason", row.reports),
+        }
+    }
+}
+
+/// The sweep file of all papers has every recipe that a row names, and there is a verdict on each of its claims.
+#[test]
+fn every_claim_has_been_judged() {
+    let sweep = std::fs::read_to_string(root().join("sweeps/paper.yaml")).unwrap();
+    let papers = papers();
+    for recipe in papers.iter().flat_map(|paper| &paper.rows).filter_map(|row| row.recipe.as_deref()) {
+        assert!(sweep.contains(&format!("../recipes/{recipe}.yaml")), "sweeps/paper.yaml lacks {recipe}");
+        let judged: BTreeSet<String> = verdicts(recipe).into_iter().map(|verdict| verdict.claim).collect();
+        let [_, claims] = names(recipe);
+        assert_eq!(judged, claims, "papers/verdicts/{recipe}.json is of another recipe: make papers");
+    }
+}
+
+#[test]
+fn the_page_is_what_rows_and_verdicts_say() {
+    let path = root().join("docs/papers.md");
+    let page = page();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap() == page,
+        "docs/papers.md is stale: UPDATE_DOCS=1 cargo test --test papers"
+    );
+}
+
+fn page() -> String {
+    let mut text = "# The papers\n\nWhat five papers report, row by row, and what came of it here. `make papers` runs `sweeps/paper.yaml`, \
+         keeps the\nverdicts in `papers/verdicts/`, and makes this page of them and of `papers/rows.yaml`.\n\nA verdict is about the \
+         hardware that it names, and about the sizes of the recipe, which are small ones.\n`undecided` has its reason: too few \
+         samples for the noise, or hardware that was not there.\n"
+        .to_owned();
+    let mut recipes = Vec::new();
+    for paper in papers() {
+        let Paper { paper, title, rows } = paper;
+        write!(
+            text,
+            "\n## Paper {paper}: {title}\n\n| it reports | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
+        )
+        .unwrap();
+        for row in rows {
+            match (row.recipe, row.because) {
+                (Some(recipe), _) => {
+                    let tables: Vec<String> = row.tables.iter().map(|name| format!("`{name}`")).collect();
+                    let states: BTreeMap<String, String> =
+                        verdicts(&recipe).into_iter().map(|verdict| (verdict.claim, verdict.state)).collect();
+                    let claims: Vec<String> =
+                        row.claims.iter().map(|name| format!("{} `{name}`", sign(&states[name]))).collect();
+                    writeln!(
+                        text,
+                        "| {} | [{recipe}](../recipes/{recipe}.yaml) | {} | {} |",
+                        row.reports,
+                        tables.join(", "),
+                        claims.join(", ")
+                    )
+                    .unwrap();
+                    if !recipes.contains(&recipe) {
+                        recipes.push(recipe);
+                    }
+                }
+                (None, because) => {
+                    writeln!(text, "| {} | not reproduced | | {} |", row.reports, because.unwrap_or_default()).unwrap();
+                }
+            }
+        }
+    }
+    for recipe in recipes {
+        write!(
+            text,
+            "\n## Verdicts of {recipe}\n\n| claim | the paper's value | here | verdict | decided on |\n| --- | --- | --- | --- | --- |\n"
+        )
+        .unwrap();
+        for verdict in verdicts(&recipe) {
+            let Verdict { claim, says, state, because, value, interval, paper, devices } = verdict;
+            let says = says.map_or_else(String::new, |says| format!(": {says}"));
+            let here = match (value, interval) {
+                (Some(value), Some([low, high])) => format!("{} [{}, {}]", short(value), short(low), short(high)),
+                (Some(value), None) => short(value),
+                (None, _) => String::new(),
+            };
+            let reason = if state == "undecided" { format!(" ({because})") } else { String::new() };
+            writeln!(
+                text,
+                "| `{claim}`{says} | {} | {here} | {} {state}{reason} | {} |",
+                paper.map_or_else(String::new, short),
+                sign(&state),
+                devices.join(", ")
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+fn sign(state: &str) -> &'static str {
+    match state {
+        "supported" => "✓",
+        "refuted" => "✗",
+        _ => "?",
+    }
+}
+
+/// Four significant digits.
+fn short(value: f64) -> String {
+    let size = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    if (-3..6).contains(&size) {
+        let digits = usize::try_from(3 - size).unwrap_or(0);
+        let text = format!("{value:.digits$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
+#[test]
+fn numbers_are_short() {
+    assert_eq!([1.5, 0.0, 123_456.7, 0.07812, 1e9].map(short), ["1.5", "0", "123457", "0.07812", "1.000e9"]);
+    assert!(root().join(Path::new("papers/rows.yaml")).is_file());
+}
