@@ -10,11 +10,12 @@ endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SWEEP := $(TARGET)/release/sweep --results $(RESULTS)
 
-.PHONY: help build demo check test lint
+.PHONY: help build demo check papers test lint
 
 help:
 	@echo 'make demo    build, run recipes/bitter.yaml on what this machine has, print its tables'
 	@echo 'make check   check the 19 steps of the architecture ablation, at tiny size'
+	@echo 'make papers  run what reproduces the papers, and write docs/papers.md'
 	@echo 'make test    install what the tests need, then run them all'
 	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
 
@@ -26,6 +27,14 @@ demo: build
 
 check: build
 	$(SWEEP) run recipes/check.yaml --strict
+
+papers: build
+	$(SWEEP) run sweeps/paper.yaml
+	mkdir -p papers/verdicts
+	for report in $(RESULTS)/reports/paper/*/; do \
+		if [ -f "$$report/claims.json" ]; then cp "$$report/claims.json" "papers/verdicts/$$(basename "$$report").json"; fi; \
+	done
+	UPDATE_DOCS=1 $(CARGO) test --locked --no-default-features --test papers
 
 test:
 	scripts/test-deps.sh
