@@ -10,8 +10,8 @@ use std::{
 };
 
 use serde::Deserialize;
-use sweep::{plan::Plan, recipe::Draft};
-use sweep_job::Backend;
+use sweep::{plan::Plan, recipe::Draft, report, store::Measured};
+use sweep_job::{Backend, Metric, Unit};
 
 /// Rows in the list of everything that each paper reports.
 const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003", 16), ("004", 13)];
@@ -66,12 +66,16 @@ fn verdicts(recipe: &str) -> Vec<Verdict> {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// The names of a recipe's tables and claims.
-fn names(recipe: &str) -> [BTreeSet<String>; 2] {
+fn plan(recipe: &str) -> Plan {
     let path = root().join(format!("recipes/{recipe}.yaml"));
     let text = std::fs::read_to_string(&path).unwrap();
     let draft = Draft::parse(&path, text, &[]).unwrap_or_else(|problems| panic!("{}", problems.render(false, 100)));
-    let plan = Plan::new(draft, Backend::Cpu).unwrap();
+    Plan::new(draft, Backend::Cpu).unwrap()
+}
+
+/// The names of a recipe's tables and claims.
+fn names(recipe: &str) -> [BTreeSet<String>; 2] {
+    let plan = plan(recipe);
     let recipe = &plan.studies[0].recipe;
     let summaries = recipe.summaries.iter().map(|summary| summary.name.value.clone());
     let tables = recipe.tables.iter().map(|table| table.name.value.clone()).chain(summaries).collect();
@@ -214,6 +218,48 @@ fn short(value: f64) -> String {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     } else {
         format!("{value:.3e}")
+    }
+}
+
+/// What is said of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
+fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[f64]) -> String {
+    let mut measured = BTreeMap::new();
+    for (side, numbers) in [(of, numbers), (to, &[1.0, 1.01, 0.99][..numbers.len().min(3)])] {
+        let jobs = plan.jobs().filter(|(_, job)| job.label.to_string().contains(side));
+        for ((id, job), number) in jobs.zip(numbers) {
+            let record = Measured {
+                key: job.key,
+                metrics: BTreeMap::from([(metric.to_owned(), Metric { value: *number, unit: Unit::Seconds })]),
+                started: jiff::Timestamp::UNIX_EPOCH,
+                seconds: 1.0,
+                backend: Some(Backend::Cpu),
+                device: Some("a processor".to_owned()),
+                host: "a machine".to_owned(),
+                sweep: "a test".to_owned(),
+            };
+            measured.insert(id, record);
+        }
+    }
+    let verdicts = report::judge(&plan.studies[0], &measured);
+    let verdict = verdicts.into_iter().find(|verdict| verdict.claim == claim).unwrap();
+    serde_json::to_value(verdict.state).unwrap().as_str().unwrap().to_owned()
+}
+
+/// A claim follows what is measured, and nothing else.
+#[test]
+fn other_measurements_give_other_verdicts() {
+    for (recipe, claim, metric, sides) in [
+        ("threshold", "sampling-beats-sorting", "time.threshold", ["method=sort,", "method=sample,"]),
+        ("pairs", "bandwidth", "time.call", ["bandwidth/variant=strided", "bandwidth/variant=contiguous"]),
+        ("pairs", "intensity", "time.call", ["intensity/k_tile=32", "intensity/k_tile=0"]),
+        ("k1", "small-evaluations-are-slow", "time.eval", ["eval/eval_batch_size=32", "eval/eval_batch_size=256"]),
+    ] {
+        let plan = plan(recipe);
+        let say = |numbers: &[f64]| said(&plan, claim, metric, sides, numbers);
+        assert_eq!(say(&[9.0, 9.05, 8.95]), "supported", "{claim}");
+        assert_eq!(say(&[0.5, 0.51, 0.49]), "refuted", "{claim}");
+        assert_eq!(say(&[9.0]), "undecided", "{claim}: one sample says nothing of chance");
+        assert_eq!(say(&[0.2, 9.0, 1.5]), "undecided", "{claim}: chance may have done it");
     }
 }
 
