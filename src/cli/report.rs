@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Prepared, RecipeArgs, print};
 use crate::{
     error::{Error, Exit},
-    report::{Format, Page, Report, Results, State},
+    report::{Format, Page, Report, Results, State, overview},
     store::Store,
     text::say,
 };
@@ -30,18 +30,21 @@ pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let done = Results::read(&plan, &store)?;
     let mut texts = Vec::new();
     let mut refuted = false;
-    for study in &plan.studies {
-        let report = Report::new(&plan, study, &done, &store);
+    let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(&plan, study, &done, &store)).collect();
+    for report in &reports {
         if let Err(error) = report.write(results, Page::IfStale) {
             // What is done can be read where nobody may write.
             say(format_args!("warning: the report is not written: {error}"));
         }
         refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
         if report.is_empty() {
-            say(format_args!("{} has no tables and no claims", study.recipe.name));
+            say(format_args!("{} has no tables and no claims", report.name()));
         } else {
             texts.push(report.render(args.format));
         }
+    }
+    if let Err(error) = overview::write(&reports, results) {
+        say(format_args!("warning: the page of all recipes is not written: {error}"));
     }
     print(&texts.join("\n"))?;
     Ok(if args.strict && refuted { Exit::Refuted } else { Exit::Done })

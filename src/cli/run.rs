@@ -23,7 +23,7 @@ use crate::{
     plan::{JobId, Key, Plan, Study},
     recipe::Executor,
     remote::{Pusher, Remote},
-    report::{Format, Page, Report, Results, State, beside},
+    report::{Format, Page, Report, Results, State, beside, overview},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Summary,
         Through, Wanted, estimate::Estimate, slots::Limits, slurm,
@@ -341,8 +341,8 @@ fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Wanted
 fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
     let mut refuted = false;
     let done = Results::read(plan, store)?;
-    for study in &plan.studies {
-        let report = Report::new(plan, study, &done, store);
+    let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
+    for report in &reports {
         let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
         // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
         if ended && !report.is_empty() {
@@ -350,6 +350,10 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
             print(&format!("\n{}", report.render(Format::Term)))?;
             say(format_args!("report: {}", folder.join("index.html").display()));
         }
+    }
+    let overview = overview::write(&reports, results).map_err(Error::io("cannot write the report"))?;
+    if let Some(folder) = overview.filter(|_| ended) {
+        say(format_args!("all of them: {}", folder.join("index.html").display()));
     }
     Ok(refuted)
 }

@@ -10,6 +10,7 @@ mod frame;
 mod latex;
 mod live;
 mod markdown;
+pub mod overview;
 pub(crate) mod page;
 mod pairs;
 mod results;
@@ -107,6 +108,11 @@ impl<'a> Report<'a> {
         let summary = |summary| summary::table(summary, study, measured, &verdicts);
         tables.extend(study.recipe.summaries.iter().map(summary));
         Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store }
+    }
+
+    /// The recipe's name.
+    pub fn name(&self) -> &str {
+        &self.study.recipe.name
     }
 
     /// Whether there is nothing to show.

@@ -146,6 +146,10 @@ fn several_recipes_are_one_run_and_share_their_jobs() {
     for report in ["both/one", "both/two"] {
         assert!(sandbox.path(&format!("results/reports/{report}/tables/t.md")).exists(), "{report}");
     }
+    let all = sandbox.read("results/reports/both/index.html");
+    assert!(all.contains("href=\"one/index.html\"") && all.contains("href=\"two/index.html\""), "{all}");
+    let all = sandbox.read("results/reports/both/index.md");
+    assert!(all.starts_with("# both\n\nno claims\n") && all.contains("# [two](two/index.html)"), "{all}");
     let explained = sandbox.sweep(&["explain", "both.yaml", "two:b", "--set", "v=3"]);
     assert!(explained.stdout.contains("value   9 → 3"), "{}", explained.stdout);
     assert!(explained.stdout.contains("--set v=3:1:3"), "it says where: {}", explained.stdout);
