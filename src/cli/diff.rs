@@ -47,7 +47,7 @@ pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
         Some(path) => Some(args.changes.prepare(results, std::slice::from_ref(path), &[], false)?.plan),
         None => None,
     };
-    let sides = [&args.first, &args.second].map(|name| side(results, name, &args.changes, claims.as_ref()));
+    let sides = [&args.first, &args.second].map(|name| side(results, name, &args.changes, claims.as_deref()));
     let [first, second] = sides;
     let difference = Difference::new(&first?, &second?);
     match args.format {

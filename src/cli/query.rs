@@ -53,7 +53,7 @@ pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
         Some(plan)
     };
     let store = Store::open(results)?;
-    let records = Records::new(&store, plan.as_ref()).map_err(Error::io("cannot read the store"))?;
+    let records = Records::new(&store, plan.as_deref()).map_err(Error::io("cannot read the store"))?;
     let QueryArgs { filters, select, sort, limit, format, output, .. } = args;
     let answer = records.ask(&Question { filters, select, sort, limit }, format == Format::Table)?;
     match output {
