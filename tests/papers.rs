@@ -20,7 +20,8 @@ const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003",
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Paper {
-    paper: String,
+    #[serde(rename = "paper")]
+    number: String,
     title: String,
     rows: Vec<Row>,
 }
@@ -85,7 +86,7 @@ fn names(recipe: &str) -> [BTreeSet<String>; 2] {
 #[test]
 fn every_row_of_every_paper_is_in_a_recipe_or_has_a_reason() {
     let papers = papers();
-    let counted: Vec<(&str, usize)> = papers.iter().map(|paper| (paper.paper.as_str(), paper.rows.len())).collect();
+    let counted: Vec<(&str, usize)> = papers.iter().map(|paper| (paper.number.as_str(), paper.rows.len())).collect();
     assert_eq!(counted, ROWS);
     let mut known = BTreeMap::new();
     for row in papers.iter().flat_map(|paper| &paper.rows) {
@@ -141,10 +142,10 @@ fn page() -> String {
         .to_owned();
     let mut recipes = Vec::new();
     for paper in papers() {
-        let Paper { paper, title, rows } = paper;
+        let Paper { number, title, rows } = paper;
         write!(
             text,
-            "\n## Paper {paper}: {title}\n\n| it reports | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
+            "\n## Paper {number}: {title}\n\n| it reports | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
         )
         .unwrap();
         for row in rows {
@@ -211,13 +212,14 @@ fn sign(state: &str) -> &'static str {
 
 /// Four significant digits.
 fn short(value: f64) -> String {
-    let size = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let long = format!("{value:.3e}");
+    let size: i32 = long.split_once('e').map_or(0, |(_, exponent)| exponent.parse().unwrap());
     if (-3..6).contains(&size) {
         let digits = usize::try_from(3 - size).unwrap_or(0);
         let text = format!("{value:.digits$}");
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     } else {
-        format!("{value:.3e}")
+        long
     }
 }
 
