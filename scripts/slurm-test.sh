@@ -26,11 +26,12 @@ dir=$(cd "$dir" && pwd)
 export SLURM_CONF=$dir/etc/slurm.conf
 nodes=(n1 n2 n3 n4)
 
-# A port on which nobody listens now; nobody else asks for ports from this range in an order like this.
+# A port on which nobody listens now, below those that the system gives to whoever connects; nobody else asks for ports
+# from this range in an order like this.
 port() {
     local port
     while :; do
-        port=$(shuf -i 20000-59999 -n 1)
+        port=$(shuf -i 20000-32767 -n 1)
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
     done
 }

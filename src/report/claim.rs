@@ -322,6 +322,8 @@ impl<'a> Judge<'a> {
         verdict: &mut Verdict,
     ) -> Result<Measurements<'a>, String> {
         let mut found: Vec<Found<'a>> = Vec::new();
+        // With or without the metric: what cannot be measured on a device is not missing, it is the wrong device.
+        let mut ran: Vec<&Measured> = Vec::new();
         let (mut missing, mut jobs) = (0, HashSet::new());
         let mut uneven = false;
         for (point, job) in self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted)) {
@@ -331,6 +333,7 @@ impl<'a> Judge<'a> {
             }
             let measured = self.measured.get(job);
             uneven |= self.study.rounds.contains_key(job);
+            ran.extend(measured);
             match measured.and_then(|measured| Some((measured, measured.metrics.get(metric)?.value))) {
                 Some((by, value)) => found.push(Found { point, by, value }),
                 // A further seed that was not needed is not missing.
@@ -338,7 +341,7 @@ impl<'a> Judge<'a> {
                 None => missing += 1,
             }
         }
-        for Found { by, .. } in &found {
+        for by in &ran {
             let (Some(backend), Some(device)) = (by.backend, &by.device) else { continue };
             let name = format!("{} ({device})", backend.name());
             if !verdict.devices.contains(&name) {
@@ -353,6 +356,9 @@ impl<'a> Judge<'a> {
         if found.is_empty() {
             return Err(match missing {
                 0 => "no point has these values".to_owned(),
+                missing if ran.len() == missing => {
+                    format!("{} did not measure `{}`", count(missing, "job"), clean(metric))
+                }
                 missing => format!("{} without a result", count(missing, "job")),
             });
         }

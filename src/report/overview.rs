@@ -47,7 +47,7 @@ fn page(title: &str, reports: &[Report<'_>]) -> String {
                 @if !report.verdicts.is_empty() {
                     div .panel {
                         div .scroll tabindex="0" role="region" aria-label={ "Claims of " (clean(&report.study.recipe.name)) } {
-                            table {
+                            table .sides {
                                 thead { tr { th scope="col" { "claim" } th scope="col" { "verdict" } th scope="col" { "because" } } }
                                 tbody {
                                     @for verdict in &report.verdicts {
