@@ -4,7 +4,7 @@
 //! So it is in the job's identity as what it is, a result of that job, and two recipes that take the same result have
 //! the same key, whatever they call the step. No text of an author has this form: its expressions are all resolved.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values};
 
@@ -153,7 +153,10 @@ fn takes(kind: Kind, text: &str) -> bool {
 }
 
 /// Parameters as they will look to whoever judges them together: an artifact has its name, a metric is not known.
-pub(super) fn preview(values: &Values) -> Values {
+pub(super) fn preview(values: &Values) -> Cow<'_, Values> {
+    if !values.values().any(waits) {
+        return Cow::Borrowed(values);
+    }
     fn shown(value: &Value) -> Value {
         match value {
             Value::Text(text) => match Flow::whole(text) {
@@ -164,7 +167,7 @@ pub(super) fn preview(values: &Values) -> Values {
             other => other.clone(),
         }
     }
-    values.iter().map(|(name, value)| (name.clone(), shown(value))).collect()
+    Cow::Owned(values.iter().map(|(name, value)| (name.clone(), shown(value))).collect())
 }
 
 /// The parameters of a job whose needed jobs are done. `look_up` gives a job's record and its folder's path.

@@ -1,5 +1,7 @@
 //! What can be said of a few numbers, and what cannot.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Mean and spread of some numbers.
@@ -137,9 +139,18 @@ fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimat
     }
 }
 
-/// How many standard errors an interval of this level reaches to each side; `freedom` must be above zero. The library's own inverse is good to about eight digits; two steps of
-/// Newton's method give the rest.
+/// How many standard errors an interval of this level reaches to each side; `freedom` must be above zero.
 pub(super) fn quantile(freedom: f64, level: f64) -> f64 {
+    thread_local! {
+        /// The cells of a table ask for few different ones, again and again.
+        static KNOWN: RefCell<HashMap<[u64; 2], f64>> = RefCell::default();
+    }
+    let asked = [freedom.to_bits(), level.to_bits()];
+    KNOWN.with_borrow_mut(|known| *known.entry(asked).or_insert_with(|| quantile_anew(freedom, level)))
+}
+
+/// The library's own inverse is good to about eight digits; two steps of Newton's method give the rest.
+fn quantile_anew(freedom: f64, level: f64) -> f64 {
     use statrs::distribution::Continuous as _;
     let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return f64::NAN };
     let target = 0.5 + level / 2.0;

@@ -41,7 +41,7 @@ struct Shape {
     batch: usize,
 }
 
-fn shapes() -> [Shape; 4] {
+fn shapes() -> [Shape; 5] {
     let dims = |n_layer, n_head, d_model, block_size, vocab_size| GptDims {
         n_layer,
         n_head,
@@ -56,6 +56,7 @@ fn shapes() -> [Shape; 4] {
     // MLA, reciprocal attention, gate, cross-token and RA-CT together.
     let mechanisms = Architecture { ablation: Ablation::Step16, ..Architecture::default() };
     [
+        Shape { name: "nano", dims: dims(3, 4, 96, 64, 256), batch: 8 },
         Shape { name: "small", dims: dims(4, 4, 128, 128, 256), batch: 8 },
         Shape { name: "large", dims: dims(6, 6, 384, 256, 512), batch: 8 },
         Shape { name: "gpt2", dims: dims(12, 12, 768, 256, 50257), batch: 1 },

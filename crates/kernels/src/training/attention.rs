@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::{
-    math::{LANES, exp, fma, sum_of, total, versions},
+    elementwise::dot,
+    math::{exp, fma, maximum, sum_of, versions},
     matrix::{Into, Matrix, MatrixMut, Shared, multiply},
     memory::Buffer,
 };
@@ -141,29 +142,17 @@ fn exponentials_body<const FMA: bool>(
     let keys = first + normalisers.len();
     let rows = scores.chunks_exact_mut(keys).zip(normalisers).zip(inverses);
     for (query, ((row, normaliser), inverse)) in rows.enumerate() {
-        let (seen, hidden) = row.split_at_mut(first + query + 1);
-        let most = maximum(seen);
+        // Whole rows, because what is left over of a row after whole vectors takes longer than all the vectors.
+        row[first + query + 1..].fill(f32::NEG_INFINITY);
+        let most = maximum(row);
         let shift = -most * scale;
-        for score in seen.iter_mut() {
+        for score in row.iter_mut() {
             *score = exp::<FMA>(fma::<FMA>(*score, scale, shift));
         }
-        hidden.fill(0.0);
-        let sum = sum_of(seen, |x| x);
+        let sum = sum_of(row, |x| x);
         *normaliser = fma::<FMA>(most, scale, sum.ln());
         *inverse = sum.recip();
     }
-}
-
-/// The largest of `values`.
-#[inline(always)]
-pub(super) fn maximum(values: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for values in values.chunks(LANES) {
-        for (lane, value) in lanes.iter_mut().zip(values) {
-            *lane = if *value > *lane { *value } else { *lane };
-        }
-    }
-    lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// The gradient `[rows, 3 d_model]` with respect to `qkv`, from that of the output.
@@ -217,19 +206,6 @@ pub fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32],
     d_qkv
 }
 
-versions!(fn dot(left: &[f32], right: &[f32]) -> f32 = dot_body);
-
-#[inline(always)]
-fn dot_body<const FMA: bool>(left: &[f32], right: &[f32]) -> f32 {
-    let mut lanes = [0.0; LANES];
-    for (left, right) in left.chunks(LANES).zip(right.chunks(LANES)) {
-        for ((lane, left), right) in lanes.iter_mut().zip(left).zip(right) {
-            *lane = fma::<FMA>(*left, *right, *lane);
-        }
-    }
-    total(lanes)
-}
-
 versions!(
     /// Turns the scores of a block into probabilities, and the gradient with respect to the probabilities into that
     /// with respect to the scores before scaling.
@@ -251,14 +227,13 @@ fn softmax_backward_body<const FMA: bool>(
     let keys = first + normalisers.len();
     let rows = scores.chunks_exact_mut(keys).zip(gradient.chunks_exact_mut(keys));
     let rows = rows.zip(normalisers.iter().zip(projections));
-    for (query, ((scores, gradient), (normaliser, projection))) in rows.enumerate() {
-        let (seen, hidden) = scores.split_at_mut(first + query + 1);
-        let (gradient, hidden_gradient) = gradient.split_at_mut(first + query + 1);
-        for (score, gradient) in seen.iter_mut().zip(gradient) {
+    for (query, ((scores, gradient), (&normaliser, &projection))) in rows.enumerate() {
+        // Whole rows first, as in the forward pass.
+        for (score, gradient) in scores.iter_mut().zip(&mut *gradient) {
             *score = exp::<FMA>(fma::<FMA>(*score, scale, -normaliser));
             *gradient = *score * (*gradient - projection) * scale;
         }
-        hidden.fill(0.0);
-        hidden_gradient.fill(0.0);
+        scores[first + query + 1..].fill(0.0);
+        gradient[first + query + 1..].fill(0.0);
     }
 }

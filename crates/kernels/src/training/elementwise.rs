@@ -68,7 +68,7 @@ pub fn scale_rows_backward(x: &[f32], factors: &[f32], gradient: &mut [f32], col
     d_factors
 }
 
-versions!(fn dot(left: &[f32], right: &[f32]) -> f32 = dot_body);
+versions!(pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 = dot_body);
 
 #[inline(always)]
 pub(super) fn dot_body<const FMA: bool>(left: &[f32], right: &[f32]) -> f32 {

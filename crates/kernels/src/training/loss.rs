@@ -3,8 +3,7 @@
 use rayon::prelude::*;
 
 use super::{
-    attention::maximum,
-    math::{exp, sum_of, versions},
+    math::{exp, maximum, sum_of, versions},
     matrix::{Into, Matrix, MatrixMut, multiply_on_all},
     memory::Buffer,
 };

@@ -165,6 +165,29 @@ pub(crate) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     total(lanes)
 }
 
+/// The largest of `values`.
+#[inline(always)]
+pub(crate) fn maximum(values: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (whole, rest) = values.as_chunks::<LANES>();
+    for values in whole {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane = if *value > *lane { *value } else { *lane };
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane = if *value > *lane { *value } else { *lane };
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = if lanes[lane + width] > lanes[lane] { lanes[lane + width] } else { lanes[lane] };
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

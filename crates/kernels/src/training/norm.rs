@@ -101,14 +101,21 @@ fn backward_rows_body<const FMA: bool>(
 #[inline(always)]
 fn projections<const FMA: bool>(x: &[f32], gain: &[f32], gradient: &[f32], mean: f32, inverse: f32) -> (f32, f32) {
     let (mut ones, mut normal) = ([0.0; LANES], [0.0; LANES]);
-    let parts = gradient.chunks(LANES).zip(gain.chunks(LANES)).zip(x.chunks(LANES));
-    for ((gradient, gain), x) in parts {
+    let mut add = |gradient: &[f32], gain: &[f32], x: &[f32]| {
         let lanes = ones.iter_mut().zip(normal.iter_mut());
         for ((((ones, normal), gradient), gain), x) in lanes.zip(gradient).zip(gain).zip(x) {
             let before = gradient * gain;
             *ones += before;
             *normal = fma::<FMA>(before, (x - mean) * inverse, *normal);
         }
+    };
+    // Apart from what is left over, because a length that is known makes whole vectors.
+    let (gradients, gradient) = gradient.as_chunks::<LANES>();
+    let (gains, gain) = gain.as_chunks::<LANES>();
+    let (xs, x) = x.as_chunks::<LANES>();
+    for ((gradient, gain), x) in gradients.iter().zip(gains).zip(xs) {
+        add(gradient, gain, x);
     }
+    add(gradient, gain, x);
     (total(ones), total(normal))
 }

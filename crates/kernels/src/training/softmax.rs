@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::{
     elementwise::{dot_body, rows_per_task},
-    math::{LANES, exp, sum_of, versions},
+    math::{exp, maximum, sum_of, versions},
     memory::Buffer,
 };
 
@@ -90,20 +90,4 @@ fn place_body<const FMA: bool>(row: &[f32]) -> usize {
     let most = maximum(row);
     // Numbers that are none are nowhere; training fails on them elsewhere.
     row.iter().position(|x| *x == most).unwrap_or(0)
-}
-
-/// The largest number of a row.
-#[inline(always)]
-fn maximum(row: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (whole, rest) = row.as_chunks::<LANES>();
-    for values in whole {
-        for (lane, value) in lanes.iter_mut().zip(values) {
-            *lane = if *value > *lane { *value } else { *lane };
-        }
-    }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
-        *lane = if *value > *lane { *value } else { *lane };
-    }
-    lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
