@@ -1,9 +1,10 @@
-//! What a device can do at best, measured with Burn's own operations: the speed of a large matrix product and of a copy.
+//! What a device can do at best, measured: the speed of a large matrix product and of a copy.
 //! A training is compared with them (MFU), not with a data sheet.
 
 use std::time::{Duration, Instant};
 
 use burn::tensor::{DType, Distribution, Tensor};
+use rayon::prelude::*;
 
 use crate::{LabError, backend::Compute, model::GptDims};
 
@@ -12,9 +13,12 @@ use crate::{LabError, backend::Compute, model::GptDims};
 pub struct Ceiling {
     /// Floating-point operations of a product of square matrices, a second.
     pub flops: f64,
-    /// Bytes read and written by adding a number to a large tensor, a second.
+    /// Bytes read and written by a copy of a large tensor (on a GPU with a number added, which is a kernel), a second.
     pub bytes: f64,
 }
+
+/// Numbers that a thread copies at once.
+const COPIED_AT_ONCE: usize = 1 << 16;
 
 /// How long each of the two may take, beside compiling.
 const BUDGET: Duration = Duration::from_millis(500);
@@ -26,14 +30,24 @@ impl Ceiling {
         let matrix = || Tensor::<B, 2>::random([size, size], Distribution::Uniform(-1.0, 1.0), device).cast(dtype);
         let (left, right) = (matrix(), matrix());
         let product = best::<B, _>(device, || left.clone().matmul(right.clone()))?;
-        let source = Tensor::<B, 1>::zeros([numbers], device);
-        let copy = best::<B, _>(device, || source.clone() + 1.0)?;
-        Ok(Self { flops: 2.0 * f64::from(size).powi(3) / product, bytes: 2.0 * 4.0 * f64::from(numbers) / copy })
+        let copy = if B::SYNCHRONOUS {
+            // A new tensor would be memory that the system clears first, page by page, which takes longer than the copy.
+            let source = vec![1.0_f32; numbers];
+            let mut target = vec![0.0_f32; numbers];
+            best::<B, _>(device, || {
+                let parts = target.par_chunks_mut(COPIED_AT_ONCE).zip(source.par_chunks(COPIED_AT_ONCE));
+                parts.for_each(|(target, source)| target.copy_from_slice(source));
+            })?
+        } else {
+            let source = Tensor::<B, 1>::zeros([numbers], device);
+            best::<B, _>(device, || source.clone() + 1.0)?
+        };
+        Ok(Self { flops: 2.0 * (size as f64).powi(3) / product, bytes: 2.0 * 4.0 * numbers as f64 / copy })
     }
 }
 
 /// The least seconds of `work`, the first time left out.
-fn best<B: Compute, T>(device: &B::Device, work: impl Fn() -> T) -> Result<f64, LabError> {
+fn best<B: Compute, T>(device: &B::Device, mut work: impl FnMut() -> T) -> Result<f64, LabError> {
     drop(work());
     B::sync(device)?;
     let begun = Instant::now();

@@ -447,6 +447,31 @@ mod tests {
         assert_ne!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 2).to_bits());
     }
 
+    /// Paper 001 has 0.078 % of the threshold on average and 0.392 % at most, from 2 % of 402 million scores. An error shrinks
+    /// with the root of the sample, so it is measured here with fewer.
+    #[test]
+    fn a_samples_error_is_that_of_the_paper() {
+        let (total, trials) = (200_000, 200);
+        let mut stream = rng::stream(0, "test", "bitter7", &[]);
+        let mut normal = || rand_distr::StandardNormal.sample(&mut stream);
+        let scores: Vec<f32> = (0..total)
+            .map(|_| {
+                let (weight, root): (f32, f32) = (normal(), normal());
+                weight.abs() * root.abs().sqrt()
+            })
+            .collect();
+        let exact = f64::from(kth_smallest(&mut scores.clone(), total / 2));
+        let parts = [Tensor::<Flex, 1>::from_floats(&scores[..], &FlexDevice)];
+        let select = HostSelect::new(&settings(ThresholdMethod::Sample, 0.02));
+        let error = |seed| (f64::from(select.sampled(&parts, total / 2, seed).unwrap()) - exact).abs() / exact;
+        let errors: Vec<f64> = (0..trials).map(error).collect();
+        let to_the_papers_size = (total as f64 / 402.65e6).sqrt();
+        let mean = errors.iter().sum::<f64>() / trials as f64 * to_the_papers_size;
+        let most = errors.iter().fold(0.0_f64, |most, error| most.max(*error)) * to_the_papers_size;
+        assert!(mean < 0.001 && most < 0.005, "mean {mean}, at most {most}");
+        assert!(mean > 0.0001, "an estimate from a sample is not exact: {mean}");
+    }
+
     #[test]
     fn a_histogram_prunes_hardly_more_than_asked() {
         let tailed = long_tailed(50_000, "a");
