@@ -1,17 +1,39 @@
 #!/usr/bin/env bash
-# Installs PyTorch and Hugging Face transformers, against which a test holds what `sweep` writes: PyTorch as the
-# distribution packages it (the one of PyPI brings gigabytes of CUDA), transformers into a folder outside of the clone.
-# Where they cannot be installed it says why and succeeds; the test then says the same.
+# Installs the Python programs that tests hold against what `sweep` writes, into folders outside of the clone: MLflow and
+# TensorBoard, which read exports; Hugging Face transformers, which reads saved networks, with PyTorch as the distribution
+# packages it (the one of PyPI brings gigabytes of CUDA).
+# Where they cannot be installed it says why and succeeds; the tests then say the same.
 set -euo pipefail
 
+without() {
+    echo "python-deps: $1; tests against ${what:-them} will not run" >&2
+    exit 0
+}
+
+# Makes a virtual environment in $1 with the packages $3 …; $2 is what tells whether it works. Made beside and renamed, so
+# that a half-made one is never found.
+environment() {
+    local folder=$1 works=$2
+    shift 2
+    rm -rf "$folder.new"
+    mkdir -p "$(dirname "$folder")"
+    /usr/bin/python3 -m venv "${options[@]}" "$folder.new" || without 'no virtual environment can be made'
+    "$folder.new/bin/python" -m pip install -q --disable-pip-version-check "$@" || without "$* cannot be installed"
+    rm -rf "$folder"
+    mv "$folder.new" "$folder"
+    "$folder/bin/python" -c "$works" || without "$* do not start"
+}
+
+readers="${SWEEP_PYTHON_EXPORTS:-$HOME/.cache/sweep/exports}"
+if ! { [ -x "$readers/bin/python" ] && "$readers/bin/python" -c 'import mlflow, tensorboard' 2>/dev/null; }; then
+    # In a shell of its own, because transformers may be there all the same.
+    (what='MLflow and TensorBoard' options=() && environment "$readers" 'import mlflow, tensorboard' 'mlflow==3.17.2' 'tensorboard==2.21.0')
+fi
+
+what=transformers
 folder="${SWEEP_PYTHON:-$HOME/.cache/sweep/transformers}"
 # The last line of releases that runs with the PyTorch of Debian 12.
 transformers='transformers==4.44.2'
-
-without() {
-    echo "python-deps: $1; the test against transformers will not run" >&2
-    exit 0
-}
 
 if [ -x "$folder/bin/python" ] && "$folder/bin/python" -c 'import torch, transformers' 2>/dev/null; then
     exit 0
@@ -28,12 +50,5 @@ if ! /usr/bin/python3 -c 'import torch, ensurepip' 2>/dev/null; then
     "${sudo[@]}" apt-get install -y -qq --no-install-recommends python3-torch python3-venv >/dev/null \
         || without 'python3-torch cannot be installed'
 fi
-# Made beside and renamed, so that a half-made one is never found.
-rm -rf "$folder.new"
-mkdir -p "$(dirname "$folder")"
-/usr/bin/python3 -m venv --system-site-packages "$folder.new" || without 'no virtual environment can be made'
-"$folder.new/bin/python" -m pip install -q --disable-pip-version-check "$transformers" \
-    || without "$transformers cannot be installed"
-rm -rf "$folder"
-mv "$folder.new" "$folder"
-"$folder/bin/python" -c 'import torch, transformers' || without 'PyTorch and transformers do not start'
+options=(--system-site-packages)
+environment "$folder" 'import torch, transformers' "$transformers"

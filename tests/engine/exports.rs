@@ -1,6 +1,9 @@
 //! What other programs read.
 
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::{Value, json};
 
@@ -14,22 +17,39 @@ read = EventAccumulator(sys.argv[1]); read.Reload()
 print(json.dumps({tag: [[e.step, e.value] for e in read.Scalars(tag)] for tag in read.Tags()['scalars']}))
 ";
 
-/// Reads a run with the real package, where Python has it.
+/// Serves a folder with the real server, on loopback, and reads a run from it, where Python has it.
 const MLFLOW: &str = "
-import json, os, sys
-os.environ['MLFLOW_ALLOW_FILE_STORE'] = 'true'
+import json, os, socket, subprocess, sys, time, urllib.request
+os.environ.update(MLFLOW_ALLOW_FILE_STORE='true', MLFLOW_DISABLE_TELEMETRY='true')
 from mlflow.tracking import MlflowClient
-client = MlflowClient('file://' + sys.argv[1])
-found = client.search_experiments(filter_string=\"name = 'train'\")[0]
-runs = client.search_runs([found.experiment_id], order_by=['metrics.loss'])
-run = next(run for run in runs if run.info.run_name == 'train/prune=none')
-history = client.get_metric_history(run.info.run_id, 'curves/loss')
+with socket.socket() as free:
+    free.bind(('127.0.0.1', 0))
+    port = str(free.getsockname()[1])
+address, folder = 'http://127.0.0.1:' + port, 'file://' + sys.argv[1]
+arguments = ['server', '--backend-store-uri', folder, '--host', '127.0.0.1', '--port', port, '--workers', '1']
+server = subprocess.Popen([sys.executable, '-m', 'mlflow', *arguments], stdout=sys.stderr)
+try:
+    for look in range(600):
+        try:
+            urllib.request.urlopen(address + '/health').read()
+            break
+        except OSError:
+            assert server.poll() is None, 'the server has ended'
+            time.sleep(0.1)
+    client = MlflowClient(address)
+    found = client.search_experiments(filter_string=\"name = 'train'\")[0]
+    runs = client.search_runs([found.experiment_id], order_by=['metrics.loss'])
+    run = next(run for run in runs if run.info.run_name == 'train/prune=none')
+    history = client.get_metric_history(run.info.run_id, 'curves/loss')
+finally:
+    server.terminate()
+    server.wait()
 print(json.dumps({'runs': len(runs), 'status': run.info.status, 'metrics': run.data.metrics, 'params': run.data.params,
     'host': run.data.tags['sweep.host'], 'curve': [[m.step, m.value] for m in history]}))
 ";
 
 #[test]
-fn mlflow_reads_what_is_exported() {
+fn mlflow_serves_what_is_exported() {
     let sandbox = finished();
     for _ in 0..2 {
         let ended = sandbox.sweep(&["export", "mlflow", "mlruns", "recipe.yaml", "--backend", "cpu"]);
@@ -100,10 +120,13 @@ fn finished() -> Sandbox {
     sandbox
 }
 
-/// Has a program of another's read what was written; says so where Python does not have it. Python is that of
-/// `SWEEP_PYTHON_EXPORTS`, or `python3`.
-fn ask(package: &str, program: &str, folder: &std::path::Path, expected: &Value) {
-    let python = std::env::var("SWEEP_PYTHON_EXPORTS").unwrap_or_else(|_| "python3".to_owned());
+/// Has a program of another's read what was written; says so where Python does not have it. Python is that of the folder
+/// in `SWEEP_PYTHON_EXPORTS`, or of where `scripts/python-deps.sh` installs it, or `python3`.
+fn ask(package: &str, program: &str, folder: &Path, expected: &Value) {
+    let made = || std::env::home_dir().map(|home| home.join(".cache/sweep/exports"));
+    let installed = std::env::var_os("SWEEP_PYTHON_EXPORTS").map(PathBuf::from).or_else(made);
+    let python = installed.map(|folder| folder.join("bin/python")).filter(|python| python.exists());
+    let python = python.unwrap_or_else(|| "python3".into());
     match Command::new(python).args(["-c", program]).arg(folder).output() {
         Ok(output) if output.status.success() => {
             let read: Value = serde_json::from_slice(&output.stdout).unwrap();
