@@ -8,11 +8,15 @@
 //! minutes. The tests in `tests/` have all backends.
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+use sweep_job::tasks::Prune;
 use sweep_job::{
     Backend,
     tasks::{Autotune, Computing, TuningCache},
 };
 
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+use crate::prune::{DeviceSelect, Select};
 use crate::{LabError, measure::DeviceMemory, ops, prune::Selects};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
@@ -46,7 +50,11 @@ macro_rules! gpu {
     ($backend:ty, $runtime:ty) => {
         impl ops::Ops for $backend {}
 
-        impl Selects for $backend {}
+        impl Selects for $backend {
+            fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
+                DeviceSelect::selector(settings)
+            }
+        }
 
         impl Compute for $backend {
             const SYNCHRONOUS: bool = false;
@@ -58,7 +66,11 @@ macro_rules! gpu {
 
         impl ops::Ops for burn_fusion::Fusion<$backend> {}
 
-        impl Selects for burn_fusion::Fusion<$backend> {}
+        impl Selects for burn_fusion::Fusion<$backend> {
+            fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
+                DeviceSelect::selector(settings)
+            }
+        }
 
         impl Compute for burn_fusion::Fusion<$backend> {
             const SYNCHRONOUS: bool = false;

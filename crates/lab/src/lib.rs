@@ -18,6 +18,8 @@ pub mod optim;
 mod probe;
 pub mod prune;
 pub mod read;
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+pub mod resident;
 pub mod state;
 pub mod tasks;
 

@@ -44,7 +44,8 @@ pub(crate) fn resident(tensor: &Tensor<Flex, 1>) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
-fn counted<T>(read: impl FnOnce() -> T) -> T {
+/// What `read` gives, which waits for the device.
+pub(crate) fn counted<T>(read: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let found = read();
     READS.set(READS.get() + 1);

@@ -16,10 +16,7 @@ use crate::{
 
 impl Selects for Flex {
     fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
-        let fused = settings.prune_update == PruneUpdate::Fused
-            && settings.threshold == ThresholdMethod::Exact
-            && settings.score_precision == ScorePrecision::F32;
-        if fused { Box::new(FusedSelect(settings.clone())) } else { Box::new(HostSelect::new(settings)) }
+        if in_one_pass(settings) { Box::new(FusedSelect::new(settings)) } else { Box::new(HostSelect::new(settings)) }
     }
 
     fn stream(
@@ -56,10 +53,49 @@ impl Selects for Flex {
     }
 }
 
+/// Whether scores are to be computed where they are looked at, and are such as kernels compute.
+pub(super) fn in_one_pass(settings: &Prune) -> bool {
+    settings.prune_update == PruneUpdate::Fused
+        && settings.threshold == ThresholdMethod::Exact
+        && settings.score_precision == ScorePrecision::F32
+}
+
+/// Whether all weights are in 32 bits, as kernels want them. Moments are if weights are.
+pub(super) fn in_32_bits<B: Backend>(layers: &Layers<'_, B>) -> bool {
+    layers.inputs().iter().all(|inputs| inputs.weights.dtype() == DType::F32)
+}
+
+/// A choice for every layer, by `choose` for every group of which something goes: from the group, how many of its weights go,
+/// and a seed.
+pub(super) fn by_group<B: Backend>(
+    sizes: &[usize],
+    goal: &Goal<'_>,
+    choose: impl Fn(&Group, usize, u64) -> Result<Vec<Choice<B>>, LabError>,
+) -> Result<Vec<Option<Choice<B>>>, LabError> {
+    let mut choices: Vec<Option<Choice<B>>> = sizes.iter().map(|_| None).collect();
+    for (index, group) in goal.groups.iter().enumerate() {
+        let pruned = part_of(group.sparsity, sizes[group.layers.clone()].iter().sum());
+        if pruned == 0 {
+            continue;
+        }
+        let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
+        let chosen = choose(group, pruned, seed)?;
+        for (layer, choice) in group.layers.clone().zip(chosen) {
+            choices[layer] = Some(choice);
+        }
+    }
+    Ok(choices)
+}
+
 /// The scores that `settings` ask for; the weights themselves without.
 fn formula(inputs: &[Inputs<Flex>], settings: Option<&Prune>) -> selection::Formula {
-    let correction = inputs.iter().find_map(|inputs| Some(inputs.moments.as_ref()?.bias_correction_1));
-    settings.map_or(selection::Formula::GIVEN, |settings| selection::Formula::new(settings, correction.unwrap_or(1.0)))
+    let correction = bias_correction_1(inputs);
+    settings.map_or(selection::Formula::GIVEN, |settings| selection::Formula::new(settings, correction))
+}
+
+/// What the first moments of all layers must be divided by to be without bias.
+pub(super) fn bias_correction_1<B: Backend>(inputs: &[Inputs<B>]) -> f64 {
+    inputs.iter().find_map(|inputs| Some(inputs.moments.as_ref()?.bias_correction_1)).unwrap_or(1.0)
 }
 
 /// Masks in memory of the host, one for each layer.
@@ -175,23 +211,10 @@ impl FusedSelect {
 
 impl Select<Flex> for FusedSelect {
     fn select(&self, layers: &mut Layers<'_, Flex>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<Flex>>>, LabError> {
-        if layers.inputs().iter().any(|inputs| inputs.weights.dtype() != DType::F32) {
+        if !in_32_bits(layers) {
             return HostSelect::new(&self.0).select(layers, goal);
         }
-        let sizes = layers.sizes();
-        let mut choices: Vec<Option<Choice<Flex>>> = sizes.iter().map(|_| None).collect();
-        for (index, group) in goal.groups.iter().enumerate() {
-            let pruned = part_of(group.sparsity, sizes[group.layers.clone()].iter().sum());
-            if pruned == 0 {
-                continue;
-            }
-            let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
-            let chosen = self.choose(layers, group, pruned, seed)?;
-            for (layer, choice) in group.layers.clone().zip(chosen) {
-                choices[layer] = Some(choice);
-            }
-        }
-        Ok(choices)
+        by_group(&layers.sizes(), goal, |group, k, seed| self.choose(layers, group, k, seed))
     }
 }
 

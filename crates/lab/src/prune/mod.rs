@@ -8,6 +8,8 @@
 //! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
 //! scores can be negative, pruned weights are kept below all others. In the reference they come back.
 
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+mod device;
 mod fused;
 mod score;
 mod select;
@@ -21,6 +23,8 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+pub use device::DeviceSelect;
 pub use fused::{FusedSelect, HostMasks};
 pub use score::{Moments, scores};
 pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Select, Selects, by_histogram, kth_smallest};

@@ -1,0 +1,202 @@
+//! Radix selection among ranks: counting them in bins, and picking the bin that holds the one that is searched.
+//!
+//! What shapes these kernels, here and in the other files:
+//!
+//! - `CubeCL` 0.10 takes two stores of one value to different atomic numbers, in a row, for one expression, and then both numbers
+//!   for one. So no two are in a row. Where an atomic number is taken out of its array (`let place = state[PLACE]`), that is its
+//!   address.
+//! - In SPIR-V it gives shared memories of one length one place. So a cube has one shared memory, whatever it is for.
+//! - In Mesa's software Vulkan (22.3) an atomic operation holds a unit up as a barrier does, until the next one of the others.
+//!   So loops with atomic operations before a barrier go round equally often for all units of a cube.
+
+use cubecl::{prelude::*, server::Handle};
+
+use crate::launch::{INSIDE, PLACE, PREFIX, UNITS, Work, array, cubes, empty, word};
+
+/// Bins of a pass.
+pub(crate) const BINS: usize = 1 << 11;
+/// Bins that a unit adds up.
+const EACH: usize = BINS / UNITS as usize;
+/// By pass: the lowest of the bits that it counts by, and how many they are.
+pub(crate) const PASSES: [(u32, u32); 3] = [(21, 11), (10, 11), (0, 10)];
+/// Cubes that count: each adds its bins to the common ones, so there should not be many.
+pub(crate) const COUNTING: u32 = 1024;
+/// Searches that go on at a time, at most.
+const SEARCHES: usize = 2;
+
+/// Bins in the device's memory, all of them 0 between passes.
+pub(crate) struct Bins(Handle);
+
+impl Bins {
+    /// What they take.
+    pub(crate) const BYTES: usize = SEARCHES * BINS * size_of::<u32>();
+
+    pub(crate) fn new<R: Runtime>(client: &ComputeClient<R>) -> Self {
+        let bins = Self(empty(client, SEARCHES * BINS));
+        clear::launch::<R>(client, CubeCount::Static(1, 1, 1), CubeDim::new_1d(UNITS), bins.array());
+        bins
+    }
+
+    pub(crate) fn array<R: Runtime>(&self) -> ArrayArg<R> {
+        array(&self.0, SEARCHES * BINS)
+    }
+
+    /// Makes `searches` know more bits: those from `shift` on.
+    pub(crate) fn pick<R: Runtime>(&self, work: &Work<'_, R>, searches: u32, shift: u32) {
+        pick::launch::<R>(
+            work.client,
+            CubeCount::Static(searches, 1, 1),
+            CubeDim::new_1d(UNITS),
+            work.state(),
+            self.array(),
+            shift,
+        );
+    }
+
+    /// Does all passes of `searches` among what `ranks` holds: as many ranks as it is long, or pairs of places and ranks, as
+    /// many as [`INSIDE`] says.
+    pub(crate) fn search<R: Runtime>(
+        &self,
+        work: &Work<'_, R>,
+        ranks: &Handle,
+        length: usize,
+        searches: u32,
+        pairs: bool,
+    ) {
+        let words = if pairs { 2 * length } else { length };
+        for (shift, bits) in PASSES {
+            count::launch::<R>(
+                work.client,
+                CubeCount::Static(cubes(length, 16, COUNTING), searches, 1),
+                CubeDim::new_1d(UNITS),
+                array(ranks, words),
+                work.state(),
+                self.array(),
+                word(length),
+                shift,
+                bits,
+                pairs,
+            );
+            self.pick(work, searches, shift);
+        }
+    }
+}
+
+#[cube(launch)]
+fn clear(bins: &mut Array<Atomic<u32>>) {
+    let mut bin = UNIT_POS as usize;
+    while bin < comptime!(SEARCHES * BINS) {
+        bins[bin].store(0u32);
+        bin += CUBE_DIM as usize;
+    }
+}
+
+/// Empties the bins of a cube.
+#[cube]
+pub(crate) fn start(counts: &SharedMemory<Atomic<u32>>) {
+    let mut bin = UNIT_POS as usize;
+    while bin < BINS {
+        counts[bin].store(0u32);
+        bin += CUBE_DIM as usize;
+    }
+}
+
+/// Counts `rank` by the `bits` from `shift` on, if the bits before are those of `prefix`.
+#[cube]
+pub(crate) fn note(counts: &SharedMemory<Atomic<u32>>, rank: u32, prefix: u32, shift: u32, bits: u32) {
+    // Twice, because no shift is as wide as a number.
+    if ((rank ^ prefix) >> shift) >> bits == 0u32 {
+        let bin = (rank >> shift) & ((1u32 << bits) - 1u32);
+        counts[bin as usize].fetch_add(1u32);
+    }
+}
+
+/// Adds the bins of a cube to those of `search`.
+#[cube]
+pub(crate) fn merge(counts: &SharedMemory<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, search: u32) {
+    let mut bin = UNIT_POS as usize;
+    while bin < BINS {
+        let count = counts[bin].load();
+        if count > 0u32 {
+            bins[search as usize * BINS + bin].fetch_add(count);
+        }
+        bin += CUBE_DIM as usize;
+    }
+}
+
+/// Counts ranks for the search that is the cube's second position.
+#[cube(launch)]
+fn count(
+    ranks: &Array<u32>,
+    state: &mut Array<Atomic<u32>>,
+    bins: &mut Array<Atomic<u32>>,
+    length: u32,
+    shift: u32,
+    bits: u32,
+    #[comptime] pairs: bool,
+) {
+    let shared = SharedMemory::<Atomic<u32>>::new(comptime!(BINS + 2));
+    let all_prefix = state[PREFIX + CUBE_POS_Y as usize];
+    let all_inside = state[INSIDE];
+    start(&shared);
+    if UNIT_POS == 0 {
+        shared[BINS].store(all_prefix.load());
+        shared[comptime!(BINS + 1)].store(all_inside.load());
+    }
+    sync_cube();
+    let prefix = shared[BINS].load();
+    let mut end = length;
+    if pairs {
+        end = min(length, shared[comptime!(BINS + 1)].load());
+    }
+    let mut from = CUBE_POS_X * CUBE_DIM;
+    while from < end {
+        let at = (from + UNIT_POS) as usize;
+        if from + UNIT_POS < end {
+            if pairs {
+                note(&shared, ranks[at * 2 + 1], prefix, shift, bits);
+            } else {
+                note(&shared, ranks[at], prefix, shift, bits);
+            }
+        }
+        from += CUBE_COUNT_X * CUBE_DIM;
+    }
+    sync_cube();
+    merge(&shared, bins, CUBE_POS_Y);
+}
+
+/// Finds the bin that holds what the search of this cube looks for, makes that a part of what it knows, and empties the bins.
+#[cube(launch)]
+fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u32) {
+    // The counts of all bins, and behind them sums of what each unit has counted.
+    let mut counts = SharedMemory::<u32>::new(comptime!(BINS + UNITS as usize));
+    let search = CUBE_POS_X as usize;
+    let all_prefix = state[PREFIX + search];
+    let all_place = state[PLACE + search];
+    let own = UNIT_POS as usize * EACH;
+    let mut sum = 0u32;
+    for bin in 0..EACH {
+        let count = bins[search * BINS + own + bin].swap(0u32);
+        counts[own + bin] = count;
+        sum += count;
+    }
+    counts[BINS + UNIT_POS as usize] = sum;
+    sync_cube();
+    if UNIT_POS == 0 {
+        let mut place = all_place.load();
+        let mut unit = 0usize;
+        while unit + 1 < UNITS as usize && counts[BINS + unit] < place {
+            place -= counts[BINS + unit];
+            unit += 1;
+        }
+        let mut bin = unit * EACH;
+        let last = bin + (EACH - 1);
+        while bin < last && counts[bin] < place {
+            place -= counts[bin];
+            bin += 1;
+        }
+        all_place.store(place);
+        let prefix = all_prefix.load();
+        all_prefix.store(prefix | ((bin as u32) << shift));
+    }
+}

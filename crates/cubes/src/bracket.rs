@@ -1,0 +1,402 @@
+//! Selection with a sample that says where to look.
+
+use cubecl::{prelude::*, server::Handle};
+
+use crate::{
+    Found, Goal, SelectError,
+    bins::Bins,
+    formula::{Kind, score},
+    launch::{
+        AT_LOW, AT_THE_LOW_END, BELOW, HIGH, IN_BETWEEN, INSIDE, LAYERS, LOW, MISSED, NOT_A_NUMBER, OVERFLOWED, PLACE,
+        PREFIX, Ready, STATUS, UNITS, WORDS, Work, array, cubes, empty, word,
+    },
+    order::{LEAST, MOST, rank},
+    radix,
+};
+
+/// Candidates that a cube keeps before it knows where they go. Of the 4096 weights that it mostly has, more are candidates only
+/// where a layer is unlike the others; each of them is given a place of its own.
+const STAGED: usize = 1024;
+
+// Words of what a comparing cube shares.
+
+/// Scores below the bracket.
+const CUBE_BELOW: usize = 0;
+/// Scores at its lower end.
+const CUBE_AT_LOW: usize = 1;
+/// Scores in between.
+const CUBE_INSIDE: usize = 2;
+/// The bracket's lower end.
+const FROM: usize = 3;
+/// The bracket's upper end.
+const TO: usize = 4;
+/// Where the cube's candidates go.
+const FIRST: usize = 5;
+/// From here on, candidates: places and ranks.
+const STAGE: usize = 6;
+
+/// How far a bracket reaches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reach {
+    /// With fewer weights radix selection is quicker than to draw a sample first. At least 1.
+    pub few: usize,
+    /// Standard deviations of the sample's quantile to each side.
+    pub deviations: f64,
+    /// Room for candidates, in scores of the sample.
+    pub room: f64,
+}
+
+impl Default for Reach {
+    /// It misses once in a thousand times; there is room for two to three times as many candidates as there should be.
+    fn default() -> Self {
+        Self { few: 1 << 16, deviations: 3.3, room: 4.0 }
+    }
+}
+
+/// The `k`-th smallest score, and the masks: one pass and one reading, unless the bracket has missed. What is drawn depends
+/// on `seed`; what is found does not.
+pub fn bracket<R: Runtime>(
+    client: &ComputeClient<R>,
+    goal: &Goal<'_>,
+    reach: &Reach,
+    seed: u64,
+) -> Result<Found, SelectError> {
+    goal.check()?;
+    let weights = goal.weights();
+    if goal.k == 0 || weights <= reach.few {
+        return radix(client, goal);
+    }
+    let layers = Ready::all(goal);
+    let drawn = Drawn::new(goal, reach, weights);
+    let work = Work::new(client, goal, drawn.places);
+    let bins = Bins::new(client);
+    let sample = draw(&work, goal, &layers, drawn.size, seed);
+    bins.search(&work, &sample, drawn.size, 2, false);
+    let one = (CubeCount::Static(1, 1, 1), CubeDim::new_1d(1));
+    frame::launch::<R>(client, one.0.clone(), one.1, work.state(), drawn.open());
+
+    let room = drawn.room;
+    let candidates = empty(client, 2 * room);
+    for layer in &layers {
+        compare::launch::<R>(
+            client,
+            CubeCount::Static(cubes(layer.length, 16, 8192), 1, 1),
+            CubeDim::new_1d(UNITS),
+            layer.inputs(),
+            array(&work.masks[layer.index as usize], layer.length),
+            array(&candidates, 2 * room),
+            work.state(),
+            layer.index,
+            word(layer.length),
+            word(room),
+            goal.formula.epsilon,
+            goal.formula.bias_correction_1,
+            layer.kind,
+            layer.masked,
+        );
+    }
+    decide::launch::<R>(client, one.0, one.1, work.state(), word(goal.k), word(room));
+    bins.search(&work, &candidates, room, 1, true);
+    for layer in &layers {
+        mend::launch::<R>(
+            client,
+            CubeCount::Static(cubes(room.min(layer.length), 16, 256), 1, 1),
+            CubeDim::new_1d(UNITS),
+            array(&candidates, 2 * room),
+            array(&work.masks[layer.index as usize], layer.length),
+            work.state(),
+            layer.index,
+            word(room),
+        );
+    }
+    let state = work.read()?;
+    let inside = state.word(INSIDE) as usize;
+    let extra = work.bytes() + Bins::BYTES + (drawn.size + 2 * room) * size_of::<u32>();
+    let threshold = match state.word(STATUS) {
+        AT_THE_LOW_END => state.score(LOW),
+        IN_BETWEEN => state.score(PREFIX),
+        _ => {
+            let found = radix(client, goal)?;
+            return Ok(Found {
+                passes: found.passes + 1,
+                readings: found.readings + 1,
+                candidates: inside.min(room),
+                // The masks are made once more.
+                extra: found.extra + extra + weights * size_of::<f32>(),
+                ..found
+            });
+        }
+    };
+    Ok(Found {
+        threshold: Some(threshold),
+        pruned: state.pruned(),
+        masks: work.masks,
+        passes: 1,
+        candidates: inside,
+        readings: 1,
+        extra,
+    })
+}
+
+/// How much is drawn, and which of it are the bracket's ends.
+struct Drawn {
+    /// Scores.
+    size: usize,
+    /// Which of them, in their order, is the lower end and which the upper one; 0 where there is none.
+    places: [u32; 2],
+    /// Most candidates.
+    room: usize,
+}
+
+impl Drawn {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the number of weights, which has 32 bits"
+    )]
+    fn new(goal: &Goal<'_>, reach: &Reach, weights: usize) -> Self {
+        // With two thirds as the exponent (Floyd and Rivest) the sample and the candidates grow alike.
+        let size = ((2.0 * (weights as f64).powf(2.0 / 3.0)) as usize).clamp(1, weights);
+        let part = goal.k as f64 / weights as f64;
+        let spread = (size as f64 * part * (1.0 - part)).sqrt();
+        let (middle, reached) = (part * size as f64, reach.deviations * spread + 1.0);
+        let low = (middle - reached).floor().max(0.0) as u32;
+        let high = (middle + reached).ceil() as usize;
+        let high = if high > size { 0 } else { high as u32 };
+        let room = ((reach.room * size as f64) as usize).clamp(1, weights);
+        Self { size, places: [low, high], room }
+    }
+
+    /// Which ends there are not: 1 for the lower one, 2 for the upper one.
+    fn open(&self) -> u32 {
+        u32::from(self.places[0] == 0) + 2 * u32::from(self.places[1] == 0)
+    }
+}
+
+/// The ranks of `size` scores, one from each of as many intervals of equal length.
+fn draw<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
+    let sample = empty(work.client, size);
+    let weights = goal.weights();
+    let (mut before, mut first) = (0, 0);
+    #[expect(clippy::cast_possible_truncation, reason = "both halves count")]
+    let seed = (seed ^ (seed >> 32)) as u32;
+    for layer in layers {
+        before += layer.length;
+        let next = usize::try_from(size as u128 * before as u128 / weights as u128).unwrap_or(size);
+        let count = next - first;
+        if count > 0 {
+            gather::launch::<R>(
+                work.client,
+                CubeCount::Static(cubes(count, 4, 4096), 1, 1),
+                CubeDim::new_1d(UNITS),
+                layer.inputs(),
+                array(&sample, size),
+                word(first),
+                word(count),
+                word(layer.length / count),
+                word(layer.length % count),
+                seed,
+                goal.formula.epsilon,
+                goal.formula.bias_correction_1,
+                layer.kind,
+                layer.masked,
+            );
+        }
+        first = next;
+    }
+    sample
+}
+
+/// Draws `count` of a layer's scores, to `first` and behind it: each interval has `quotient` weights, the first `remainder` of
+/// them one more.
+#[cube(launch)]
+fn gather(
+    inputs: &Sequence<Array<f32>>,
+    sample: &mut Array<u32>,
+    first: u32,
+    count: u32,
+    quotient: u32,
+    remainder: u32,
+    seed: u32,
+    epsilon: f32,
+    bias_correction_1: f32,
+    #[comptime] kind: Kind,
+    #[comptime] masked: bool,
+) {
+    let mut index = CUBE_POS_X * CUBE_DIM + UNIT_POS;
+    while index < count {
+        let start = index * quotient + min(index, remainder);
+        let span = quotient + select(index < remainder, 1u32, 0u32);
+        let at = start + scattered(scattered(first + index) ^ seed) % span;
+        sample[(first + index) as usize] = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
+        index += CUBE_COUNT_X * CUBE_DIM;
+    }
+}
+
+/// A number that looks drawn by lot: a permuted congruential generator's step (O'Neill, 2014) as a hash.
+#[cube]
+fn scattered(x: u32) -> u32 {
+    let state = x * 747_796_405u32 + 2_891_336_453u32;
+    let word = ((state >> ((state >> 28u32) + 4u32)) ^ state) * 277_803_737u32;
+    (word >> 22u32) ^ word
+}
+
+/// Makes a bracket of what was found in the sample, and the first search ready for another.
+#[cube(launch)]
+fn frame(state: &mut Array<Atomic<u32>>, open: u32) {
+    let (first, second) = (state[PREFIX], state[comptime!(PREFIX + 1)]);
+    let (low, high) = (state[LOW], state[HIGH]);
+    low.store(select(open % 2u32 == 1u32, LEAST, first.load()));
+    high.store(select(open >= 2u32, MOST, second.load()));
+    first.store(0u32);
+}
+
+/// Compares all scores of a layer with the bracket: counts, notes what is in between, and writes a mask in which everything
+/// above the lower end stays.
+#[cube(launch)]
+fn compare(
+    inputs: &Sequence<Array<f32>>,
+    mask: &mut Array<f32>,
+    candidates: &mut Array<u32>,
+    state: &mut Array<Atomic<u32>>,
+    layer: u32,
+    length: u32,
+    room: u32,
+    epsilon: f32,
+    bias_correction_1: f32,
+    #[comptime] kind: Kind,
+    #[comptime] masked: bool,
+) {
+    let shared = SharedMemory::<Atomic<u32>>::new(comptime!(STAGE + 2 * STAGED));
+    let (all_below, all_at_low, all_inside) = (state[BELOW], state[AT_LOW], state[INSIDE]);
+    let (all_low, all_high, not_a_number) = (state[LOW], state[HIGH], state[NOT_A_NUMBER]);
+    let own = LAYERS + layer as usize * WORDS;
+    let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
+    if UNIT_POS == 0 {
+        shared[FROM].store(all_low.load());
+        shared[TO].store(all_high.load());
+    }
+    if UNIT_POS <= CUBE_INSIDE as u32 {
+        shared[UNIT_POS as usize].store(0u32);
+    }
+    sync_cube();
+    let low = shared[FROM].load();
+    let high = shared[TO].load();
+    let mut below = 0u32;
+    let mut at_low = 0u32;
+    let mut start = CUBE_POS_X * CUBE_DIM;
+    while start < length {
+        let at = start + UNIT_POS;
+        if at < length {
+            let rank = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
+            if rank < LEAST || rank > MOST {
+                not_a_number.fetch_min(layer);
+            }
+            mask[at as usize] = select(rank > low, 1.0f32, 0.0f32);
+            below += select(rank < low, 1u32, 0u32);
+            at_low += select(rank == low, 1u32, 0u32);
+            if rank > low && rank < high {
+                let slot = shared[CUBE_INSIDE].fetch_add(1u32);
+                if slot < STAGED as u32 {
+                    shared[STAGE + slot as usize * 2].store(at);
+                    shared[STAGE + slot as usize * 2 + 1].store(rank);
+                } else {
+                    let slot = all_inside.fetch_add(1u32);
+                    all_first.fetch_min(slot);
+                    all_end.fetch_max(slot + 1u32);
+                    if slot < room {
+                        candidates[slot as usize * 2] = at;
+                        candidates[slot as usize * 2 + 1] = rank;
+                    }
+                }
+            }
+        }
+        start += CUBE_COUNT_X * CUBE_DIM;
+    }
+    shared[CUBE_BELOW].fetch_add(below);
+    shared[CUBE_AT_LOW].fetch_add(at_low);
+    sync_cube();
+    let count = min(shared[CUBE_INSIDE].load(), STAGED as u32);
+    if UNIT_POS == 0 {
+        let below = shared[CUBE_BELOW].load();
+        let at_low = shared[CUBE_AT_LOW].load();
+        all_below.fetch_add(below);
+        all_at_low.fetch_add(at_low);
+        all_pruned.fetch_add(below + at_low);
+        if count > 0u32 {
+            let first = all_inside.fetch_add(count);
+            all_first.fetch_min(first);
+            all_end.fetch_max(first + count);
+            shared[FIRST].store(first);
+        }
+    }
+    sync_cube();
+    let first = shared[FIRST].load();
+    let mut index = UNIT_POS;
+    while index < count {
+        let slot = first + index;
+        if slot < room {
+            candidates[slot as usize * 2] = shared[STAGE + index as usize * 2].load();
+            candidates[slot as usize * 2 + 1] = shared[STAGE + index as usize * 2 + 1].load();
+        }
+        index += CUBE_DIM;
+    }
+}
+
+/// Where the `k`-th smallest score is, by the counts.
+#[cube(launch)]
+fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
+    let (result, place) = (state[STATUS], state[PLACE]);
+    let below = state[BELOW].load();
+    let up_to_low = below + state[AT_LOW].load();
+    let inside = state[INSIDE].load();
+    // What comes out below 0 is not looked at.
+    let behind = k - up_to_low;
+    place.store(behind);
+    let found = select(behind <= inside, IN_BETWEEN, MISSED);
+    let found = select(k <= up_to_low, AT_THE_LOW_END, found);
+    let found = select(k <= below, MISSED, found);
+    let status = select(inside > room, OVERFLOWED, found);
+    result.store(status);
+}
+
+/// Prunes those of a layer's candidates that are up to the threshold, and counts them.
+#[cube(launch)]
+fn mend(candidates: &Array<u32>, mask: &mut Array<f32>, state: &mut Array<Atomic<u32>>, layer: u32, room: u32) {
+    // The sum, where the layer's candidates begin and end, the threshold, and what has been decided.
+    let shared = SharedMemory::<Atomic<u32>>::new(5usize);
+    let own = LAYERS + layer as usize * WORDS;
+    let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
+    let (all_prefix, all_status) = (state[PREFIX], state[STATUS]);
+    if UNIT_POS == 0 {
+        shared[0].store(0u32);
+        shared[1].store(all_first.load());
+        shared[2].store(all_end.load());
+        shared[3].store(all_prefix.load());
+        shared[4].store(all_status.load());
+    }
+    sync_cube();
+    let mut pruned = 0u32;
+    // Where the threshold is the bracket's lower end, all candidates stay.
+    if shared[4].load() == IN_BETWEEN {
+        let threshold = shared[3].load();
+        let end = min(shared[2].load(), room);
+        // A layer without candidates ends at 0.
+        if end > 0u32 {
+            let mut index = shared[1].load() + CUBE_POS_X * CUBE_DIM + UNIT_POS;
+            while index < end {
+                if candidates[index as usize * 2 + 1] <= threshold {
+                    let at = candidates[index as usize * 2];
+                    mask[at as usize] = 0.0f32;
+                    pruned += 1u32;
+                }
+                index += CUBE_COUNT_X * CUBE_DIM;
+            }
+        }
+    }
+    shared[0].fetch_add(pruned);
+    sync_cube();
+    if UNIT_POS == 0 {
+        all_pruned.fetch_add(shared[0].load());
+    }
+}

@@ -1,0 +1,137 @@
+//! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, in CubeCL, one source for CUDA and
+//! Vulkan.
+//!
+//! It does on the device what `sweep_kernels::selection` does on the processor. Scores are computed in registers from weights
+//! and moments, in the pass that needs them, and never stored. What to do next is decided on the device: the host starts
+//! kernels one after the other and reads once, at the end.
+//!
+//! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies. One pass counts what is below,
+//!   writes the masks, and notes the few scores in between, among which the threshold is found; then their masks are mended.
+//!   If the counts say that the bracket missed, or that more scores are in between than there is room for, radix selection
+//!   takes over: that is a second reading.
+//! - [`radix`]: three passes count scores by 11, 11 and 10 of their bits; a fourth writes the masks.
+//!
+//! It is a package of its own so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
+//! algorithm and its cost.
+
+mod bins;
+mod bracket;
+mod formula;
+mod launch;
+mod order;
+mod radix;
+
+pub use bracket::{Reach, bracket};
+use cubecl::server::Handle;
+pub use formula::{Formula, PRUNED};
+pub use launch::scores;
+pub use radix::radix;
+
+/// Weights of a layer that kernels can count through: 2^31.
+pub const MOST_OF_A_LAYER: usize = 1 << 31;
+/// Weights of all layers together that can be counted in 32 bits.
+pub const MOST: usize = u32::MAX as usize;
+
+/// A layer's numbers on the device: dense, in 32 bits, each as many as `length` says.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// How many weights.
+    pub length: usize,
+    /// The weights.
+    pub weights: Handle,
+    /// Adam's first and second moment.
+    pub moments: Option<[Handle; 2]>,
+    /// The weights at the start.
+    pub origin: Option<Handle>,
+    /// 0 where a weight is pruned for good: its score is below all others.
+    pub mask: Option<Handle>,
+}
+
+/// What is to be found.
+#[derive(Debug, Clone, Copy)]
+pub struct Goal<'a> {
+    /// The layers that share the threshold.
+    pub layers: &'a [Layer],
+    /// Their scores.
+    pub formula: Formula,
+    /// The threshold is the `k`-th smallest of all scores, `k` being at most their number; with 0 nothing is pruned.
+    pub k: usize,
+}
+
+impl Goal<'_> {
+    /// All weights.
+    pub fn weights(&self) -> usize {
+        self.layers.iter().map(|layer| layer.length).sum()
+    }
+
+    /// What no kernel can do.
+    fn check(&self) -> Result<(), SelectError> {
+        let weights = self.weights();
+        if let Some(layer) = self.layers.iter().position(|layer| layer.length > MOST_OF_A_LAYER) {
+            return Err(SelectError::LongLayer { layer, weights: self.layers[layer].length });
+        }
+        if weights > MOST {
+            return Err(SelectError::TooMany { weights });
+        }
+        if self.k > weights {
+            return Err(SelectError::Rank { k: self.k, weights });
+        }
+        Ok(())
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The largest score that is pruned, never -0; `None` where nothing is to be pruned.
+    pub threshold: Option<f32>,
+    /// Weights that are pruned, by layer: those whose score is at most the threshold.
+    pub pruned: Vec<usize>,
+    /// By layer: 1 where a weight stays, else 0, as many numbers in 32 bits as weights. A layer without weights has a handle
+    /// that is never read.
+    pub masks: Vec<Handle>,
+    /// Passes over all layers.
+    pub passes: usize,
+    /// Scores that were looked at one by one.
+    pub candidates: usize,
+    /// Readings from the device.
+    pub readings: usize,
+    /// Bytes that were allocated on the device besides the masks.
+    pub extra: usize,
+}
+
+/// Why nothing was found.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectError {
+    /// A score is not a number, so nothing can be ordered.
+    #[error("a score of layer {layer} is NaN")]
+    NotANumber {
+        /// The first such layer.
+        layer: usize,
+    },
+    /// A layer is too long for the kernels.
+    #[error("layer {layer} has {weights} weights; on a GPU at most {MOST_OF_A_LAYER} can be compared")]
+    LongLayer {
+        /// Which layer.
+        layer: usize,
+        /// Its weights.
+        weights: usize,
+    },
+    /// All layers together are too long for counts in 32 bits.
+    #[error("the layers have {weights} weights; on a GPU at most {MOST} can be compared")]
+    TooMany {
+        /// Their weights.
+        weights: usize,
+    },
+    /// There are fewer scores than are to be pruned.
+    #[error("of {weights} weights {k} cannot be pruned")]
+    Rank {
+        /// How many are to be pruned.
+        k: usize,
+        /// How many there are.
+        weights: usize,
+    },
+    /// The device failed.
+    #[error("{0}")]
+    Device(String),
+}

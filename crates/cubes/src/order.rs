@@ -1,0 +1,38 @@
+//! The order of scores in whole numbers.
+
+use cubecl::prelude::*;
+
+/// The rank of -inf, the smallest score.
+pub(crate) const LEAST: u32 = 0x007f_ffff;
+/// The rank of inf, the largest score.
+pub(crate) const MOST: u32 = 0xff80_0000;
+
+/// A number that orders scores as `<` does, 0 and -0 being one. NaN has a rank below [`LEAST`] or above [`MOST`].
+///
+/// It looks at nothing but bits, because compilers of shaders may take zeros for equal and NaN for impossible.
+#[cube]
+pub(crate) fn rank(score: f32) -> u32 {
+    let bits = u32::reinterpret(score);
+    let bits = select(bits == 0x8000_0000u32, 0u32, bits);
+    // All bits of a negative number turn over, and the sign of a positive one.
+    bits ^ select(bits >= 0x8000_0000u32, 0xffff_ffffu32, 0x8000_0000u32)
+}
+
+/// The score with this [`rank`].
+pub(crate) fn score(rank: u32) -> f32 {
+    let turned = if rank & 0x8000_0000 == 0 { u32::MAX } else { 0x8000_0000 };
+    f32::from_bits(rank ^ turned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_and_scores_are_one() {
+        assert_eq!(score(LEAST), f32::NEG_INFINITY);
+        assert_eq!(score(MOST), f32::INFINITY);
+        assert_eq!(score(0x8000_0000).to_bits(), 0);
+        assert_eq!(score(0x7fff_fffe).to_bits(), (-f32::from_bits(1)).to_bits());
+    }
+}

@@ -1,0 +1,121 @@
+//! Radix selection over all scores.
+
+use cubecl::prelude::*;
+
+use crate::{
+    Found, Goal, SelectError,
+    bins::{self, BINS, Bins, COUNTING, PASSES},
+    formula::{Kind, score},
+    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Work, array, cubes, word},
+    order::{LEAST, MOST, rank},
+};
+
+/// The `k`-th smallest score by counting, and the masks: four passes, whatever the scores are.
+pub fn radix<R: Runtime>(client: &ComputeClient<R>, goal: &Goal<'_>) -> Result<Found, SelectError> {
+    goal.check()?;
+    let layers = Ready::all(goal);
+    let work = Work::new(client, goal, [word(goal.k), 0]);
+    let bins = Bins::new(client);
+    let mut passes = 1;
+    if goal.k > 0 {
+        for (shift, bits) in PASSES {
+            layers.iter().for_each(|layer| pass(&work, goal, layer, &bins, Some((shift, bits))));
+            bins.pick(&work, 1, shift);
+            passes += 1;
+        }
+    }
+    // With a rank of 0, below all scores, everything stays.
+    layers.iter().for_each(|layer| pass(&work, goal, layer, &bins, None));
+    let state = work.read()?;
+    Ok(Found {
+        threshold: (goal.k > 0).then(|| state.score(PREFIX)),
+        pruned: state.pruned(),
+        passes,
+        candidates: 0,
+        readings: 1,
+        extra: work.bytes() + Bins::BYTES,
+        masks: work.masks,
+    })
+}
+
+/// Counts by the bits that are `counted`, or else writes the mask.
+fn pass<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layer: &Ready, bins: &Bins, counted: Option<(u32, u32)>) {
+    let (shift, bits) = counted.unwrap_or_default();
+    visit::launch::<R>(
+        work.client,
+        CubeCount::Static(cubes(layer.length, 64, COUNTING), 1, 1),
+        CubeDim::new_1d(UNITS),
+        layer.inputs(),
+        array(&work.masks[layer.index as usize], layer.length),
+        work.state(),
+        bins.array(),
+        layer.index,
+        word(layer.length),
+        shift,
+        bits,
+        u32::from(counted.is_none()),
+        goal.formula.epsilon,
+        goal.formula.bias_correction_1,
+        layer.kind,
+        layer.masked,
+    );
+}
+
+/// Counting and writing are one kernel, so that both compute the same scores: a compiler may round `a * b - c` once in one
+/// kernel and twice in another.
+#[cube(launch)]
+fn visit(
+    inputs: &Sequence<Array<f32>>,
+    mask: &mut Array<f32>,
+    state: &mut Array<Atomic<u32>>,
+    bins: &mut Array<Atomic<u32>>,
+    layer: u32,
+    length: u32,
+    shift: u32,
+    bits: u32,
+    writes: u32,
+    epsilon: f32,
+    bias_correction_1: f32,
+    #[comptime] kind: Kind,
+    #[comptime] masked: bool,
+) {
+    let shared = SharedMemory::<Atomic<u32>>::new(comptime!(BINS + 2));
+    let all_prefix = state[PREFIX];
+    let all_pruned = state[LAYERS + layer as usize * WORDS];
+    let not_a_number = state[NOT_A_NUMBER];
+    bins::start(&shared);
+    if UNIT_POS == 0 {
+        shared[BINS].store(all_prefix.load());
+        shared[comptime!(BINS + 1)].store(0u32);
+    }
+    sync_cube();
+    let prefix = shared[BINS].load();
+    let mut pruned = 0u32;
+    let mut start = CUBE_POS_X * CUBE_DIM;
+    while start < length {
+        let at = start + UNIT_POS;
+        if at < length {
+            let rank = rank(score(inputs, at as usize, epsilon, bias_correction_1, kind, masked));
+            if rank < LEAST || rank > MOST {
+                not_a_number.fetch_min(layer);
+            }
+            if writes == 1u32 {
+                let stays = rank > prefix;
+                mask[at as usize] = select(stays, 1.0f32, 0.0f32);
+                pruned += select(stays, 0u32, 1u32);
+            } else {
+                bins::note(&shared, rank, prefix, shift, bits);
+            }
+        }
+        start += CUBE_COUNT_X * CUBE_DIM;
+    }
+    shared[comptime!(BINS + 1)].fetch_add(pruned);
+    sync_cube();
+    if writes == 1u32 {
+        if UNIT_POS == 0 {
+            all_pruned.fetch_add(shared[comptime!(BINS + 1)].load());
+        }
+    } else {
+        bins::merge(&shared, bins, 0u32);
+    }
+}

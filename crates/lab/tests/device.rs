@@ -1,0 +1,120 @@
+//! Masks chosen by kernels on a GPU, a software one included, against masks from scores that the host reads: with Burn's
+//! operations one by one, and inside `Fusion`.
+#![cfg(feature = "wgpu")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use burn::tensor::{Distribution, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_fusion::Fusion;
+use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
+use sweep_job::{
+    Backend,
+    tasks::{Prune, PruneMethod, PruneUpdate},
+};
+use sweep_lab::{
+    LabError,
+    prune::{Choice, Goal, Group, Inputs, Layers, Moments, Selects},
+    read::reads,
+};
+
+type Wgpu = CubeBackend<WgpuRuntime, f32, i32, u32>;
+
+/// The device, or a line that says why there is none.
+fn device() -> Option<WgpuDevice> {
+    let probe = sweep_lab::probe(Backend::Wgpu);
+    for rejected in &probe.rejected {
+        eprintln!("not tested: {}; scripts/test-deps.sh installs Vulkan in software", rejected.reason);
+    }
+    let software = probe.devices.first()?.software;
+    Some(if software { WgpuDevice::Cpu } else { WgpuDevice::DefaultDevice })
+}
+
+/// Layers of these sizes; each tensor is the outcome of operations, which a fusing backend has only noted so far.
+fn inputs<B: Selects>(sizes: &[usize], masked: bool, device: &B::Device) -> Vec<Inputs<B>> {
+    B::seed(device, 3);
+    let normal =
+        |size: usize, scale: f64| Tensor::<B, 1>::random([size], Distribution::Normal(0.0, 1.0), device) * scale;
+    let layer = |(layer, size): (usize, &usize)| {
+        let root = normal(*size, 1e-3);
+        let mask = masked.then(|| normal(*size, 1.0).greater_elem(-0.5).float());
+        let weights = normal(*size, 0.02);
+        Inputs {
+            name: format!("layer {layer}"),
+            weights: mask.clone().map_or_else(|| weights.clone(), |mask| weights.clone() * mask),
+            moments: Some(Moments { first: normal(*size, 1e-3), second: root.clone() * root, bias_correction_1: 0.5 }),
+            origin: Some(normal(*size, 0.02)),
+            mask,
+        }
+    };
+    sizes.iter().enumerate().map(layer).collect()
+}
+
+fn select<B: Selects>(
+    prune: &Prune,
+    inputs: &[Inputs<B>],
+    groups: &[Group],
+) -> Result<Vec<Option<Choice<B>>>, LabError> {
+    B::selector(prune).select(&mut Layers::new(prune, inputs.to_vec()), &Goal { groups, seed: 1 })
+}
+
+fn host<B: Selects>(tensor: &Tensor<B, 1>) -> Vec<f32> {
+    tensor.to_data().to_vec().unwrap()
+}
+
+/// Compares kernels with the host on `B`.
+fn kernels_choose_what_the_host_chooses<B: Selects>(device: &B::Device) {
+    let together = |sparsity| vec![Group { layers: 0..3, sparsity }];
+    let apart: Vec<Group> =
+        (0..3).map(|layer| Group { layers: layer..layer + 1, sparsity: 0.2 + 0.2 * layer as f64 }).collect();
+    let none = vec![Group { layers: 0..1, sparsity: 0.0 }, Group { layers: 1..3, sparsity: 0.4 }];
+    // More than are all looked at.
+    let sizes = [40_000, 301, 60_000];
+    for (method, masked) in
+        [(PruneMethod::Magnitude, false), (PruneMethod::Bitter7, false), (PruneMethod::Movement, true)]
+    {
+        let kernels = Prune { prune: method, prune_update: PruneUpdate::Fused, ..Prune::default() };
+        let scores = Prune { prune_update: PruneUpdate::SinglePass, ..kernels.clone() };
+        let inputs = inputs::<B>(&sizes, masked, device);
+        for groups in [together(0.1), together(0.5), apart.clone(), none.clone()] {
+            let before = reads();
+            let found = select(&kernels, &inputs, &groups).unwrap();
+            let chosen = groups.iter().filter(|group| group.sparsity > 0.0).count();
+            assert_eq!(reads() - before, chosen as u64, "one reading for a threshold");
+            let wanted = select(&scores, &inputs, &groups).unwrap();
+            for (layer, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                assert_eq!(found.is_some(), wanted.is_some());
+                let (Some(found), Some(wanted)) = (found, wanted) else { continue };
+                assert_eq!(found.threshold.to_bits(), wanted.threshold.to_bits(), "{method}, layer {layer}");
+                let mask = host(&found.mask);
+                assert_eq!(mask, host(&wanted.mask), "{method}, layer {layer}");
+                assert_eq!(found.pruned, Some(mask.iter().filter(|stays| **stays == 0.0).count()));
+                // The mask is a tensor like any other.
+                let weights = &inputs[layer].weights;
+                let kept = host(&(weights.clone() * found.mask.clone() + 1.0));
+                let one_by_one = host(weights).into_iter().zip(mask).map(|(weight, mask)| weight * mask + 1.0);
+                assert_eq!(kept, one_by_one.collect::<Vec<_>>());
+            }
+        }
+        let mut spoilt = inputs;
+        let nan = Tensor::<B, 1>::from_floats([f32::NAN], device);
+        spoilt[1].weights = Tensor::cat(vec![spoilt[1].weights.clone().slice(0..300), nan], 0);
+        for settings in [&kernels, &scores] {
+            let error = select(settings, &spoilt, &together(0.5)).unwrap_err();
+            assert!(matches!(&error, LabError::NotANumber { parameter } if parameter == "layer 1"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn kernels_choose_what_the_host_chooses_eagerly() {
+    if let Some(device) = device() {
+        kernels_choose_what_the_host_chooses::<Wgpu>(&device);
+    }
+}
+
+#[test]
+fn kernels_choose_what_the_host_chooses_inside_fusion() {
+    if let Some(device) = device() {
+        kernels_choose_what_the_host_chooses::<Fusion<Wgpu>>(&device);
+    }
+}
