@@ -209,3 +209,34 @@ fn write_scores(
         at += CUBE_COUNT_X * CUBE_DIM;
     }
 }
+
+/// Starts a pass that reads what the scores of `layer` are computed from, and writes as much as a mask is, computing sums alone:
+/// what a pass can be compared with.
+pub fn stream<R: Runtime>(client: &ComputeClient<R>, layer: &Layer, formula: &Formula) {
+    if layer.length == 0 {
+        return;
+    }
+    let ready = Ready::new(0, layer, formula);
+    write_sums::launch::<R>(
+        client,
+        CubeCount::Static(cubes(layer.length, 16, 8192), 1, 1),
+        CubeDim::new_1d(UNITS),
+        ready.inputs(),
+        array(&empty(client, layer.length), layer.length),
+        word(layer.length),
+    );
+}
+
+#[cube(launch)]
+fn write_sums(inputs: &Sequence<Array<f32>>, sums: &mut Array<f32>, length: u32) {
+    let mut at = CUBE_POS_X * CUBE_DIM + UNIT_POS;
+    while at < length {
+        let mut sum = 0.0f32;
+        #[unroll]
+        for input in 0..inputs.len() {
+            sum += inputs[input][at as usize];
+        }
+        sums[at as usize] = sum;
+        at += CUBE_COUNT_X * CUBE_DIM;
+    }
+}

@@ -24,7 +24,7 @@ mod radix;
 pub use bracket::{Reach, bracket};
 use cubecl::server::Handle;
 pub use formula::{Formula, PRUNED};
-pub use launch::scores;
+pub use launch::{scores, stream};
 pub use radix::radix;
 
 /// Weights of a layer that kernels can count through: 2^31.

@@ -9,15 +9,18 @@
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-use sweep_job::tasks::Prune;
+use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 use sweep_job::{
     Backend,
     tasks::{Autotune, Computing, TuningCache},
 };
 
-#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-use crate::prune::{DeviceSelect, Select};
 use crate::{LabError, measure::DeviceMemory, ops, prune::Selects};
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+use crate::{
+    prune::{DeviceSelect, Inputs, Masks, Select, device},
+    selection::Found,
+};
 
 /// What the lab needs to know about a Burn backend beyond its operations.
 pub trait Compute: Selects {
@@ -44,6 +47,36 @@ type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 #[cfg(all(feature = "wgpu", not(test)))]
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
+/// What `Selects` has on a GPU.
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+macro_rules! kernels {
+    () => {
+        fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
+            DeviceSelect::selector(settings)
+        }
+
+        fn masks(format: Option<MaskFormat>, _: &[Inputs<Self>]) -> Option<Masks<Self>> {
+            device::masks(format)
+        }
+
+        fn stream(
+            inputs: &[Inputs<Self>],
+            settings: Option<&Prune>,
+            method: ThresholdSearch,
+            k: usize,
+            seed: u64,
+            masks: &mut Masks<Self>,
+        ) -> Option<Result<Found, LabError>> {
+            device::stream(inputs, settings, method, k, seed, masks)
+        }
+
+        fn stream_floor(inputs: &[Inputs<Self>], settings: Option<&Prune>, _: &mut Masks<Self>) -> Option<()> {
+            device::stream_floor(inputs, settings);
+            Some(())
+        }
+    };
+}
+
 /// A backend as it is, and the same inside `Fusion`.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
@@ -51,9 +84,7 @@ macro_rules! gpu {
         impl ops::Ops for $backend {}
 
         impl Selects for $backend {
-            fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
-                DeviceSelect::selector(settings)
-            }
+            kernels!();
         }
 
         impl Compute for $backend {
@@ -67,9 +98,7 @@ macro_rules! gpu {
         impl ops::Ops for burn_fusion::Fusion<$backend> {}
 
         impl Selects for burn_fusion::Fusion<$backend> {
-            fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
-                DeviceSelect::selector(settings)
-            }
+            kernels!();
         }
 
         impl Compute for burn_fusion::Fusion<$backend> {

@@ -17,7 +17,7 @@ choice! {
         TopK = "topk",
         /// The corresponding score of a random sample, drawn with replacement from every layer (paper 001).
         Sample = "sample",
-        /// An estimate by a coarse histogram, a fine one where it is full, and bisection (GradProbe).
+        /// An estimate by a coarse histogram, a fine one where it is full, and bisection (GradProbe). On the CPU.
         Histogram = "histogram",
         /// Exact, by counting leading bits.
         Radix = "radix",
@@ -90,7 +90,7 @@ params! {
     pub struct Making {
         /// How scores come to the threshold and to the masks.
         update: UpdateKind = UpdateKind::Fused;
-        /// What a mask has for each weight. With Burn's operations only `f32`.
+        /// What a mask has for each weight. With Burn's operations, and on a GPU, only `f32`.
         mask: MaskFormat = MaskFormat::U8;
     }
 }
@@ -188,13 +188,13 @@ const SPARSITY: MetricInfo =
 const FLOOR: MetricInfo = MetricInfo {
     name: "time.floor",
     unit: Unit::Seconds,
-    doc: "least time of a pass that reads and writes the same bytes once and computes next to nothing; on the CPU only",
+    doc: "least time of a pass that reads and writes the same bytes once and computes next to nothing; for methods that stream",
 };
 const RATIO: MetricInfo = MetricInfo { name: "ratio.floor", unit: Unit::One, doc: "median time over `time.floor`" };
 const EXTRA: MetricInfo = MetricInfo {
     name: "memory.extra",
     unit: Unit::Bytes,
-    doc: "by how much the first call raised the worker's resident memory at most, in whole pages; on the CPU only",
+    doc: "by how much the first call raised the worker's resident memory at most, in whole pages; on a GPU what a method that streams allocates there besides masks",
 };
 const PASSES: MetricInfo =
     MetricInfo { name: "passes", unit: Unit::Count, doc: "passes over all weights; for methods that stream" };

@@ -2,14 +2,15 @@
 
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::tensor::CubeTensor;
-use sweep_cubes::{Formula, Reach, SelectError};
-use sweep_job::tasks::Prune;
+use cubecl::client::ComputeClient;
+use sweep_cubes::{Formula, Reach, SelectError, bracket, radix};
+use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 
 use super::{
     fused::{bias_correction_1, by_group, in_32_bits, in_one_pass},
-    select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Select},
+    select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select},
 };
-use crate::{LabError, read::counted, resident::Resident};
+use crate::{LabError, read::counted, resident::Resident, selection::Found};
 
 /// Exact thresholds and masks by [`sweep_cubes::bracket`].
 #[derive(Debug)]
@@ -30,25 +31,82 @@ impl DeviceSelect {
         seed: u64,
     ) -> Result<Vec<Choice<B>>, LabError> {
         let inputs = &layers.inputs()[group.layers.clone()];
-        let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
-        let numbers: Vec<sweep_cubes::Layer> = memory.iter().map(Memory::layer).collect();
         let formula = Formula::new(&self.0, bias_correction_1(inputs));
-        let goal = sweep_cubes::Goal { layers: &numbers, formula, k };
-        let client = &memory[0].weights.client;
-        let found = counted(|| sweep_cubes::bracket(client, &goal, &Reach::default(), seed));
-        let found = found.map_err(|error| match error {
-            SelectError::NotANumber { layer } => layers.not_a_number(group.layers.start + layer),
-            SelectError::Device(message) => LabError::Device(message),
-            error => LabError::Unsupported(error.to_string()),
-        })?;
+        let (found, masks) = find(inputs, formula, k, |client, goal| bracket(client, goal, &Reach::default(), seed))?;
         let threshold = found.threshold.unwrap_or(f32::NEG_INFINITY);
-        let choices = memory.iter().zip(found.masks).zip(found.pruned).map(|((memory, mask), pruned)| {
-            let CubeTensor { client, device, .. } = memory.weights.clone();
-            let shape = [memory.length()].into();
-            let mask = CubeTensor::new_contiguous(client, device, shape, mask, DType::F32);
-            Choice { threshold, mask: B::tensor(mask), pruned: Some(pruned) }
-        });
-        Ok(choices.collect())
+        let choices = masks.into_iter().zip(found.pruned);
+        Ok(choices.map(|(mask, pruned)| Choice { threshold, mask, pruned: Some(pruned) }).collect())
+    }
+}
+
+/// What `method` finds among the scores of `inputs`, and the masks, `[numbers]` by layer.
+fn find<B: Resident>(
+    inputs: &[Inputs<B>],
+    formula: Formula,
+    k: usize,
+    method: impl FnOnce(&ComputeClient<B::Runtime>, &sweep_cubes::Goal<'_>) -> Result<sweep_cubes::Found, SelectError>,
+) -> Result<(sweep_cubes::Found, Vec<Tensor<B, 1>>), LabError> {
+    let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
+    let layers: Vec<sweep_cubes::Layer> = memory.iter().map(Memory::layer).collect();
+    let goal = sweep_cubes::Goal { layers: &layers, formula, k };
+    let mut found = counted(|| method(&memory[0].weights.client, &goal)).map_err(|error| match error {
+        SelectError::NotANumber { layer } => LabError::NotANumber { parameter: inputs[layer].name.clone() },
+        SelectError::Device(message) => LabError::Device(message),
+        error => LabError::Unsupported(error.to_string()),
+    })?;
+    let masks = memory.iter().zip(std::mem::take(&mut found.masks)).map(|(memory, mask)| {
+        let CubeTensor { client, device, .. } = memory.weights.clone();
+        B::tensor(CubeTensor::new_contiguous(client, device, [memory.length()].into(), mask, DType::F32))
+    });
+    Ok((found, masks.collect()))
+}
+
+/// The scores that `settings` ask for; the weights themselves without.
+fn formula<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>) -> Formula {
+    settings.map_or(Formula::GIVEN, |settings| Formula::new(settings, bias_correction_1(inputs)))
+}
+
+/// See [`Selects::masks`]: kernels write numbers to multiply with.
+pub fn masks<B: Resident>(format: Option<MaskFormat>) -> Option<Masks<B>> {
+    matches!(format, None | Some(MaskFormat::F32)).then(|| Masks::Device(Vec::new()))
+}
+
+/// See [`Selects::stream`].
+pub fn stream<B: Resident>(
+    inputs: &[Inputs<B>],
+    settings: Option<&Prune>,
+    method: ThresholdSearch,
+    k: usize,
+    seed: u64,
+    masks: &mut Masks<B>,
+) -> Option<Result<Found, LabError>> {
+    let Masks::Device(masks) = masks else { return None };
+    let formula = formula(inputs, settings);
+    let found = match method {
+        ThresholdSearch::Bracket => {
+            find(inputs, formula, k, |client, goal| bracket(client, goal, &Reach::default(), seed))
+        }
+        ThresholdSearch::Radix => find(inputs, formula, k, |client, goal| radix(client, goal)),
+        _ => return None,
+    };
+    Some(found.map(|(found, chosen)| {
+        *masks = chosen;
+        Found {
+            threshold: found.threshold.unwrap_or(f32::NEG_INFINITY),
+            pruned: found.pruned,
+            passes: found.passes,
+            candidates: found.candidates,
+            extra: found.extra,
+        }
+    }))
+}
+
+/// See [`Selects::stream_floor`].
+pub fn stream_floor<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>) {
+    let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
+    let formula = formula(inputs, settings);
+    for memory in &memory {
+        sweep_cubes::stream(&memory.weights.client, &memory.layer(), &formula);
     }
 }
 

@@ -6,7 +6,7 @@ use burn::{
 };
 use sweep_job::tasks::{MaskFormat, Prune, PruneUpdate, ScorePrecision, ThresholdMethod, ThresholdSearch};
 
-use super::select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Select, Selects, part_of};
+use super::select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select, Selects, part_of};
 use crate::{
     LabError,
     read::resident,
@@ -19,14 +19,19 @@ impl Selects for Flex {
         if in_one_pass(settings) { Box::new(FusedSelect::new(settings)) } else { Box::new(HostSelect::new(settings)) }
     }
 
+    fn masks(format: Option<MaskFormat>, inputs: &[Inputs<Self>]) -> Option<Masks<Self>> {
+        Some(Masks::Host(format.map_or_else(|| HostMasks::none(inputs), |format| HostMasks::new(format, inputs))))
+    }
+
     fn stream(
         inputs: &[Inputs<Self>],
         settings: Option<&Prune>,
         method: ThresholdSearch,
         k: usize,
         seed: u64,
-        masks: &mut HostMasks,
+        masks: &mut Masks<Self>,
     ) -> Option<Result<Found, LabError>> {
+        let Masks::Host(masks) = masks else { return None };
         let memory: Vec<Memory> = inputs.iter().map(Memory::of).collect();
         let layers: Vec<selection::Layer<'_>> = memory.iter().map(Memory::layer).collect();
         let goal = selection::Goal { layers: &layers, formula: formula(inputs, settings), k };
@@ -39,7 +44,8 @@ impl Selects for Flex {
         Some(found.map_err(|error| LabError::NotANumber { parameter: inputs[error.layer].name.clone() }))
     }
 
-    fn stream_floor(inputs: &[Inputs<Self>], settings: Option<&Prune>, masks: &mut HostMasks) -> Option<()> {
+    fn stream_floor(inputs: &[Inputs<Self>], settings: Option<&Prune>, masks: &mut Masks<Self>) -> Option<()> {
+        let Masks::Host(masks) = masks else { return None };
         let memory: Vec<Memory> = inputs.iter().map(Memory::of).collect();
         let layers: Vec<selection::Layer<'_>> = memory.iter().map(Memory::layer).collect();
         let goal = selection::Goal { layers: &layers, formula: formula(inputs, settings), k: 1 };

@@ -9,7 +9,7 @@
 //! scores can be negative, pruned weights are kept below all others. In the reference they come back.
 
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-mod device;
+pub mod device;
 mod fused;
 mod score;
 mod select;
@@ -27,7 +27,7 @@ use burn::{
 pub use device::DeviceSelect;
 pub use fused::{FusedSelect, HostMasks};
 pub use score::{Moments, scores};
-pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Select, Selects, by_histogram, kth_smallest};
+pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select, Selects, by_histogram, kth_smallest};
 use sweep_job::tasks::{Prune, PruneMethod};
 pub use sweep_kernels::selection::PRUNED;
 

@@ -8,7 +8,7 @@ use std::{
 
 use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
 use rand::Rng as _;
-use sweep_job::tasks::{Prune, PruneUpdate, ThresholdMethod, ThresholdSearch};
+use sweep_job::tasks::{MaskFormat, Prune, PruneUpdate, ThresholdMethod, ThresholdSearch};
 
 use super::{
     PRUNED,
@@ -137,6 +137,12 @@ pub trait Selects: Ops {
         Box::new(HostSelect::new(settings))
     }
 
+    /// What a method that streams writes masks to, for thresholds alone without a `format`; `None` where this backend has no
+    /// such masks.
+    fn masks(_format: Option<MaskFormat>, _inputs: &[Inputs<Self>]) -> Option<Masks<Self>> {
+        None
+    }
+
     /// The `k`-th smallest score of all layers by a method that streams, and the masks, where this backend has it. The
     /// weights are the scores if there are no `settings`.
     fn stream(
@@ -145,14 +151,34 @@ pub trait Selects: Ops {
         _method: ThresholdSearch,
         _k: usize,
         _seed: u64,
-        _masks: &mut HostMasks,
+        _masks: &mut Masks<Self>,
     ) -> Option<Result<Found, LabError>> {
         None
     }
 
-    /// A pass over the same memory that computes next to nothing, where [`stream`](Self::stream) is there.
-    fn stream_floor(_inputs: &[Inputs<Self>], _settings: Option<&Prune>, _masks: &mut HostMasks) -> Option<()> {
+    /// A pass over the same memory that computes next to nothing, where [`stream`](Self::stream) is there. Does not wait
+    /// for the device.
+    fn stream_floor(_inputs: &[Inputs<Self>], _settings: Option<&Prune>, _masks: &mut Masks<Self>) -> Option<()> {
         None
+    }
+}
+
+/// Masks of methods that stream.
+#[derive(Debug)]
+pub enum Masks<B: Backend> {
+    /// In memory of the host.
+    Host(HostMasks),
+    /// 1 where a weight stays, else 0, `[numbers]` for each layer; none before the first choice.
+    Device(Vec<Tensor<B, 1>>),
+}
+
+impl<B: Backend> Masks<B> {
+    /// What they take.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Host(masks) => masks.bytes(),
+            Self::Device(masks) => masks.iter().map(|mask| mask.dims()[0] * size_of::<f32>()).sum(),
+        }
     }
 }
 

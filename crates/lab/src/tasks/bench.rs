@@ -6,8 +6,8 @@ use burn::tensor::{Distribution, Tensor};
 use sweep_job::{
     Outcome, Progress, Report, Unit,
     tasks::{
-        BenchMaskUpdate, BenchMasking, BenchThreshold, Prune, PruneUpdate, ThresholdMethod, ThresholdSearch,
-        UpdateKind, Workload,
+        BenchMaskUpdate, BenchMasking, BenchThreshold, MaskFormat, Prune, PruneUpdate, ThresholdMethod,
+        ThresholdSearch, UpdateKind, Workload,
     },
 };
 
@@ -16,7 +16,7 @@ use crate::{
     LabError,
     backend::{Compute, Work},
     measure::{self, resident::raised},
-    prune::{Goal, Group, HostMasks, HostSelect, Inputs, Layers, Moments, Select as _, kth_smallest, part_of},
+    prune::{Goal, Group, HostSelect, Inputs, Layers, Masks, Moments, Select as _, kth_smallest, part_of},
     read::{host, number},
     rng,
     selection::Found,
@@ -71,6 +71,8 @@ impl Calls {
             let found = work();
             sync::<B>(device).and(found)
         });
+        // The host's memory says nothing of a device's.
+        let raised = raised.filter(|_| B::SYNCHRONOUS);
         let mut last = first?;
         let mut seconds = Vec::with_capacity(workload.calls);
         for call in 0..workload.calls {
@@ -154,12 +156,13 @@ fn threshold<B: Compute>(
     let mut calls = 0;
     let (calls, threshold) = if finding.method.streams() {
         let given: Vec<Inputs<B>> = scores.iter().map(given).collect();
-        let mut masks = HostMasks::none(&given);
-        let (calls, found) = Calls::measure::<B, _>(workload, device, report, || {
+        let mut masks = B::masks(None, &given).ok_or_else(|| absent(finding.method))?;
+        let (mut calls, found) = Calls::measure::<B, _>(workload, device, report, || {
             calls += 1;
             B::stream(&given, None, finding.method, k, calls, &mut masks).unwrap_or_else(|| Err(absent(finding.method)))
         })?;
         passes = Some(found.passes);
+        calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
         if let Some(floor) = floor::<B>(&given, None, &mut masks) {
             outcome.metric("time.floor", floor, Unit::Seconds);
         }
@@ -211,12 +214,23 @@ fn absent(method: ThresholdSearch) -> LabError {
     LabError::Unsupported(format!("`method: {method}` needs the CPU: write `--backend cpu`, or another method"))
 }
 
+fn no_masks(format: MaskFormat) -> LabError {
+    LabError::Unsupported(format!("`mask: {format}` needs the CPU: write `--backend cpu`, or `mask: f32`"))
+}
+
+/// Bytes that a method has allocated on a device that is not the host.
+fn on_device<B: Compute>(found: &Found) -> Option<f64> {
+    (!B::SYNCHRONOUS).then_some(found.extra as f64)
+}
+
 /// The least time of a pass over the same bytes.
-fn floor<B: Compute>(inputs: &[Inputs<B>], settings: Option<&Prune>, masks: &mut HostMasks) -> Option<f64> {
+fn floor<B: Compute>(inputs: &[Inputs<B>], settings: Option<&Prune>, masks: &mut Masks<B>) -> Option<f64> {
+    let device = inputs.first()?.weights.device();
     let mut least = f64::INFINITY;
     for _ in 0..FLOORS {
         let started = Instant::now();
         B::stream_floor(inputs, settings, masks)?;
+        sync::<B>(&device).ok()?;
         least = least.min(started.elapsed().as_secs_f64());
     }
     Some(least)
@@ -262,12 +276,13 @@ fn mask_update<B: Compute>(
     let mut outcome = Outcome::default();
     let mut calls = 0;
     let (calls, threshold) = if making.update == UpdateKind::Fused {
-        let mut masks = HostMasks::new(making.mask, &inputs);
-        let (calls, found) = Calls::measure::<B, Found>(workload, device, report, || {
+        let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
+        let (mut calls, found) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;
             let found = B::stream(&inputs, Some(&settings), finding.method, k, calls, &mut masks);
             found.unwrap_or_else(|| Err(absent(finding.method)))
         })?;
+        calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
         outcome.metric("passes", found.passes as f64, Unit::Count);
         outcome.metric("memory.masks", masks.bytes() as f64, Unit::Bytes);
         if let Some(floor) = floor::<B>(&inputs, Some(&settings), &mut masks) {
@@ -306,29 +321,16 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
     let k = pruned(workload);
     let mut outcome = Outcome::default();
     let mut calls = 0;
-    let (mut masking, mut updates, bytes, stays) = if making.update == UpdateKind::Fused {
-        let mut masks = HostMasks::new(making.mask, &inputs);
+    let (mut updates, masks) = if making.update == UpdateKind::Fused {
+        let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
         let (updates, found) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;
             let found = B::stream(&inputs, Some(&settings), ThresholdSearch::Bracket, k, calls, &mut masks);
             found.unwrap_or_else(|| Err(absent(ThresholdSearch::Bracket)))
         })?;
-        // The gradients have the size of the first moments; what they hold makes no difference.
-        let mut numbers = Vec::with_capacity(inputs.len());
-        for Inputs { weights, moments, .. } in &inputs {
-            let Some(Moments { first, second, .. }) = moments else { continue };
-            let mut layer = Vec::with_capacity(4);
-            for tensor in [first, weights, first, second] {
-                layer.push(host(tensor.clone())?);
-            }
-            numbers.push(layer);
-        }
-        let (masking, ()) = Calls::measure::<B, ()>(workload, device, report, || {
-            masks.apply(&mut numbers);
-            Ok(())
-        })?;
         let pruned: usize = found.pruned.iter().sum();
-        (masking, updates, masks.bytes(), workload.weights() - pruned)
+        outcome.metric("sparsity", pruned as f64 / workload.weights() as f64, Unit::Fraction);
+        (updates, masks)
     } else {
         let groups = [Group { layers: 0..workload.n_layer, sparsity: workload.sparsity }];
         let host_select = HostSelect::new(&settings);
@@ -337,34 +339,52 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
             host_select.select(&mut Layers::new(&settings, inputs.clone()), &Goal { groups: &groups, seed: calls })
         })?;
         let masks: Vec<Tensor<B, 1>> = choices.into_iter().flatten().map(|choice| choice.mask).collect();
-        let mut numbers: Vec<[Tensor<B, 1>; 4]> = Vec::with_capacity(inputs.len());
-        for Inputs { weights, moments, .. } in &inputs {
-            let Some(Moments { first, second, .. }) = moments else { continue };
-            // Memory of their own, as a training has it.
-            numbers.push([first, weights, first, second].map(|tensor| tensor.clone() + 0.0));
-        }
-        let (masking, ()) = Calls::measure::<B, ()>(workload, device, report, || {
-            numbers = std::mem::take(&mut numbers)
-                .into_iter()
-                .zip(&masks)
-                .map(|(numbers, mask)| numbers.map(|numbers| numbers * mask.clone()))
-                .collect();
-            Ok(())
-        })?;
         let mut stays = 0.0;
-        for mask in masks {
-            stays += number(mask.sum())?;
+        for mask in &masks {
+            stays += number(mask.clone().sum())?;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of weights")]
-        let stays = stays as usize;
-        (masking, updates, workload.weights() * size_of::<f32>(), stays)
+        outcome.metric("sparsity", 1.0 - stays / workload.weights() as f64, Unit::Fraction);
+        (updates, Masks::Device(masks))
+    };
+    // The gradients have the size of the first moments; what they hold makes no difference.
+    let numbers = inputs.iter().filter_map(|Inputs { weights, moments, .. }| {
+        let Moments { first, second, .. } = moments.as_ref()?;
+        Some([first, weights, first, second])
+    });
+    let (mut masking, ()) = match &masks {
+        Masks::Host(masks) => {
+            let mut memory = Vec::with_capacity(inputs.len());
+            for numbers in numbers {
+                let mut layer = Vec::with_capacity(numbers.len());
+                for tensor in numbers {
+                    layer.push(host(tensor.clone())?);
+                }
+                memory.push(layer);
+            }
+            Calls::measure::<B, ()>(workload, device, report, || {
+                masks.apply(&mut memory);
+                Ok(())
+            })?
+        }
+        Masks::Device(masks) => {
+            // Memory of their own, as a training has it.
+            let mut memory: Vec<[Tensor<B, 1>; 4]> =
+                numbers.map(|numbers| numbers.map(|tensor| tensor.clone() + 0.0)).collect();
+            Calls::measure::<B, ()>(workload, device, report, || {
+                memory = std::mem::take(&mut memory)
+                    .into_iter()
+                    .zip(masks)
+                    .map(|(numbers, mask)| numbers.map(|numbers| numbers * mask.clone()))
+                    .collect();
+                Ok(())
+            })?
+        }
     };
     let (masking, update) = (masking.median(), updates.median());
     outcome.metric("time.masking", masking, Unit::Seconds);
     outcome.metric("time.update", update, Unit::Seconds);
     outcome.metric("time.step", masking + update / timing.every as f64, Unit::Seconds);
-    outcome.metric("memory.masks", bytes as f64, Unit::Bytes);
-    outcome.metric("sparsity", 1.0 - stays as f64 / workload.weights() as f64, Unit::Fraction);
+    outcome.metric("memory.masks", masks.bytes() as f64, Unit::Bytes);
     outcome.metric("weights", workload.weights() as f64, Unit::Count);
     Ok(outcome)
 }
