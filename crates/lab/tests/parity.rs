@@ -34,16 +34,53 @@ fn cases() -> Vec<Value> {
     cases
 }
 
-#[test]
-fn every_backend_computes_what_plain_operations_compute() {
-    let gpus = [Backend::Cuda, Backend::Wgpu].into_iter().filter(|backend| {
+/// The backends with a GPU, a software one included; a line for each that says why it is not tested.
+fn gpus() -> impl Iterator<Item = Backend> {
+    [Backend::Cuda, Backend::Wgpu].into_iter().filter(|backend| {
         let rejected = sweep_lab::probe(*backend).rejected;
         for rejected in &rejected {
             eprintln!("not tested on {backend}: {}; scripts/test-deps.sh installs Vulkan in software", rejected.reason);
         }
         rejected.is_empty()
-    });
-    for backend in [Backend::Cpu].into_iter().chain(gpus) {
+    })
+}
+
+#[test]
+fn benches_choose_exactly_on_every_gpu() {
+    for backend in gpus() {
+        // More weights than radix selection takes for the bracket.
+        let run = |task: &str, more: Value| {
+            let workload = json!({"n_layer": 3, "d_model": 160, "calls": 1});
+            run_on(backend, task, merged(workload, &more), Path::new("."))
+        };
+        for method in ["radix", "bracket"] {
+            let found = run("bench/threshold", json!({"method": method})).unwrap().metrics;
+            assert_eq!((found["error.threshold"].value, found["sparsity"].value), (0.0, 0.5), "{backend} {method}");
+            assert!(found["time.floor"].value > 0.0);
+            for prune in ["magnitude", "bitter0", "bitter7"] {
+                let asked = json!({"method": method, "prune": prune, "mask": "f32"});
+                let made = run("bench/mask-update", asked).unwrap().metrics;
+                // Burn computes the scores that it is compared with, and may round them otherwise.
+                let (error, sparsity) = (made["error.threshold"].value, made["sparsity"].value);
+                assert!(
+                    error < 1e-6 && (sparsity - 0.5).abs() < 1e-4,
+                    "{backend} {method} {prune}: {error}, {sparsity}"
+                );
+                assert_eq!(made["passes"].value, if method == "radix" { 4.0 } else { 1.0 }, "{backend} {prune}");
+            }
+        }
+        let masking = run("bench/masking", json!({"mask": "f32"})).unwrap().metrics;
+        assert_eq!((masking["sparsity"].value, masking["memory.masks"].value), (0.5, 307_200.0));
+        let refused = run("bench/mask-update", json!({"mask": "u8"})).unwrap_err();
+        assert!(refused.message.contains("`mask: u8` needs the CPU"), "{}", refused.message);
+        let refused = run("bench/threshold", json!({"method": "histogram"})).unwrap_err();
+        assert!(refused.message.contains("`method: histogram` needs the CPU"), "{}", refused.message);
+    }
+}
+
+#[test]
+fn every_backend_computes_what_plain_operations_compute() {
+    for backend in [Backend::Cpu].into_iter().chain(gpus()) {
         let begun = Instant::now();
         for case in cases() {
             let outcome = run_on(backend, "parity", tiny(&case), Path::new("."));
