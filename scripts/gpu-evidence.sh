@@ -138,9 +138,13 @@ if [ -n "$SMOKE" ]; then
     step parity 900 recipe recipes/parity.yaml --only ways/checkpointing=off,optimizer=adamw
     step throughput 600 recipe recipes/throughput.yaml --only train/precision=f32 "${tiny[@]}"
     step pytorch 120 peer
-    step fusion 600 recipe recipes/fusion.yaml --set iters=20 --axis train.prune=magnitude,bitter8
+    step fusion 600 recipe recipes/fusion.yaml --set iters=24 --axis train.prune=magnitude,bitter8
     step checkpointing 600 recipe recipes/checkpointing.yaml "${tiny[@]}" --set n_layer=4 --set d_model=32 --set block_size=16 \
         --set batch_size=2
+    step threshold 300 recipe recipes/threshold.yaml --set n_layer=3 --set d_model=160 --set calls=1 \
+        --axis threshold.method=sample,radix,bracket --axis threshold.seed=0
+    step mask-update 300 recipe recipes/mask-update.yaml --set n_layer=3 --set calls=1 --axis sampled.d_model=160 \
+        --axis fused.d_model=160,1024 --axis fused.mask=f32 --axis fused.method=radix,bracket --axis masking.mask=f32 --axis seed=0
     step batch-size 600 recipe recipes/batch-size.yaml "${tiny[@]}" --set last=2 --axis train.batch_size=1,2
 else
     step machine 60 machine
@@ -150,10 +154,8 @@ else
     step fusion 420 recipe sweeps/fusion-h200.yaml
     step checkpointing 240 recipe sweeps/checkpointing-h200.yaml
     step batch-size 240 recipe sweeps/batch-size-h200.yaml
-    # The threshold's and the mask update's benches, where this version has them.
-    for name in threshold mask-update; do
-        [ -e "sweeps/$name-h200.yaml" ] && step "$name" 300 recipe "sweeps/$name-h200.yaml"
-    done
+    step threshold 240 recipe sweeps/threshold-h200.yaml
+    step mask-update 240 recipe sweeps/mask-update-h200.yaml
 fi
 
 # Every record, as one list.

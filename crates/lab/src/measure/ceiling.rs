@@ -26,10 +26,8 @@ const BUDGET: Duration = Duration::from_millis(500);
 impl Ceiling {
     /// Measures `device` in the format of matrix products `dtype`: a few tenths of a second, and what compiling takes.
     pub fn measure<B: Compute>(device: &B::Device, dtype: DType) -> Result<Self, LabError> {
-        let (size, numbers) = if B::SYNCHRONOUS { (1024, 16 << 20) } else { (4096, 64 << 20) };
-        let matrix = || Tensor::<B, 2>::random([size, size], Distribution::Uniform(-1.0, 1.0), device).cast(dtype);
-        let (left, right) = (matrix(), matrix());
-        let product = best::<B, _>(device, || left.clone().matmul(right.clone()))?;
+        let flops = products::<B>(device, dtype)?;
+        let numbers = if B::SYNCHRONOUS { 16 << 20 } else { 64 << 20 };
         let copy = if B::SYNCHRONOUS {
             // A new tensor would be memory that the system clears first, page by page, which takes longer than the copy.
             let source = vec![1.0_f32; numbers];
@@ -42,8 +40,26 @@ impl Ceiling {
             let source = Tensor::<B, 1>::zeros([numbers], device);
             best::<B, _>(device, || source.clone() + 1.0)?
         };
-        Ok(Self { flops: 2.0 * (size as f64).powi(3) / product, bytes: 2.0 * 4.0 * numbers as f64 / copy })
+        Ok(Self { flops, bytes: 2.0 * 4.0 * numbers as f64 / copy })
     }
+}
+
+/// Operations a second of a product of square matrices, as large as the device multiplies in a moment: a GPU needs large ones
+/// to show what it can do, and one that a program imitates would take minutes for them.
+fn products<B: Compute>(device: &B::Device, dtype: DType) -> Result<f64, LabError> {
+    let sizes: &[usize] = if B::SYNCHRONOUS { &[1024] } else { &[256, 1024, 4096] };
+    let mut best_flops = 0.0_f64;
+    for size in sizes {
+        let operations = 2.0 * (*size as f64).powi(3);
+        if best_flops > 0.0 && operations / best_flops > BUDGET.as_secs_f64() {
+            break;
+        }
+        let matrix = || Tensor::<B, 2>::random([*size; 2], Distribution::Uniform(-1.0, 1.0), device).cast(dtype);
+        let (left, right) = (matrix(), matrix());
+        let seconds = best::<B, _>(device, || left.clone().matmul(right.clone()))?;
+        best_flops = best_flops.max(operations / seconds);
+    }
+    Ok(best_flops)
 }
 
 /// The least seconds of `work`, the first time left out.
