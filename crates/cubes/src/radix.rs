@@ -19,13 +19,17 @@ pub fn radix<R: Runtime>(client: &ComputeClient<R>, goal: &Goal<'_>) -> Result<F
     let mut passes = 1;
     if goal.k > 0 {
         for (shift, bits) in PASSES {
-            layers.iter().for_each(|layer| pass(&work, goal, layer, &bins, Some((shift, bits))));
+            for layer in &layers {
+                pass(&work, goal, layer, &bins, Some((shift, bits)));
+            }
             bins.pick(&work, 1, shift);
             passes += 1;
         }
     }
     // With a rank of 0, below all scores, everything stays.
-    layers.iter().for_each(|layer| pass(&work, goal, layer, &bins, None));
+    for layer in &layers {
+        pass(&work, goal, layer, &bins, None);
+    }
     let state = work.read()?;
     Ok(Found {
         threshold: (goal.k > 0).then(|| state.score(PREFIX)),
