@@ -5,9 +5,8 @@
 //! - `CubeCL` 0.10 takes two stores of one value to different atomic numbers, in a row, for one expression, and then both numbers
 //!   for one. So no two are in a row. Where an atomic number is taken out of its array (`let place = state[PLACE]`), that is its
 //!   address.
-//! - In SPIR-V it gives shared memories of one length one place. So a cube has one shared memory, whatever it is for.
-//! - In Mesa's software Vulkan (22.3) an atomic operation holds a unit up as a barrier does, until the next one of the others.
-//!   So loops with atomic operations before a barrier go round equally often for all units of a cube.
+//! - In Mesa's software Vulkan (22.3) barriers failed after loops with atomic operations that went round more often for some
+//!   units of a cube than for others. So such loops go round equally often for all.
 
 use cubecl::{prelude::*, server::Handle};
 
@@ -135,34 +134,35 @@ fn count(
     bits: u32,
     #[comptime] pairs: bool,
 ) {
-    let shared = SharedMemory::<Atomic<u32>>::new(comptime!(BINS + 2));
+    let counts = SharedMemory::<Atomic<u32>>::new(BINS);
+    let mut known = SharedMemory::<u32>::new(2usize);
     let all_prefix = state[PREFIX + CUBE_POS_Y as usize];
     let all_inside = state[INSIDE];
-    start(&shared);
+    start(&counts);
     if UNIT_POS == 0 {
-        shared[BINS].store(all_prefix.load());
-        shared[comptime!(BINS + 1)].store(all_inside.load());
+        known[0] = all_prefix.load();
+        known[1] = all_inside.load();
     }
     sync_cube();
-    let prefix = shared[BINS].load();
+    let prefix = known[0];
     let mut end = length;
     if pairs {
-        end = min(length, shared[comptime!(BINS + 1)].load());
+        end = min(length, known[1]);
     }
     let mut from = CUBE_POS_X * CUBE_DIM;
     while from < end {
         let at = (from + UNIT_POS) as usize;
         if from + UNIT_POS < end {
             if pairs {
-                note(&shared, ranks[at * 2 + 1], prefix, shift, bits);
+                note(&counts, ranks[at * 2 + 1], prefix, shift, bits);
             } else {
-                note(&shared, ranks[at], prefix, shift, bits);
+                note(&counts, ranks[at], prefix, shift, bits);
             }
         }
         from += CUBE_COUNT_X * CUBE_DIM;
     }
     sync_cube();
-    merge(&shared, bins, CUBE_POS_Y);
+    merge(&counts, bins, CUBE_POS_Y);
 }
 
 /// Finds the bin that holds what the search of this cube looks for, makes that a part of what it knows, and empties the bins.

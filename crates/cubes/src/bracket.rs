@@ -18,7 +18,7 @@ use crate::{
 /// where a layer is unlike the others; each of them is given a place of its own.
 const STAGED: usize = 1024;
 
-// Words of what a comparing cube shares.
+// Counts of a comparing cube.
 
 /// Scores below the bracket.
 const CUBE_BELOW: usize = 0;
@@ -26,14 +26,6 @@ const CUBE_BELOW: usize = 0;
 const CUBE_AT_LOW: usize = 1;
 /// Scores in between.
 const CUBE_INSIDE: usize = 2;
-/// The bracket's lower end.
-const FROM: usize = 3;
-/// The bracket's upper end.
-const TO: usize = 4;
-/// Where the cube's candidates go.
-const FIRST: usize = 5;
-/// From here on, candidates: places and ranks.
-const STAGE: usize = 6;
 
 /// How far a bracket reaches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -267,21 +259,24 @@ fn compare(
     #[comptime] kind: Kind,
     #[comptime] masked: bool,
 ) {
-    let shared = SharedMemory::<Atomic<u32>>::new(comptime!(STAGE + 2 * STAGED));
+    let sums = SharedMemory::<Atomic<u32>>::new(3usize);
+    // The bracket, and where the cube's candidates go.
+    let mut known = SharedMemory::<u32>::new(3usize);
+    let mut staged = SharedMemory::<u32>::new(comptime!(2 * STAGED));
     let (all_below, all_at_low, all_inside) = (state[BELOW], state[AT_LOW], state[INSIDE]);
     let (all_low, all_high, not_a_number) = (state[LOW], state[HIGH], state[NOT_A_NUMBER]);
     let own = LAYERS + layer as usize * WORDS;
     let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
     if UNIT_POS == 0 {
-        shared[FROM].store(all_low.load());
-        shared[TO].store(all_high.load());
+        known[0] = all_low.load();
+        known[1] = all_high.load();
     }
     if UNIT_POS <= CUBE_INSIDE as u32 {
-        shared[UNIT_POS as usize].store(0u32);
+        sums[UNIT_POS as usize].store(0u32);
     }
     sync_cube();
-    let low = shared[FROM].load();
-    let high = shared[TO].load();
+    let low = known[0];
+    let high = known[1];
     let mut below = 0u32;
     let mut at_low = 0u32;
     let mut start = CUBE_POS_X * CUBE_DIM;
@@ -296,10 +291,10 @@ fn compare(
             below += select(rank < low, 1u32, 0u32);
             at_low += select(rank == low, 1u32, 0u32);
             if rank > low && rank < high {
-                let slot = shared[CUBE_INSIDE].fetch_add(1u32);
+                let slot = sums[CUBE_INSIDE].fetch_add(1u32);
                 if slot < STAGED as u32 {
-                    shared[STAGE + slot as usize * 2].store(at);
-                    shared[STAGE + slot as usize * 2 + 1].store(rank);
+                    staged[slot as usize * 2] = at;
+                    staged[slot as usize * 2 + 1] = rank;
                 } else {
                     let slot = all_inside.fetch_add(1u32);
                     all_first.fetch_min(slot);
@@ -313,13 +308,13 @@ fn compare(
         }
         start += CUBE_COUNT_X * CUBE_DIM;
     }
-    shared[CUBE_BELOW].fetch_add(below);
-    shared[CUBE_AT_LOW].fetch_add(at_low);
+    sums[CUBE_BELOW].fetch_add(below);
+    sums[CUBE_AT_LOW].fetch_add(at_low);
     sync_cube();
-    let count = min(shared[CUBE_INSIDE].load(), STAGED as u32);
+    let count = min(sums[CUBE_INSIDE].load(), STAGED as u32);
     if UNIT_POS == 0 {
-        let below = shared[CUBE_BELOW].load();
-        let at_low = shared[CUBE_AT_LOW].load();
+        let below = sums[CUBE_BELOW].load();
+        let at_low = sums[CUBE_AT_LOW].load();
         all_below.fetch_add(below);
         all_at_low.fetch_add(at_low);
         all_pruned.fetch_add(below + at_low);
@@ -327,17 +322,17 @@ fn compare(
             let first = all_inside.fetch_add(count);
             all_first.fetch_min(first);
             all_end.fetch_max(first + count);
-            shared[FIRST].store(first);
+            known[2] = first;
         }
     }
     sync_cube();
-    let first = shared[FIRST].load();
+    let first = known[2];
     let mut index = UNIT_POS;
     while index < count {
         let slot = first + index;
         if slot < room {
-            candidates[slot as usize * 2] = shared[STAGE + index as usize * 2].load();
-            candidates[slot as usize * 2 + 1] = shared[STAGE + index as usize * 2 + 1].load();
+            candidates[slot as usize * 2] = staged[index as usize * 2];
+            candidates[slot as usize * 2 + 1] = staged[index as usize * 2 + 1];
         }
         index += CUBE_DIM;
     }
@@ -363,27 +358,28 @@ fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
 /// Prunes those of a layer's candidates that are up to the threshold, and counts them.
 #[cube(launch)]
 fn mend(candidates: &Array<u32>, mask: &mut Array<f32>, state: &mut Array<Atomic<u32>>, layer: u32, room: u32) {
-    // The sum, where the layer's candidates begin and end, the threshold, and what has been decided.
-    let shared = SharedMemory::<Atomic<u32>>::new(5usize);
+    let sum = SharedMemory::<Atomic<u32>>::new(1usize);
+    // Where the layer's candidates begin and end, the threshold, and what has been decided.
+    let mut known = SharedMemory::<u32>::new(4usize);
     let own = LAYERS + layer as usize * WORDS;
     let (all_pruned, all_first, all_end) = (state[own], state[own + 1], state[own + 2]);
     let (all_prefix, all_status) = (state[PREFIX], state[STATUS]);
     if UNIT_POS == 0 {
-        shared[0].store(0u32);
-        shared[1].store(all_first.load());
-        shared[2].store(all_end.load());
-        shared[3].store(all_prefix.load());
-        shared[4].store(all_status.load());
+        sum[0].store(0u32);
+        known[0] = all_first.load();
+        known[1] = all_end.load();
+        known[2] = all_prefix.load();
+        known[3] = all_status.load();
     }
     sync_cube();
     let mut pruned = 0u32;
     // Where the threshold is the bracket's lower end, all candidates stay.
-    if shared[4].load() == IN_BETWEEN {
-        let threshold = shared[3].load();
-        let end = min(shared[2].load(), room);
+    if known[3] == IN_BETWEEN {
+        let threshold = known[2];
+        let end = min(known[1], room);
         // A layer without candidates ends at 0.
         if end > 0u32 {
-            let mut index = shared[1].load() + CUBE_POS_X * CUBE_DIM + UNIT_POS;
+            let mut index = known[0] + CUBE_POS_X * CUBE_DIM + UNIT_POS;
             while index < end {
                 if candidates[index as usize * 2 + 1] <= threshold {
                     let at = candidates[index as usize * 2];
@@ -394,9 +390,9 @@ fn mend(candidates: &Array<u32>, mask: &mut Array<f32>, state: &mut Array<Atomic
             }
         }
     }
-    shared[0].fetch_add(pruned);
+    sum[0].fetch_add(pruned);
     sync_cube();
     if UNIT_POS == 0 {
-        all_pruned.fetch_add(shared[0].load());
+        all_pruned.fetch_add(sum[0].load());
     }
 }

@@ -108,7 +108,10 @@ pub(crate) fn score(
         Kind::Given => w,
         Kind::Size => w.abs(),
         Kind::Movement => w * (w - inputs[1][at]),
-        Kind::Unmoved => w * (w - w),
+        Kind::Unmoved => {
+            let origin = w;
+            w * (w - origin)
+        }
         Kind::Bitter0 => (w * inputs[1][at]).abs() * (w.abs() / (inputs[2][at].sqrt() + epsilon)),
         Kind::Bitter3 => w.abs() * momentum(inputs[1][at], epsilon),
         Kind::Bitter5 => w.abs() * 0.1f32 - shrinking(w, inputs[1][at], inputs[2][at], epsilon),

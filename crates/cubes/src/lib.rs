@@ -1,4 +1,4 @@
-//! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, in CubeCL, one source for CUDA and
+//! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, in `CubeCL`, one source for CUDA and
 //! Vulkan.
 //!
 //! It does on the device what `sweep_kernels::selection` does on the processor. Scores are computed in registers from weights
@@ -13,6 +13,13 @@
 //!
 //! It is a package of its own so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
 //! algorithm and its cost.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::manual_range_contains,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "kernels are written in a part of Rust that has no other way, and count in 32 bits"
+)]
 
 mod bins;
 mod bracket;

@@ -19,13 +19,17 @@ pub fn radix<R: Runtime>(client: &ComputeClient<R>, goal: &Goal<'_>) -> Result<F
     let mut passes = 1;
     if goal.k > 0 {
         for (shift, bits) in PASSES {
-            layers.iter().for_each(|layer| pass(&work, goal, layer, &bins, Some((shift, bits))));
+            for layer in &layers {
+                pass(&work, goal, layer, &bins, Some((shift, bits)));
+            }
             bins.pick(&work, 1, shift);
             passes += 1;
         }
     }
     // With a rank of 0, below all scores, everything stays.
-    layers.iter().for_each(|layer| pass(&work, goal, layer, &bins, None));
+    for layer in &layers {
+        pass(&work, goal, layer, &bins, None);
+    }
     let state = work.read()?;
     Ok(Found {
         threshold: (goal.k > 0).then(|| state.score(PREFIX)),
@@ -79,17 +83,19 @@ fn visit(
     #[comptime] kind: Kind,
     #[comptime] masked: bool,
 ) {
-    let shared = SharedMemory::<Atomic<u32>>::new(comptime!(BINS + 2));
+    let counts = SharedMemory::<Atomic<u32>>::new(BINS);
+    let sum = SharedMemory::<Atomic<u32>>::new(1usize);
+    let mut known = SharedMemory::<u32>::new(1usize);
     let all_prefix = state[PREFIX];
     let all_pruned = state[LAYERS + layer as usize * WORDS];
     let not_a_number = state[NOT_A_NUMBER];
-    bins::start(&shared);
+    bins::start(&counts);
     if UNIT_POS == 0 {
-        shared[BINS].store(all_prefix.load());
-        shared[comptime!(BINS + 1)].store(0u32);
+        known[0] = all_prefix.load();
+        sum[0].store(0u32);
     }
     sync_cube();
-    let prefix = shared[BINS].load();
+    let prefix = known[0];
     let mut pruned = 0u32;
     let mut start = CUBE_POS_X * CUBE_DIM;
     while start < length {
@@ -104,18 +110,18 @@ fn visit(
                 mask[at as usize] = select(stays, 1.0f32, 0.0f32);
                 pruned += select(stays, 0u32, 1u32);
             } else {
-                bins::note(&shared, rank, prefix, shift, bits);
+                bins::note(&counts, rank, prefix, shift, bits);
             }
         }
         start += CUBE_COUNT_X * CUBE_DIM;
     }
-    shared[comptime!(BINS + 1)].fetch_add(pruned);
+    sum[0].fetch_add(pruned);
     sync_cube();
     if writes == 1u32 {
         if UNIT_POS == 0 {
-            all_pruned.fetch_add(shared[comptime!(BINS + 1)].load());
+            all_pruned.fetch_add(sum[0].load());
         }
     } else {
-        bins::merge(&shared, bins, 0u32);
+        bins::merge(&counts, bins, 0u32);
     }
 }

@@ -10,7 +10,7 @@ use burn_cubecl::{
 use burn_fusion::{Fusion, NoOp, get_client, stream::OperationStreams};
 use burn_ir::{BackendIr as _, InitOperationIr, OperationIr};
 
-/// A backend whose tensors are in the memory of a CubeCL runtime.
+/// A backend whose tensors are in the memory of a `CubeCL` runtime.
 pub trait Resident: Backend {
     /// The runtime.
     type Runtime: CubeRuntime;

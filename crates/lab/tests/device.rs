@@ -1,14 +1,13 @@
 //! Masks chosen by kernels on a GPU, a software one included, against masks from scores that the host reads: with Burn's
 //! operations one by one, and inside `Fusion`.
-#![cfg(feature = "wgpu")]
+#![cfg(any(feature = "cuda", feature = "wgpu"))]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use burn::tensor::{Distribution, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_fusion::Fusion;
-use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
 use sweep_job::{
-    Backend,
+    Backend, Probe,
     tasks::{Prune, PruneMethod, PruneUpdate},
 };
 use sweep_lab::{
@@ -17,16 +16,13 @@ use sweep_lab::{
     read::reads,
 };
 
-type Wgpu = CubeBackend<WgpuRuntime, f32, i32, u32>;
-
-/// The device, or a line that says why there is none.
-fn device() -> Option<WgpuDevice> {
-    let probe = sweep_lab::probe(Backend::Wgpu);
+/// What there is of `backend`; a line that says why, if there is nothing.
+fn found(backend: Backend) -> Option<Probe> {
+    let probe = sweep_lab::probe(backend);
     for rejected in &probe.rejected {
-        eprintln!("not tested: {}; scripts/test-deps.sh installs Vulkan in software", rejected.reason);
+        eprintln!("not tested on {backend}: {}; scripts/test-deps.sh installs Vulkan in software", rejected.reason);
     }
-    let software = probe.devices.first()?.software;
-    Some(if software { WgpuDevice::Cpu } else { WgpuDevice::DefaultDevice })
+    (!probe.devices.is_empty()).then_some(probe)
 }
 
 /// Layers of these sizes; each tensor is the outcome of operations, which a fusing backend has only noted so far.
@@ -96,6 +92,8 @@ fn kernels_choose_what_the_host_chooses<B: Selects>(device: &B::Device) {
             }
         }
         let mut spoilt = inputs;
+        // What is pruned for good is not looked at.
+        spoilt[1].mask = None;
         let nan = Tensor::<B, 1>::from_floats([f32::NAN], device);
         spoilt[1].weights = Tensor::cat(vec![spoilt[1].weights.clone().slice(0..300), nan], 0);
         for settings in [&kernels, &scores] {
@@ -105,16 +103,30 @@ fn kernels_choose_what_the_host_chooses<B: Selects>(device: &B::Device) {
     }
 }
 
+#[cfg(feature = "wgpu")]
 #[test]
-fn kernels_choose_what_the_host_chooses_eagerly() {
-    if let Some(device) = device() {
+fn kernels_choose_what_the_host_chooses_on_wgpu() {
+    use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
+
+    type Wgpu = CubeBackend<WgpuRuntime, f32, i32, u32>;
+
+    if let Some(probe) = found(Backend::Wgpu) {
+        let device = if probe.devices[0].software { WgpuDevice::Cpu } else { WgpuDevice::DefaultDevice };
         kernels_choose_what_the_host_chooses::<Wgpu>(&device);
+        kernels_choose_what_the_host_chooses::<Fusion<Wgpu>>(&device);
     }
 }
 
+#[cfg(feature = "cuda")]
 #[test]
-fn kernels_choose_what_the_host_chooses_inside_fusion() {
-    if let Some(device) = device() {
-        kernels_choose_what_the_host_chooses::<Fusion<Wgpu>>(&device);
+fn kernels_choose_what_the_host_chooses_on_cuda() {
+    use cubecl::cuda::{CudaDevice, CudaRuntime};
+
+    type Cuda = CubeBackend<CudaRuntime, f32, i32, u8>;
+
+    if found(Backend::Cuda).is_some() {
+        let device = CudaDevice::new(0);
+        kernels_choose_what_the_host_chooses::<Cuda>(&device);
+        kernels_choose_what_the_host_chooses::<Fusion<Cuda>>(&device);
     }
 }
