@@ -154,9 +154,6 @@ fn takes(kind: Kind, text: &str) -> bool {
 
 /// Parameters as they will look to whoever judges them together: an artifact has its name, a metric is not known.
 pub(super) fn preview(values: &Values) -> Cow<'_, Values> {
-    if !values.values().any(waits) {
-        return Cow::Borrowed(values);
-    }
     fn shown(value: &Value) -> Value {
         match value {
             Value::Text(text) => match Flow::whole(text) {
@@ -166,6 +163,9 @@ pub(super) fn preview(values: &Values) -> Cow<'_, Values> {
             Value::List(items) => Value::List(items.iter().map(shown).collect()),
             other => other.clone(),
         }
+    }
+    if !values.values().any(waits) {
+        return Cow::Borrowed(values);
     }
     Cow::Owned(values.iter().map(|(name, value)| (name.clone(), shown(value))).collect())
 }

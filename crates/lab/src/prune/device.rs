@@ -66,12 +66,12 @@ fn formula<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>) -> Formu
     settings.map_or(Formula::GIVEN, |settings| Formula::new(settings, bias_correction_1(inputs)))
 }
 
-/// See [`Selects::masks`]: kernels write numbers to multiply with.
+/// See [`Selects::masks`](super::Selects::masks): kernels write numbers to multiply with.
 pub fn masks<B: Resident>(format: Option<MaskFormat>) -> Option<Masks<B>> {
     matches!(format, None | Some(MaskFormat::F32)).then(|| Masks::Device(Vec::new()))
 }
 
-/// See [`Selects::stream`].
+/// See [`Selects::stream`](super::Selects::stream).
 pub fn stream<B: Resident>(
     inputs: &[Inputs<B>],
     settings: Option<&Prune>,
@@ -86,7 +86,7 @@ pub fn stream<B: Resident>(
         ThresholdSearch::Bracket => {
             find(inputs, formula, k, |client, goal| bracket(client, goal, &Reach::default(), seed))
         }
-        ThresholdSearch::Radix => find(inputs, formula, k, |client, goal| radix(client, goal)),
+        ThresholdSearch::Radix => find(inputs, formula, k, radix),
         _ => return None,
     };
     Some(found.map(|(found, chosen)| {
@@ -101,7 +101,7 @@ pub fn stream<B: Resident>(
     }))
 }
 
-/// See [`Selects::stream_floor`].
+/// See [`Selects::stream_floor`](super::Selects::stream_floor).
 pub fn stream_floor<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>) {
     let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
     let formula = formula(inputs, settings);
