@@ -1,7 +1,7 @@
-//! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, in `CubeCL`, one source for CUDA and
-//! Vulkan.
+//! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
+//! source for CUDA and Vulkan.
 //!
-//! It does on the device what `sweep_kernels::selection` does on the processor. Scores are computed in registers from weights
+//! Selection does on the device what `sweep_kernels::selection` does on the processor. Scores are computed in registers from weights
 //! and moments, in the pass that needs them, and never stored. What to do next is decided on the device: the host starts
 //! kernels one after the other and reads once, at the end.
 //!
@@ -10,6 +10,8 @@
 //!   If the counts say that the bracket missed, or that more scores are in between than there is room for, radix selection
 //!   takes over: that is a second reading.
 //! - [`radix`]: three passes count scores by 11, 11 and 10 of their bits; a fourth writes the masks.
+//!
+//! [`adamw_step`] changes weights and moments in place, in one pass, with the gradient's factor and the mask.
 //!
 //! It is a package of its own so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
 //! algorithm and its cost.
@@ -21,6 +23,7 @@
     reason = "kernels are written in a part of Rust that has no other way, and count in 32 bits"
 )]
 
+mod adamw;
 mod bins;
 mod bracket;
 mod formula;
@@ -28,6 +31,7 @@ mod launch;
 mod order;
 mod radix;
 
+pub use adamw::{Factors, Tensors, adamw_step};
 pub use bracket::{Reach, bracket};
 use cubecl::server::Handle;
 pub use formula::{Formula, PRUNED};

@@ -4,54 +4,15 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
-use std::sync::OnceLock;
+mod common;
 
-use cubecl::{
-    Runtime as _,
-    client::ComputeClient,
-    prelude::CubeElement as _,
-    server::Handle,
-    wgpu::{AutoGraphicsApi, GraphicsApi, WgpuDevice, WgpuRuntime},
-};
+use common::{Client, client, read};
+use cubecl::prelude::CubeElement as _;
 use proptest::{prelude::*, test_runner::TestRunner};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sweep_cubes::{Formula, Found, Goal, Layer, MOST_OF_A_LAYER, PRUNED, Reach, SelectError, bracket, radix, scores};
 use sweep_job::tasks::{Prune, PruneMethod};
-
-type Client = ComputeClient<WgpuRuntime>;
-
-/// The device's client; without a device the test says so and ends.
-macro_rules! client {
-    () => {
-        match client() {
-            Some(client) => client,
-            None => {
-                eprintln!("not tested: no graphics adapter answers; scripts/test-deps.sh installs Vulkan in software");
-                return;
-            }
-        }
-    };
-}
-
-fn client() -> Option<&'static Client> {
-    static CLIENT: OnceLock<Option<Client>> = OnceLock::new();
-    let start = || {
-        let backends = wgpu::Backends::from(AutoGraphicsApi::backend());
-        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-            backends,
-            ..wgpu::InstanceDescriptor::new_without_display_handle()
-        });
-        let adapters = cubecl::future::block_on(instance.enumerate_adapters(backends));
-        let kinds: Vec<_> = adapters.iter().map(|adapter| adapter.get_info().device_type).collect();
-        let device = match kinds.first()? {
-            _ if kinds.iter().all(|kind| *kind == wgpu::DeviceType::Cpu) => WgpuDevice::Cpu,
-            _ => WgpuDevice::DefaultDevice,
-        };
-        Some(WgpuRuntime::client(&device))
-    };
-    CLIENT.get_or_init(start).as_ref()
-}
 
 /// What a layer is made of.
 #[derive(Debug, Clone, Default)]
@@ -96,13 +57,6 @@ impl Numbers {
             origin: self.origin.as_ref().map(upload),
             mask: self.mask.as_ref().map(upload),
         }
-    }
-}
-
-fn read(client: &Client, handle: &Handle, length: usize) -> Vec<f32> {
-    match length {
-        0 => vec![],
-        _ => f32::from_bytes(&client.read_one(handle.clone()).unwrap())[..length].to_vec(),
     }
 }
 

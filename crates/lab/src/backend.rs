@@ -9,6 +9,8 @@
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+use burn::tensor::Tensor;
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 use sweep_job::{
     Backend,
@@ -81,7 +83,14 @@ macro_rules! kernels {
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! gpu {
     ($backend:ty, $runtime:ty) => {
-        impl ops::Ops for $backend {}
+        impl ops::Ops for $backend {
+            fn adamw_step(
+                step: &ops::AdamWStep<Self>,
+                parameter: ops::Parameter<'_, Self>,
+            ) -> (Tensor<Self, 1>, ops::AdamWState<Self>) {
+                ops::cube::adamw_step(step, parameter)
+            }
+        }
 
         impl Selects for $backend {
             kernels!();

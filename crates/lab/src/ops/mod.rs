@@ -5,10 +5,14 @@
 //! (in `tracked`) and keep only what it needs. The CPU has kernels (in `cpu`): with plain operations it spends most
 //! of a step outside matrix products, walking over broadcasts number by number on one core.
 //!
+//! On a GPU the step of AdamW is a kernel (in `cube`), where operations are not fused anyway.
+//!
 //! The kernels compute in single precision; on other numbers the plain bodies run. The same inputs give the same bits
 //! again with the same number of threads.
 
 mod cpu;
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+pub(crate) mod cube;
 mod kernels;
 pub mod plain;
 mod tracked;
@@ -241,12 +245,17 @@ pub trait Ops: BurnBackend {
     }
 }
 
-/// Whether kernels are in use.
+/// Whether kernels are switched on.
 static KERNELS: AtomicBool = AtomicBool::new(true);
 
 /// Switches all kernels of this process on, as they are at first, or off, to compare them with the plain bodies.
 pub fn use_kernels(on: bool) {
     KERNELS.store(on, Ordering::Relaxed);
+}
+
+/// Whether kernels are in use.
+fn in_use() -> bool {
+    KERNELS.load(Ordering::Relaxed)
 }
 
 /// Makes this thread one of those that kernels run on, if the pool has not begun and there are more.
@@ -263,7 +272,7 @@ pub fn compute_on_this_thread() {
 
 impl Ops for Flex {
     fn kernels() -> Option<&'static dyn Kernels<Self>> {
-        KERNELS.load(Ordering::Relaxed).then_some(&cpu::Cpu)
+        in_use().then_some(&cpu::Cpu)
     }
 }
 

@@ -1,0 +1,179 @@
+//! The step of AdamW over numbers in place: everything that becomes of a parameter, in one pass over its memory.
+//!
+//! In tensor operations it is some fifteen kernels that read and write all numbers each; here a weight costs what must be read
+//! and written once: 28 bytes, and 4 for a mask.
+
+use cubecl::{prelude::*, server::Handle};
+
+use crate::launch::{UNITS, array, cubes, empty, word};
+
+/// The factors of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Factors {
+    /// What the first and the second mean keep, where [`Tensors::keeps`] does not say it.
+    pub keep: [f32; 2],
+    /// What the first and the second mean take of the gradient and of its square.
+    pub new: [f32; 2],
+    /// The learning rate, corrected for the first mean's start at 0.
+    pub step_size: f32,
+    /// What the root of the second mean is multiplied by.
+    pub root_correction: f32,
+    /// Added to that root.
+    pub epsilon: f32,
+    /// What a weight keeps: 1 less its decay.
+    pub weight: f32,
+}
+
+/// The memory of a parameter: dense, in 32 bits, as many numbers each as `length` says. What changes must be used by nothing
+/// else.
+#[derive(Debug, Clone)]
+pub struct Tensors {
+    /// How many numbers.
+    pub length: usize,
+    /// The weights, which change.
+    pub weights: Handle,
+    /// Their gradient.
+    pub gradient: Handle,
+    /// The means of the gradient and of its square, which change.
+    pub moments: [Handle; 2],
+    /// With AMSGrad the largest second mean so far, which changes.
+    pub max_moment_2: Option<Handle>,
+    /// Whether this is the first step: then the means are 0, whatever is in their memory.
+    pub first: bool,
+    /// Whether the largest second mean is the first one, whatever is in its memory.
+    pub new_max: bool,
+    /// What the gradient is multiplied by first: one number.
+    pub gradient_factor: Option<Handle>,
+    /// What both means keep, one number each.
+    pub keeps: Option<[Handle; 2]>,
+    /// 1 where a number stays, 0 where it is pruned; and whether the means of what is pruned become 0 too.
+    pub mask: Option<(Handle, bool)>,
+}
+
+/// What a kernel is compiled for. Places are those of its inputs, the gradient being the first; 0 says that there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Form {
+    first: bool,
+    amsgrad: bool,
+    new_max: bool,
+    mask_moments: bool,
+    factor: usize,
+    keeps: usize,
+    mask: usize,
+}
+
+/// Changes a parameter and its moments by one step, and sets what is pruned to 0.
+pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &Factors) {
+    let Tensors { length, .. } = *tensors;
+    if length == 0 {
+        return;
+    }
+    let mut inputs = vec![(&tensors.gradient, length)];
+    let mut place = |handle, length| {
+        inputs.push((handle, length));
+        inputs.len() - 1
+    };
+    let factor = tensors.gradient_factor.as_ref().map_or(0, |handle| place(handle, 1));
+    let keeps = tensors.keeps.as_ref().map_or(0, |[first, second]| {
+        let keeps = place(first, 1);
+        place(second, 1);
+        keeps
+    });
+    let mask = tensors.mask.as_ref().map_or(0, |(handle, _)| place(handle, length));
+    let form = Form {
+        first: tensors.first,
+        amsgrad: tensors.max_moment_2.is_some(),
+        new_max: tensors.new_max,
+        mask_moments: tensors.mask.as_ref().is_some_and(|(_, moments)| *moments),
+        factor,
+        keeps,
+        mask,
+    };
+    let max = match &tensors.max_moment_2 {
+        Some(max) => array(max, length),
+        None => array(&empty(client, 1), 1),
+    };
+    update::launch::<R>(
+        client,
+        CubeCount::Static(cubes(length, 4, 65_535), 1, 1),
+        CubeDim::new_1d(UNITS),
+        array(&tensors.weights, length),
+        array(&tensors.moments[0], length),
+        array(&tensors.moments[1], length),
+        max,
+        inputs.into_iter().map(|(handle, length)| array(handle, length)).collect(),
+        word(length),
+        factors.keep[0],
+        factors.keep[1],
+        factors.new[0],
+        factors.new[1],
+        factors.step_size,
+        factors.root_correction,
+        factors.epsilon,
+        factors.weight,
+        form,
+    );
+}
+
+#[cube(launch)]
+fn update(
+    weights: &mut Array<f32>,
+    moment_1: &mut Array<f32>,
+    moment_2: &mut Array<f32>,
+    max_moment_2: &mut Array<f32>,
+    inputs: &Sequence<Array<f32>>,
+    length: u32,
+    keep_1: f32,
+    keep_2: f32,
+    new_1: f32,
+    new_2: f32,
+    step_size: f32,
+    root_correction: f32,
+    epsilon: f32,
+    weight: f32,
+    #[comptime] form: Form,
+) {
+    let mut at = CUBE_POS_X * CUBE_DIM + UNIT_POS;
+    while at < length {
+        let number = at as usize;
+        let mut gradient = inputs[0][number];
+        if comptime!(form.factor > 0) {
+            let factor = comptime!(form.factor);
+            gradient *= inputs[factor][0];
+        }
+        let mut first = gradient * new_1;
+        let mut second = gradient * gradient * new_2;
+        if comptime!(!form.first) {
+            if comptime!(form.keeps > 0) {
+                let (keep_first, keep_second) = (comptime!(form.keeps), comptime!(form.keeps + 1));
+                first += moment_1[number] * inputs[keep_first][0];
+                second += moment_2[number] * inputs[keep_second][0];
+            } else {
+                first += moment_1[number] * keep_1;
+                second += moment_2[number] * keep_2;
+            }
+        }
+        let mut largest = second;
+        if comptime!(form.amsgrad && !form.new_max) {
+            largest = max(max_moment_2[number], second);
+        }
+        let mut kept = weights[number] * weight - first * step_size / (largest.sqrt() * root_correction + epsilon);
+        if comptime!(form.mask > 0) {
+            let mask = comptime!(form.mask);
+            let stays = inputs[mask][number];
+            kept *= stays;
+            if comptime!(form.mask_moments) {
+                first *= stays;
+                second *= stays;
+                largest *= stays;
+            }
+        }
+        weights[number] = kept;
+        moment_1[number] = first;
+        moment_2[number] = second;
+        if comptime!(form.amsgrad) {
+            max_moment_2[number] = largest;
+        }
+        at += CUBE_COUNT_X * CUBE_DIM;
+    }
+}

@@ -1,0 +1,73 @@
+//! The step of AdamW on a GPU, by the kernel of [`sweep_cubes`], over the memory of Burn's tensors. Operations that are fused
+//! need none: to them a step is one kernel as it is.
+
+use burn::tensor::{DType, Tensor, TensorMetadata as _};
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use sweep_cubes::{Factors, MOST, Tensors};
+
+use super::{AdamWState, AdamWStep, Parameter, in_use, plain};
+use crate::resident::Resident;
+
+/// See [`Ops::adamw_step`](super::Ops::adamw_step).
+pub(crate) fn adamw_step<B: Resident>(
+    step: &AdamWStep<B>,
+    parameter: Parameter<'_, B>,
+) -> (Tensor<B, 1>, AdamWState<B>) {
+    let in_single_precision = [parameter.weights.dtype(), parameter.gradient.dtype()] == [DType::F32; 2];
+    if !(in_use() && in_single_precision && parameter.weights.dims()[0] <= MOST) {
+        return plain::adamw_step(step, parameter);
+    }
+    let Parameter { weights, gradient, state, decay, mask } = parameter;
+    let weights = own(B::memory(weights));
+    let gradient = B::memory(gradient);
+    let first = state.is_none();
+    let memory = |tensor| own(B::memory::<1>(tensor));
+    let (moment_1, moment_2, max) = match state {
+        None => (like(&weights), like(&weights), None),
+        Some(AdamWState { moment_1, moment_2, max_moment_2 }) => {
+            (memory(moment_1), memory(moment_2), max_moment_2.map(memory))
+        }
+    };
+    let new_max = max.is_none();
+    let max = step.amsgrad.then(|| max.unwrap_or_else(|| like(&weights)));
+    let handle = |tensor: &Tensor<B, 1>| B::memory(tensor.clone()).handle;
+    let tensors = Tensors {
+        length: weights.shape().num_elements(),
+        weights: weights.handle.clone(),
+        gradient: gradient.handle.clone(),
+        moments: [moment_1.handle.clone(), moment_2.handle.clone()],
+        max_moment_2: max.as_ref().map(|max| max.handle.clone()),
+        first,
+        new_max,
+        gradient_factor: step.gradient_factor.as_ref().map(handle),
+        keeps: step.keeps.as_ref().map(|keeps| keeps.each_ref().map(handle)),
+        mask: mask.map(|mask| (handle(mask.keep), mask.moments)),
+    };
+    sweep_cubes::adamw_step(&weights.client, &tensors, &factors(step, decay));
+    let [moment_1, moment_2] = [moment_1, moment_2].map(B::tensor);
+    (B::tensor(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(B::tensor) })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the numbers that they multiply are in single precision")]
+fn factors<B: Resident>(step: &AdamWStep<B>, decay: f64) -> Factors {
+    Factors {
+        keep: [step.beta_1 as f32, step.beta_2 as f32],
+        new: [(1.0 - step.beta_1) as f32, (1.0 - step.beta_2) as f32],
+        step_size: step.step_size as f32,
+        root_correction: step.root_correction as f32,
+        epsilon: step.epsilon as f32,
+        weight: (1.0 - decay) as f32,
+    }
+}
+
+/// The tensor with memory that nothing else uses: itself, or a copy.
+fn own<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+    if tensor.can_mut() { tensor } else { tensor.copy() }
+}
+
+/// Memory of the same size, with any numbers.
+fn like<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTensor<R> {
+    let CubeTensor { client, device, .. } = tensor.clone();
+    let handle = client.empty(tensor.shape().num_elements() * size_of::<f32>());
+    CubeTensor::new_contiguous(client, device, tensor.shape(), handle, DType::F32)
+}
