@@ -54,12 +54,22 @@ pub struct Tensors {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Form {
     first: bool,
-    amsgrad: bool,
-    new_max: bool,
+    largest: Largest,
     mask_moments: bool,
     factor: usize,
     keeps: usize,
     mask: usize,
+}
+
+/// What is known of the largest second mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Largest {
+    /// It is not asked for.
+    Unused,
+    /// This is the first one.
+    New,
+    /// There was one before.
+    Known,
 }
 
 /// Changes a parameter and its moments by one step, and sets what is pruned to 0.
@@ -82,8 +92,11 @@ pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, fact
     let mask = tensors.mask.as_ref().map_or(0, |(handle, _)| place(handle, length));
     let form = Form {
         first: tensors.first,
-        amsgrad: tensors.max_moment_2.is_some(),
-        new_max: tensors.new_max,
+        largest: match tensors.max_moment_2 {
+            None => Largest::Unused,
+            Some(_) if tensors.new_max => Largest::New,
+            Some(_) => Largest::Known,
+        },
         mask_moments: tensors.mask.as_ref().is_some_and(|(_, moments)| *moments),
         factor,
         keeps,
@@ -154,7 +167,7 @@ fn update(
             }
         }
         let mut largest = second;
-        if comptime!(form.amsgrad && !form.new_max) {
+        if comptime!(form.largest == Largest::Known) {
             largest = max(max_moment_2[number], second);
         }
         let mut kept = weights[number] * weight - first * step_size / (largest.sqrt() * root_correction + epsilon);
@@ -171,7 +184,7 @@ fn update(
         weights[number] = kept;
         moment_1[number] = first;
         moment_2[number] = second;
-        if comptime!(form.amsgrad) {
+        if comptime!(form.largest != Largest::Unused) {
             max_moment_2[number] = largest;
         }
         at += CUBE_COUNT_X * CUBE_DIM;
