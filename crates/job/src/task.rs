@@ -222,7 +222,7 @@ impl Task {
         },
         TaskInfo {
             name: "bench/threshold",
-            revision: 1,
+            revision: 2,
             about: "measures ways to find the k-th smallest of given scores",
             groups: BenchThreshold::GROUPS,
             metrics: BenchThreshold::METRICS,
@@ -237,7 +237,7 @@ impl Task {
         },
         TaskInfo {
             name: "bench/mask-update",
-            revision: 1,
+            revision: 2,
             about: "measures ways to make masks from weights and moments",
             groups: BenchMaskUpdate::GROUPS,
             metrics: BenchMaskUpdate::METRICS,

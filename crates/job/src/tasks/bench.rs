@@ -190,7 +190,11 @@ const FLOOR: MetricInfo = MetricInfo {
     unit: Unit::Seconds,
     doc: "least time of a pass that reads and writes the same bytes once and computes next to nothing; for methods that stream",
 };
-const RATIO: MetricInfo = MetricInfo { name: "ratio.floor", unit: Unit::One, doc: "median time over `time.floor`" };
+const RATIO: MetricInfo = MetricInfo {
+    name: "ratio.floor",
+    unit: Unit::One,
+    doc: "`time.least` over `time.floor`, which is a least time too",
+};
 const EXTRA: MetricInfo = MetricInfo {
     name: "memory.extra",
     unit: Unit::Bytes,

@@ -240,7 +240,7 @@ fn describe(outcome: &mut Outcome, name: &str, mut calls: Calls) {
     outcome.metric(name, calls.median(), Unit::Seconds);
     outcome.metric("time.least", calls.least(), Unit::Seconds);
     if let Some(floor) = outcome.metrics.get("time.floor").map(|floor| floor.value) {
-        outcome.metric("ratio.floor", calls.median() / floor, Unit::One);
+        outcome.metric("ratio.floor", calls.least() / floor, Unit::One);
     }
     if let Some(raised) = calls.raised {
         outcome.metric("memory.extra", raised, Unit::Bytes);
