@@ -35,6 +35,11 @@ pub trait Compute: Selects {
     fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
         None
     }
+
+    /// Bytes that a single tensor can have: drivers limit how much a kernel may be given at once.
+    fn largest_tensor(_device: &Self::Device) -> usize {
+        usize::MAX
+    }
 }
 
 impl Compute for Flex {
@@ -102,6 +107,10 @@ macro_rules! gpu {
             fn device_memory(device: &Self::Device) -> Option<DeviceMemory> {
                 allocated::<$runtime>(device)
             }
+
+            fn largest_tensor(device: &Self::Device) -> usize {
+                largest_page::<$runtime>(device)
+            }
         }
 
         impl ops::Ops for burn_fusion::Fusion<$backend> {}
@@ -116,6 +125,10 @@ macro_rules! gpu {
             fn device_memory(device: &Self::Device) -> Option<DeviceMemory> {
                 allocated::<$runtime>(device)
             }
+
+            fn largest_tensor(device: &Self::Device) -> usize {
+                largest_page::<$runtime>(device)
+            }
         }
     };
 }
@@ -125,6 +138,11 @@ gpu!(Cuda, cubecl::cuda::CudaRuntime);
 
 #[cfg(all(feature = "wgpu", not(test)))]
 gpu!(Wgpu, cubecl::wgpu::WgpuRuntime);
+
+#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
+fn largest_page<R: cubecl::Runtime>(device: &R::Device) -> usize {
+    usize::try_from(R::client(device).properties().memory.max_page_size).unwrap_or(usize::MAX)
+}
 
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 fn allocated<R: cubecl::Runtime>(device: &R::Device) -> Option<DeviceMemory> {

@@ -79,6 +79,18 @@ fn benches_choose_exactly_on_every_gpu() {
 }
 
 #[test]
+fn every_gpu_has_a_ceiling() {
+    for backend in gpus() {
+        let asked = json!({"iters": 3, "eval_batches": 1, "ceiling": true});
+        let outcome = run_on(backend, "train", merged(tiny(&json!({})), &asked), Path::new("."));
+        let metrics = outcome.unwrap_or_else(|failure| panic!("{backend}: {}", failure.message)).metrics;
+        for name in ["compute.ceiling", "bandwidth.ceiling", "compute.mfu"] {
+            assert!(metrics[name].value > 0.0, "{backend}: {name}");
+        }
+    }
+}
+
+#[test]
 fn every_backend_computes_what_plain_operations_compute() {
     for backend in [Backend::Cpu].into_iter().chain(gpus()) {
         let begun = Instant::now();

@@ -256,7 +256,7 @@ fn legend<B: Ground>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Res
 /// Room for the names of the colours.
 fn legend_width(series: &[Series]) -> i32 {
     let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
-    if longest == 0 { 24 } else { 12 + 34 + 8 * pixels(longest.min(40)) }
+    if longest == 0 { 24 } else { 12 + 34 + 8 * pixels(longest.min(40)) + 10 }
 }
 
 /// Draws a dot, in the shape that goes with its colour.

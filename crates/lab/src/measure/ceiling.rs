@@ -28,6 +28,7 @@ impl Ceiling {
     pub fn measure<B: Compute>(device: &B::Device, dtype: DType) -> Result<Self, LabError> {
         let flops = products::<B>(device, dtype)?;
         let numbers = if B::SYNCHRONOUS { 16 << 20 } else { 64 << 20 };
+        let numbers = numbers.min(B::largest_tensor(device) / size_of::<f32>());
         let copy = if B::SYNCHRONOUS {
             // A new tensor would be memory that the system clears first, page by page, which takes longer than the copy.
             let source = vec![1.0_f32; numbers];
