@@ -7,7 +7,7 @@ use burn::{
 use proptest::proptest;
 use sweep_lab::ops::{AdamWState, AdamWStep, Mask, Ops, Parameter, plain};
 
-use super::{host, narrow, normal, relative_error, wide};
+use super::{host, narrow, normal, wide};
 
 /// What a step of AdamW may have beside the usual.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +18,14 @@ struct Beside {
     guarded: bool,
     /// Whether every third number is pruned, and whether its moments are too.
     masks: Option<bool>,
+}
+
+/// Whether all numbers are equal to 1e-5 of the largest, which for few numbers may be what two large ones left of each other.
+fn equal(found: &[f32], expected: &[f32]) -> bool {
+    let largest = expected.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+    let allowed = 1e-5 * largest.max(1e-3);
+    assert_eq!(found.len(), expected.len());
+    found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < allowed)
 }
 
 /// Steps of AdamW in double precision, in kernels, and in Burn's operations.
@@ -75,12 +83,12 @@ fn check_adamw(length: usize, beside: Beside, seed: u64) {
     }
     let expected = |values: &[f64]| -> Vec<f32> { values.iter().copied().map(narrow).collect() };
     for (found, state) in [(fused, fused_state.unwrap()), (plain, plain_state.unwrap())] {
-        assert!(relative_error(&host(found), &expected(&weights)) < 1e-5, "{beside:?}");
+        assert!(equal(&host(found), &expected(&weights)), "{beside:?}");
         assert_eq!(state.max_moment_2.is_some(), beside.amsgrad);
         let found = [Some(state.moment_1), Some(state.moment_2), state.max_moment_2];
         for (found, mean) in found.into_iter().zip(&means) {
             let Some(found) = found else { continue };
-            assert!(relative_error(&host(found), &expected(mean)) < 1e-5, "{beside:?}");
+            assert!(equal(&host(found), &expected(mean)), "{beside:?}");
         }
     }
     assert_eq!(host(original), start, "weights that something else uses are not written to");
