@@ -28,7 +28,7 @@ pub struct Factors {
 /// else.
 #[derive(Debug, Clone)]
 pub struct Tensors {
-    /// How many numbers.
+    /// How many numbers, at most [`MOST_OF_A_LAYER`](crate::MOST_OF_A_LAYER).
     pub length: usize,
     /// The weights, which change.
     pub weights: Handle,

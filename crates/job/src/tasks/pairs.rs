@@ -316,11 +316,7 @@ declared!(
         FLOPS,
         info("intensity", Unit::One, "operations for each byte that has to be read and written"),
         info("compute.ceiling", Unit::FlopsPerSecond, "floating-point operations a second of a large product"),
-        info(
-            "bandwidth.ceiling",
-            Unit::BytesPerSecond,
-            "bytes that adding a number to a large tensor reads and writes"
-        ),
+        info("bandwidth.ceiling", Unit::BytesPerSecond, "bytes that a copy reads and writes a second"),
     ],
     |pair| {
         if pair.k_tile == 0 || pair.size.is_multiple_of(pair.k_tile) {

@@ -3,7 +3,7 @@
 
 use burn::tensor::{DType, Tensor, TensorMetadata as _};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use sweep_cubes::{Factors, MOST, Tensors};
+use sweep_cubes::{Factors, MOST_OF_A_LAYER, Tensors};
 
 use super::{AdamWState, AdamWStep, Parameter, in_use, plain};
 use crate::resident::Resident;
@@ -14,7 +14,7 @@ pub(crate) fn adamw_step<B: Resident>(
     parameter: Parameter<'_, B>,
 ) -> (Tensor<B, 1>, AdamWState<B>) {
     let in_single_precision = [parameter.weights.dtype(), parameter.gradient.dtype()] == [DType::F32; 2];
-    if !(in_use() && in_single_precision && parameter.weights.dims()[0] <= MOST) {
+    if !(in_use() && in_single_precision && parameter.weights.dims()[0] <= MOST_OF_A_LAYER) {
         return plain::adamw_step(step, parameter);
     }
     let Parameter { weights, gradient, state, decay, mask } = parameter;
