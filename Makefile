@@ -29,7 +29,7 @@ check: build
 	$(SWEEP) run recipes/check.yaml --strict
 
 papers: build
-	$(SWEEP) run sweeps/paper.yaml
+	$(SWEEP) run sweeps/paper.yaml --backend cpu
 	mkdir -p papers/verdicts
 	for report in $(RESULTS)/reports/paper/*/; do \
 		if [ -f "$$report/claims.json" ]; then cp "$$report/claims.json" "papers/verdicts/$$(basename "$$report").json"; fi; \
