@@ -2,8 +2,8 @@
 //! a release build there is nothing here but the writes.
 //!
 //! `SWEEP_FAULT=kill@7` kills the process at the seventh point that it comes to, `full@7` makes that write fail as a full
-//! disk does (and every later one), `trace=FILE` appends the points' names to a file. `SWEEP_CLOCK=-3600` sets the clock back
-//! an hour.
+//! disk does (and every later one), `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of
+//! this name. `SWEEP_CLOCK=-3600` sets the clock back an hour.
 
 use std::io::{self, Write};
 
@@ -56,6 +56,8 @@ mod armed {
             LazyLock,
             atomic::{AtomicU64, Ordering},
         },
+        thread,
+        time::Duration,
     };
 
     enum Fault {
@@ -63,11 +65,15 @@ mod armed {
         Kill(u64),
         Full(u64),
         Trace(String),
+        Slow(Duration, String),
     }
 
     static FAULT: LazyLock<Fault> = LazyLock::new(|| {
         let text = std::env::var("SWEEP_FAULT").unwrap_or_default();
         let number = |text: &str| text.parse().unwrap_or(u64::MAX);
+        if let Some((seconds, name)) = text.strip_prefix("slow=").and_then(|rest| rest.split_once('@')) {
+            return Fault::Slow(Duration::from_secs(number(seconds)), name.to_owned());
+        }
         match (text.strip_prefix("kill@"), text.strip_prefix("full@"), text.strip_prefix("trace=")) {
             (Some(at), ..) => Fault::Kill(number(at)),
             (_, Some(at), _) => Fault::Full(number(at)),
@@ -86,6 +92,7 @@ mod armed {
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             }
             Fault::Full(at) if count >= *at => return Err(io::ErrorKind::StorageFull.into()),
+            Fault::Slow(time, at) if at == name => thread::sleep(*time),
             Fault::Trace(path) => {
                 let mut file = OpenOptions::new().create(true).append(true).open(path)?;
                 writeln!(file, "{name}")?;

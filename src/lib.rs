@@ -3,6 +3,7 @@
 //! A recipe's way through the modules: [`recipe`] reads it, [`plan`] expands it to a graph of jobs with keys, [`run`]
 //! brings the jobs that [`store`] does not know yet to worker processes, [`report`] turns records into tables.
 
+mod archive;
 pub mod bundle;
 pub mod cli;
 pub mod device;

@@ -39,7 +39,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
         let place = store.folder(job.key);
         fs::create_dir_all(&place).unwrap();
         let file = place.join("record.json");
-        fs::write(&file, serde_json::to_vec_pretty(&record).unwrap()).unwrap();
+        fs::write(&file, record.to_text().unwrap()).unwrap();
         file
     };
     plan.jobs().enumerate().map(finish).collect()

@@ -16,13 +16,14 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::Backend;
-use tar::{Archive, Builder, EntryType, Header};
+use tar::{Builder, EntryType, Header};
 
 pub use self::{
     rerun::{Compared, Rerun, sample},
     verify::{Opened, Verified},
 };
 use crate::{
+    archive::{self, Item, Unreadable},
     plan::{JobId, Key, Plan, normal},
     recipe::Request,
     run::RunFolder,
@@ -108,6 +109,12 @@ pub enum BundleError {
     NothingDone,
 }
 
+impl From<Unreadable> for BundleError {
+    fn from(error: Unreadable) -> Self {
+        Self::Foreign(error.to_string())
+    }
+}
+
 /// Writes a bundle of a study, whose report is up to date. The same results make the same bundle.
 pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) -> Result<Contents, BundleError> {
     let mut out = Writer { archive: Builder::new(to), files: BTreeMap::new() };
@@ -123,9 +130,7 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
         let record = store.get(job.key)?;
         jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some() });
         let Some(record) = record else { continue };
-        let mut text = serde_json::to_vec_pretty(&record).map_err(io::Error::from)?;
-        text.push(b'\n');
-        out.add(&format!("records/{}.json", job.key), &text)?;
+        out.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
         for (what, value) in facts(&record) {
             environment.entry(what.to_owned()).or_default().insert(value);
         }
@@ -236,9 +241,7 @@ impl Sum {
 pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
     let foreign = |what: String| BundleError::Foreign(what);
     let mut any = false;
-    for entry in Archive::new(from).entries()? {
-        let mut entry = entry.map_err(|error| foreign(error.to_string()))?;
-        let path = entry.path()?.into_owned();
+    archive::each(from, |Item { path, entry, .. }| {
         let inner = path.strip_prefix(TOP).map(Path::to_owned).unwrap_or_default();
         let plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
         if inner.as_os_str().is_empty() || !plain || entry.header().entry_type() != EntryType::Regular {
@@ -249,9 +252,10 @@ pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
             fs::create_dir_all(parent)?;
         }
         let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
-        io::copy(&mut entry, &mut file)?;
+        io::copy(entry, &mut file)?;
         any = true;
-    }
+        Ok(())
+    })?;
     if !any {
         return Err(foreign("there is nothing in it".to_owned()));
     }

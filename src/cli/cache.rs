@@ -163,6 +163,12 @@ fn verify(store: &Store) -> Result<Exit, Error> {
     let verified = store.verify().map_err(Error::io("cannot read the store"))?;
     let lines = verified.defects.iter().map(|defect| format!("{}  {}\n", defect.key.short(), clean(&defect.reason)));
     print(&lines.collect::<String>())?;
+    if verified.unsealed > 0 {
+        let (records, have) = (count(verified.unsealed, "record"), if verified.unsealed == 1 { "has" } else { "have" });
+        say(format_args!(
+            "note: {records} of an earlier version {have} no digest: what was changed in them is not found"
+        ));
+    }
     if verified.without_digests > 0 {
         let records = count(verified.without_digests, "record");
         say(format_args!("note: {records} of an earlier version have files without digests"));

@@ -37,6 +37,7 @@ use crate::{
     error::{Error, Exit},
     plan::{Digests, Plan},
     recipe::{Draft, Executor, Request, Slurm},
+    run::Standing,
     store::Store,
     text::{clean, count, say},
     worker,
@@ -315,7 +316,9 @@ impl ChangeArgs {
     }
 }
 
-/// For every job of a plan, in the plan's order, whether it is done.
-fn look_up(store: &Store, plan: &Plan) -> Vec<bool> {
-    plan.jobs().map(|(_, job)| store.contains(job.key)).collect()
+/// Says which records cannot be relied on, so that their jobs run again.
+fn warn(standing: &Standing) {
+    for warning in &standing.warnings {
+        say(format_args!("warning: {}", clean(warning)));
+    }
 }

@@ -9,8 +9,9 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 use super::{
-    OnlyArgs, Prepared, RecipeArgs, look_up, print,
+    OnlyArgs, Prepared, RecipeArgs, print,
     saved::{SavedJob, SavedPlan, SavedRequest},
+    warn,
 };
 use crate::{
     error::{Error, Exit},
@@ -18,7 +19,7 @@ use crate::{
     machine,
     plan::{Job, JobId, Plan, Study},
     recipe::Recipe,
-    run::{History, slots::Limits},
+    run::{History, Standing, slots::Limits},
     store::Store,
     text::{clean, count},
     ui::duration,
@@ -69,8 +70,10 @@ struct View<'a> {
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
     let store = Store::open(results)?;
-    let cached = look_up(&store, &plan);
     let selected = plan.selection()?;
+    let standing = Standing::of(&plan, &store, &selected)?;
+    warn(&standing);
+    let cached = standing.cached;
     // Only what will run has to be compared with what there is.
     let entries = if args.format == PlanFormat::Table && selected.iter().any(|id| !cached[id.index()]) {
         store.index().map_err(Error::io("cannot read the store"))?

@@ -11,24 +11,24 @@ use clap::Args;
 use sweep_job::{Backend, Unit};
 
 use super::{
-    ChangeArgs, OnlyArgs, Prepared, look_up, print,
+    ChangeArgs, OnlyArgs, Prepared, print,
     remote::{RemoteArgs, pull, report_pushed},
     saved::SavedPlan,
-    use_color,
+    use_color, warn,
 };
 use crate::{
     device,
     error::{Error, Exit},
     further::Further,
-    plan::{JobId, Key, Plan, Study},
+    plan::{JobId, Key, Plan},
     recipe::Executor,
     remote::{Pusher, Remote},
     report::{Format, Page, Report, Results, State, beside, overview},
     run::{
-        self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Summary,
-        Through, Wanted, estimate::Estimate, slots::Limits, slurm,
+        self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Standing,
+        Summary, Through, Wanted, estimate::Estimate, slots::Limits, slurm,
     },
-    store::{Store, StoreError},
+    store::Store,
     text::{count, say},
     ui::{Bars, Lines, quantity},
 };
@@ -110,33 +110,13 @@ impl RunArgs {
     }
 }
 
-/// Leaves out the records that cannot be read: their jobs run again, and that is said before anything else. A record
-/// from a later version is nobody's to run again.
-fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, StoreError> {
-    let mut cached = found.to_vec();
-    // Reports read records, and so do jobs that take what the jobs that they need have left.
-    let mut read: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
-    read.extend(plan.jobs().filter(|(id, _)| !found[id.index()]).flat_map(|(id, _)| plan.needs(id)));
-    for id in read.into_iter().filter(|id| found[id.index()]) {
-        match store.get(plan.job(id).key) {
-            Ok(record) => cached[id.index()] = record.is_some(),
-            Err(error @ StoreError::Damaged { .. }) => {
-                say(format_args!("warning: {error}"));
-                cached[id.index()] = false;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(cached)
-}
-
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
-    let (found, remote) = looked_up(args, &store, &plan, &selected)?;
-    let cached = usable(&store, &plan, &found)?;
+    let (standing, remote) = looked_up(args, &store, &plan, &selected)?;
+    warn(&standing);
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
-    let mut states = states(&plan, &selected, &cached);
+    let mut states = states(&plan, &selected, &standing.cached);
     let mut further = Further::new(&plan, &store, &states);
     let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
     if open == 0 {
@@ -171,6 +151,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             Through::Local
         };
         in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
+        standing.take_back(&store).map_err(Error::io("cannot write to the store"))?;
         look_again(&store, &plan, &mut states);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let manifest = Manifest::new(&plan, &states, limits, through, &history);
@@ -304,14 +285,14 @@ fn looked_up(
     store: &Store,
     plan: &Plan,
     selected: &HashSet<JobId>,
-) -> Result<(Vec<bool>, Option<Remote>), Error> {
+) -> Result<(Standing, Option<Remote>), Error> {
     let remote = args.remote.open()?;
-    let found = look_up(store, plan);
+    let found = Standing::of(plan, store, selected)?;
     let Some(remote) = remote else { return Ok((found, None)) };
-    let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found[id.index()]);
+    let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found.cached[id.index()]);
     let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
     let works = pull(&remote, store, &wanted)?;
-    Ok((look_up(store, plan), Some(remote).filter(|_| works)))
+    Ok((Standing::of(plan, store, selected)?, Some(remote).filter(|_| works)))
 }
 
 /// Makes the store one that several machines use, and says how its jobs are known in Slurm.

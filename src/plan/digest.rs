@@ -2,10 +2,12 @@
 //!
 //! A file is read once for each content that it has. What was read is remembered by path, with the file's size, times
 //! and place on the disk; while all of them are as they were, so is the content. A file that was changed a moment ago
-//! may change again without any of them changing, because clocks tick: it is read again until it has rested.
+//! may change again without any of them changing: clocks tick, and of what is written through a shared mapping only the
+//! first byte since the page was last brought to the disk changes the times. It is read again until it has rested.
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fs::Metadata,
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Component, Path, PathBuf},
@@ -23,6 +25,9 @@ pub struct Digests {
     known: BTreeMap<String, Entry>,
     /// What this run has asked for, files and folders.
     asked: HashMap<PathBuf, String>,
+    /// The folders among it, by where they are on the disk: links may lead to one in many ways. `None` for those on the way
+    /// to what is being looked at.
+    folders: HashMap<(u64, u64), Option<String>>,
     changed: bool,
     /// Files that were read.
     read: usize,
@@ -47,13 +52,12 @@ struct Entry {
 }
 
 /// What changes whenever a file's content does: size, times of the last change of content and of anything, in
-/// nanoseconds, and where it is.
+/// nanoseconds, and where it is. Not the number of its disk: each machine gives a shared one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     size: u64,
     mtime: i128,
     ctime: i128,
-    device: u64,
     inode: u64,
 }
 
@@ -65,9 +69,14 @@ struct Kept {
 }
 
 const FORMAT: u32 = 1;
-/// How long a file must have rested before its times are trusted: longer than the ticks of any file system's clock (FAT
-/// has two seconds).
-const REST: Duration = Duration::from_secs(3);
+/// A digest begins so if the file is one of tokens by its name.
+const BIN: &str = "bin:";
+/// How long a file must have rested before its times are trusted: longer than the 35 s after which Linux has brought every
+/// page to the disk that was written through a mapping, and then notes the time of the next such write.
+const REST: Duration = Duration::from_mins(1);
+/// The same for a file of the store, which nobody has mapped: longer than the ticks of any file system's clock (FAT has two
+/// seconds).
+const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
     /// Those that `file` remembers. One that cannot be read remembers nothing.
@@ -83,9 +92,23 @@ impl Digests {
         Self { locked: Some(Locked { digests, here, there }), ..Self::default() }
     }
 
-    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted.
+    /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same
+    /// digest as long as this lives.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
         self.at(path, SystemTime::now())
+    }
+
+    /// The digest that a path has now.
+    pub(crate) fn now(&mut self, path: &Path) -> io::Result<String> {
+        self.asked.clear();
+        self.folders.clear();
+        self.of(path)
+    }
+
+    /// The BLAKE3 digest that a file of the store has now, in hexadecimal.
+    pub(crate) fn of_artifact(&mut self, path: &Path) -> io::Result<String> {
+        let digest = self.file(path, Stamp::of(&fs::metadata(path)?), SystemTime::now(), TICK)?;
+        Ok(digest.strip_prefix(BIN).map(str::to_owned).unwrap_or(digest))
     }
 
     fn at(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
@@ -97,9 +120,9 @@ impl Digests {
         }
         let metadata = fs::metadata(path)?;
         let digest = if metadata.is_dir() {
-            self.folder(path, now)?
+            self.folder(path, &metadata, now)?
         } else if metadata.is_file() {
-            self.file(path, Stamp::of(&metadata), now)?
+            self.file(path, Stamp::of(&metadata), now, REST)?
         } else {
             return Err(io::Error::other("it is neither a file nor a folder"));
         };
@@ -107,7 +130,23 @@ impl Digests {
         Ok(digest)
     }
 
-    fn folder(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
+    fn folder(&mut self, path: &Path, metadata: &Metadata, now: SystemTime) -> io::Result<String> {
+        let place = (metadata.dev(), metadata.ino());
+        match self.folders.get(&place) {
+            Some(Some(digest)) => return Ok(digest.clone()),
+            Some(None) => {
+                return Err(io::Error::other(format!("{} leads back to a folder that it is in", path.display())));
+            }
+            None => {}
+        }
+        self.folders.insert(place, None);
+        let digest = self.entries(path, now);
+        self.folders.remove(&place);
+        self.folders.extend(digest.as_ref().ok().map(|digest| (place, Some(digest.clone()))));
+        digest
+    }
+
+    fn entries(&mut self, path: &Path, now: SystemTime) -> io::Result<String> {
         let mut names: Vec<_> = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         names.sort_unstable();
         let mut hasher = blake3::Hasher::new();
@@ -119,7 +158,7 @@ impl Digests {
         Ok(format!("folder:{}", hasher.finalize().to_hex()))
     }
 
-    fn file(&mut self, path: &Path, stamp: Stamp, now: SystemTime) -> io::Result<String> {
+    fn file(&mut self, path: &Path, stamp: Stamp, now: SystemTime, rest: Duration) -> io::Result<String> {
         let absolute = std::path::absolute(path)?;
         let name = absolute.to_str();
         if let Some(entry) = name.and_then(|name| self.known.get(name))
@@ -131,10 +170,10 @@ impl Digests {
         let mut hasher = blake3::Hasher::new();
         io::copy(&mut fs::File::open(path)?, &mut hasher)?;
         // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
-        let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| "bin:");
+        let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| BIN);
         let digest = format!("{prefix}{}", hasher.finalize().to_hex());
         // Somebody may have written while it was read.
-        let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now);
+        let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
         if let Some(name) = name.filter(|_| settled) {
             self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });
             self.changed = true;
@@ -143,18 +182,19 @@ impl Digests {
     }
 
     /// Keeps what is new for the next run. Where there is no store yet, or it cannot be written, nothing is lost but time.
-    pub(super) fn keep(mut self) {
-        let Some(file) = self.file.take().filter(|_| self.changed) else { return };
+    pub(crate) fn keep(&mut self) {
+        let Some(file) = self.file.as_deref().filter(|_| self.changed) else { return };
         let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
         self.known.retain(|path, _| Path::new(path).exists());
-        let kept = Kept { format: FORMAT, files: self.known };
+        let kept = Kept { format: FORMAT, files: self.known.clone() };
         let write = || -> io::Result<()> {
             let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
             temporary.write_all(&serde_json::to_vec(&kept)?)?;
-            temporary.persist(&file)?;
+            temporary.persist(file)?;
             Ok(())
         };
         let _ = write();
+        self.changed = false;
     }
 }
 
@@ -182,20 +222,19 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
 }
 
 impl Stamp {
-    fn of(metadata: &std::fs::Metadata) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {
             size: metadata.size(),
             mtime: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
             ctime: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
-            device: metadata.dev(),
             inode: metadata.ino(),
         }
     }
 
-    fn has_rested(self, now: SystemTime) -> bool {
+    fn has_rested(self, now: SystemTime, rest: Duration) -> bool {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let latest = self.mtime.max(self.ctime) + i128::try_from(REST.as_nanos()).unwrap_or(0);
+        let latest = self.mtime.max(self.ctime) + i128::try_from(rest.as_nanos()).unwrap_or(0);
         i128::try_from(now).is_ok_and(|now| latest < now)
     }
 }
@@ -205,7 +244,7 @@ mod tests {
     use super::*;
 
     fn later() -> SystemTime {
-        SystemTime::now() + Duration::from_mins(1)
+        SystemTime::now() + 2 * REST
     }
 
     #[test]
@@ -268,6 +307,60 @@ mod tests {
         fs::write(&file, "two").unwrap();
         fs::File::options().write(true).open(&file).unwrap().file().set_modified(time).unwrap();
         assert_ne!(Digests::open(kept).at(&file, later()).unwrap(), digest);
+    }
+
+    /// Each of these folders has two links to the next, so that there are 2^35 ways to the last.
+    #[test]
+    fn links_that_double_are_followed_once() {
+        const DEPTH: usize = 35;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |depth: usize| folder.path().join(depth.to_string());
+        for depth in 0..DEPTH {
+            fs::create_dir(at(depth)).unwrap();
+            for name in ["a", "b"] {
+                fs::os::unix::fs::symlink(at(depth + 1), at(depth).join(name)).unwrap();
+            }
+        }
+        fs::create_dir(at(DEPTH)).unwrap();
+        let first = Digests::default().of(&at(0)).unwrap();
+        fs::write(at(DEPTH).join("file"), "content").unwrap();
+        assert_ne!(Digests::default().of(&at(0)).unwrap(), first);
+        // With copies in the place of links it is the same.
+        let twice = |inner: &str| blake3::hash(format!("a\0{inner}b\0{inner}").as_bytes()).to_hex();
+        let last = Digests::default().of(&at(DEPTH)).unwrap();
+        assert_eq!(Digests::default().of(&at(DEPTH - 1)).unwrap(), format!("folder:{}", twice(&last)));
+
+        fs::os::unix::fs::symlink(at(0), at(DEPTH).join("back")).unwrap();
+        let error = Digests::default().of(&at(0)).unwrap_err();
+        assert!(error.to_string().contains("leads back"), "{error}");
+    }
+
+    #[test]
+    fn what_is_asked_for_again_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("data.bin");
+        fs::write(&file, "one").unwrap();
+        let mut digests = Digests::default();
+        let first = digests.of(&file).unwrap();
+        fs::write(&file, "two").unwrap();
+        assert_eq!(digests.of(&file).unwrap(), first, "one plan, one content");
+        assert_ne!(digests.now(&file).unwrap(), first);
+        assert_eq!(digests.of_artifact(&file).unwrap(), blake3::hash(b"two").to_hex().to_string());
+    }
+
+    /// A file that is written through a shared mapping may change without its times, until the system has brought the pages
+    /// to the disk.
+    #[test]
+    fn what_a_mapping_may_still_change_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, file) = (folder.path().join("digests"), folder.path().join("data"));
+        fs::write(&file, "one").unwrap();
+        for (after, known) in [(10, false), (40, false), (70, true)] {
+            let mut digests = Digests::open(kept.clone());
+            digests.at(&file, SystemTime::now() + Duration::from_secs(after)).unwrap();
+            digests.keep();
+            assert_eq!(kept.exists(), known, "{after} s after it was written");
+        }
     }
 
     #[test]

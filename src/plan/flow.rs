@@ -4,7 +4,7 @@
 //! So it is in the job's identity as what it is, a result of that job, and two recipes that take the same result have
 //! the same key, whatever they call the step. No text of an author has this form: its expressions are all resolved.
 
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, collections::BTreeSet, path::Path};
 
 use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values};
 
@@ -102,6 +102,27 @@ pub(crate) fn without_keys(text: &str) -> String {
         rest = after;
     }
     shown + rest
+}
+
+/// The artifacts that a job with these parameters takes: the keys of the jobs that leave them, and their names.
+pub(super) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
+    fn walk(value: &Value, found: &mut BTreeSet<(Key, String)>) {
+        match value {
+            Value::Text(text) => {
+                for part in text.split(OPEN).skip(1) {
+                    let flow = part.split_once(CLOSE).and_then(|(inner, _)| Flow::parse(inner));
+                    let flow = flow.filter(|flow| flow.product == Product::Artifact);
+                    found.extend(flow.map(|flow| (flow.key, flow.name)));
+                }
+            }
+            Value::List(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Map(entries) => entries.values().for_each(|value| walk(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    values.values().for_each(|value| walk(value, &mut found));
+    found
 }
 
 /// Whether something in a value waits for a result.

@@ -262,6 +262,11 @@ impl Plan {
         inputs
     }
 
+    /// The artifacts that a job takes: the keys of the jobs that leave them, and their names.
+    pub fn taken_by(&self, id: JobId) -> BTreeSet<(Key, String)> {
+        flow::taken(&self.job(id).values)
+    }
+
     /// The files that jobs read, with their digests.
     pub fn inputs(&self) -> BTreeMap<PathBuf, String> {
         self.graph.node_indices().flat_map(|id| self.inputs_of(id)).collect()

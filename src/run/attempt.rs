@@ -5,13 +5,14 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::ExitStatus,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
 use sweep_job::{Failure, FailureKind, Outcome, Unit, Values};
 
-use super::{local::Worker, slots::Lease};
+use super::{local::Worker, reads::Reads, slots::Lease};
 use crate::{
     machine::{OutOfMemory, peak_memory},
     recipe::Policy,
@@ -26,6 +27,8 @@ pub(super) struct Attempt {
     /// The parameters that it was given.
     pub(super) values: Values,
     pub(super) pending: Pending,
+    /// What it reads.
+    pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
     pub(super) started: Timestamp,

@@ -1,11 +1,14 @@
 //! The loop that owns the state of a run.
 
+mod beside;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    thread,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
     time::{Duration, Instant},
 };
 
@@ -13,10 +16,14 @@ use fs_err as fs;
 use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome, PROTOCOL, Values};
 
+pub(super) use self::beside::NotStored;
+use self::beside::Prepared;
+
 use super::{
     Addition, Control, History, Observer, Options, Rounds, RunEvent, Summary, Wanted,
     attempt::{Attempt, Ending, GRACE},
     local::{Input, Start, Worker},
+    reads::Reads,
     scheduler::{Action, Event, Reason, Scheduler},
     slots::Lease,
     specs,
@@ -24,9 +31,9 @@ use super::{
 use crate::{
     fault,
     machine::OutOfMemory,
-    plan::{JobId, Plan, Unsettled, settle},
+    plan::{Digests, JobId, Plan, Unsettled, settle},
     recipe::Policy,
-    store::{Claim, Pending, Provenance, RECORD_FORMAT, Record, Store, StoreError},
+    store::{Claim, Pending, Store, StoreError},
 };
 
 /// How often the loop looks at what does not announce itself: other processes' locks, and overdue workers.
@@ -35,9 +42,6 @@ const TICK: Duration = Duration::from_millis(100);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-
-/// So many results are stored beside the loop; of more than that each is waited for, so that they do not pile up.
-const MOST_STORING: usize = 16;
 
 /// The loop's state.
 pub(super) struct Run<'a, 'o> {
@@ -50,9 +54,15 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
     scheduler: Scheduler,
+    /// Jobs that have slots, and whose input files are being looked at.
+    preparing: BTreeMap<usize, Prepared>,
     running: BTreeMap<usize, Attempt>,
-    /// How many results are being stored beside the loop.
-    storing: usize,
+    /// Jobs whose results are being stored beside the loop.
+    storing: BTreeSet<usize>,
+    /// When results are given up that are not in the store by then.
+    patience: Option<Instant>,
+    /// What is known of files that jobs read.
+    digests: Arc<Mutex<Digests>>,
     /// Jobs that another process is at.
     waiting: BTreeSet<usize>,
     /// Jobs that failed and wait for another attempt.
@@ -101,8 +111,11 @@ impl<'a, 'o> Run<'a, 'o> {
             wanted: wanted.to_vec(),
             lost: BTreeSet::new(),
             scheduler: Scheduler::new(&specs, options.limits, options.fail_fast),
+            preparing: BTreeMap::new(),
             running: BTreeMap::new(),
-            storing: 0,
+            storing: BTreeSet::new(),
+            patience: None,
+            digests: Arc::new(Mutex::new(Digests::open(store.digests()))),
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -133,9 +146,12 @@ impl<'a, 'o> Run<'a, 'o> {
                     false
                 }
                 Ok(Input::Closed(job, strays)) => self.closed(job, strays)?,
-                Ok(Input::Stored(job, seconds, stored)) => {
-                    self.storing -= 1;
-                    let events = self.stored(job, seconds, stored);
+                Ok(Input::Checked(job, found)) => {
+                    let events = self.prepared(job, found);
+                    self.steps(events)
+                }
+                Ok(Input::Stored(job, begun, stored)) => {
+                    let events = self.stored(job, begun, stored);
                     self.steps(events)
                 }
                 Ok(Input::Signal(signal)) => self.signal(signal),
@@ -143,6 +159,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 Err(RecvTimeoutError::Disconnected) => true,
             };
             over = (self.tick() || over) && !self.goes_on(&mut rounds)?;
+        }
+        // Whoever still looks at files does so for a job that was given up.
+        if let Ok(mut digests) = self.digests.try_lock() {
+            digests.keep();
         }
         self.summary.seconds = begun.elapsed().as_secs_f64();
         let summary = self.summary.clone();
@@ -254,18 +274,7 @@ impl<'a, 'o> Run<'a, 'o> {
                         return vec![Event::Failed(job)];
                     }
                 };
-                let (cpus, gpus) = (lease.cpus, lease.gpus.clone());
-                match self.spawn(job, lease, values, pending) {
-                    Ok(attempt) => {
-                        self.retrying.remove(&job);
-                        self.tell(&RunEvent::Started { job, cpus, gpus, attempt });
-                        Vec::new()
-                    }
-                    Err(error) => {
-                        let failure = io_failure(format!("the worker could not be started: {error}"));
-                        self.store_failed(job, &StoreError::from(error), 0.0, failure)
-                    }
-                }
+                self.prepare(job, lease, values, pending)
             }
             Err(error) => {
                 let failure = io_failure(error.to_string());
@@ -284,7 +293,14 @@ impl<'a, 'o> Run<'a, 'o> {
         settle(planned.task, &planned.values, look_up)
     }
 
-    fn spawn(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> io::Result<u32> {
+    fn spawn(
+        &mut self,
+        job: usize,
+        lease: Lease,
+        values: Values,
+        pending: Pending,
+        reads: Arc<Reads>,
+    ) -> io::Result<u32> {
         let planned = self.plan.job(JobId::new(job));
         let logs = self.options.folder.join("logs");
         fs::create_dir_all(&logs)?;
@@ -309,8 +325,9 @@ impl<'a, 'o> Run<'a, 'o> {
         let worker = Worker::spawn(&Start { id: job, job: &order, log: &log, gpus }, self.sender.clone())?;
         self.attempts.insert(job, attempt);
         let (outcome, ending, peak) = (None, None, 0);
-        let attempt_at = Attempt { worker, values, pending, lease, log, started, begun, outcome, ending, peak, memory };
-        self.running.insert(job, attempt_at);
+        let of_job =
+            Attempt { worker, values, pending, reads, lease, log, started, begun, outcome, ending, peak, memory };
+        self.running.insert(job, of_job);
         Ok(attempt)
     }
 
@@ -345,65 +362,6 @@ impl<'a, 'o> Run<'a, 'o> {
             }
         };
         Ok(self.steps(events))
-    }
-
-    fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, seconds: f64) -> Vec<Event> {
-        let planned = self.plan.job(JobId::new(job));
-        let record = Record {
-            format: RECORD_FORMAT,
-            key: planned.key,
-            identity: planned.identity.clone(),
-            label: planned.label.to_string(),
-            params: attempt.values,
-            outcome,
-            files: BTreeMap::new(),
-            provenance: Provenance {
-                sweep: env!("CARGO_PKG_VERSION").to_owned(),
-                started: attempt.started,
-                seconds,
-                device: self.options.device.clone().filter(|_| planned.task.on_device),
-                threads: attempt.lease.cpus,
-                host: host(),
-            },
-        };
-        let pending = attempt.pending;
-        if self.storing >= MOST_STORING {
-            let stored = pending.commit(record).map(Box::new);
-            return self.stored(job, seconds, stored);
-        }
-        self.tell(&RunEvent::Storing { job });
-        // The disk takes longer than all the rest; the job's slots are free meanwhile.
-        let sender = self.sender.clone();
-        let store = move || {
-            let stored = catch_unwind(AssertUnwindSafe(|| pending.commit(record).map(Box::new)));
-            let stored = stored.unwrap_or_else(|_| Err(io::Error::other("storing it panicked").into()));
-            let _ = sender.send(Input::Stored(job, seconds, stored));
-        };
-        match thread::Builder::new().name(format!("store {job}")).spawn(store) {
-            Ok(_) => {
-                self.storing += 1;
-                vec![Event::Storing(job)]
-            }
-            Err(error) => {
-                let failure = io_failure(format!("the result could not be stored: {error}"));
-                self.store_failed(job, &StoreError::from(error), seconds, failure)
-            }
-        }
-    }
-
-    /// A result is in the store, or cannot be.
-    fn stored(&mut self, job: usize, seconds: f64, stored: Result<Box<Record>, StoreError>) -> Vec<Event> {
-        match stored {
-            Ok(record) => {
-                self.summary.done += 1;
-                self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
-                vec![Event::Done(job)]
-            }
-            Err(error) => {
-                let failure = io_failure(format!("the result could not be stored: {error}"));
-                self.store_failed(job, &error, seconds, failure)
-            }
-        }
     }
 
     /// Another process did it.
@@ -470,17 +428,21 @@ impl<'a, 'o> Run<'a, 'o> {
         let deadline = (signal != SIGINT && !ending).then_some(self.options.deadline);
         if let Some(deadline) = deadline {
             self.deadline = Some(Instant::now() + deadline);
+            self.limit_storing(deadline);
         }
         let deadline = deadline.map(|deadline| deadline.as_secs_f64());
         self.tell(&RunEvent::Stopping { ending, running: self.running.len(), deadline });
         if ending {
             self.end_running();
         }
-        self.step(Event::Stop)
+        let given_up = self.give_up_preparing();
+        let over = self.step(Event::Stop);
+        self.steps(given_up) || over
     }
 
     fn end_running(&mut self) {
         self.deadline = None;
+        self.limit_storing(GRACE);
         for attempt in self.running.values_mut() {
             attempt.end(Ending::Stopped);
         }
@@ -516,7 +478,8 @@ impl<'a, 'o> Run<'a, 'o> {
             self.tell(&RunEvent::Stopping { ending: true, running: self.running.len(), deadline: None });
             self.end_running();
         }
-        over
+        let given_up = self.give_up_storing();
+        self.steps(given_up) || over
     }
 }
 

@@ -77,11 +77,11 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let plan = thaw(orders::read(folder.path())?)?;
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = hold(&store)?;
-    let wanted: Vec<Wanted> = manifest
-        .jobs
-        .iter()
-        .map(|job| if job.wanted == Wanted::Yes && store.contains(job.key) { Wanted::Cached } else { job.wanted })
-        .collect();
+    let keys: Vec<Key> = manifest.jobs.iter().map(|job| job.key).collect();
+    let done = store.look(&keys).map_err(io::Error::other)?.whole;
+    let jobs = manifest.jobs.iter().zip(done);
+    let wanted: Vec<Wanted> =
+        jobs.map(|(job, done)| if job.wanted == Wanted::Yes && done { Wanted::Cached } else { job.wanted }).collect();
     let device = device_of(&plan).map_err(io::Error::other)?;
     let history = History::new(&store.index()?);
     let mut journal = Journal::part(&folder.pilot(number), None)?;
@@ -138,7 +138,7 @@ fn arrives(store: &Store, folder: &RunFolder, need: Key) -> bool {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(50);
     loop {
-        if store.contains(need) {
+        if matches!(store.get(need), Ok(Some(_))) {
             return true;
         }
         let said = journal::more(&folder.part(need), &mut 0);

@@ -11,10 +11,10 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use sweep_job::{Job, Message};
+use sweep_job::{Failure, Job, Message};
 
-use super::listen::messages;
-use crate::store::{Record, StoreError};
+use super::{engine::NotStored, listen::messages, reads::Reads};
+use crate::store::Record;
 
 /// What the loop waits for.
 #[derive(Debug)]
@@ -23,8 +23,10 @@ pub(super) enum Input {
     Message(usize, Message),
     /// A worker will say nothing more; so many lines of what it said were no messages.
     Closed(usize, usize),
-    /// A result has been stored, or not; with the seconds that the job took.
-    Stored(usize, f64, Result<Box<Record>, StoreError>),
+    /// What a job reads has been looked at before its start.
+    Checked(usize, Result<Arc<Reads>, Failure>),
+    /// A result has been stored, or not; with the time at which the job began.
+    Stored(usize, Instant, Result<Box<Record>, NotStored>),
     /// The user, or the system, wants the end.
     Signal(i32),
 }

@@ -16,10 +16,12 @@ mod journal;
 pub mod listen;
 mod local;
 mod orders;
+mod reads;
 pub mod scheduler;
 mod signals;
 pub mod slots;
 pub mod slurm;
+mod standing;
 pub mod watch;
 
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
@@ -35,6 +37,7 @@ pub use self::{
     history::History,
     journal::{Journal, Line},
     signals::Signals,
+    standing::Standing,
 };
 use self::{
     scheduler::JobSpec,

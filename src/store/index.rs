@@ -2,12 +2,13 @@
 //! thousands of folders.
 //!
 //! `index.jsonl` says what the records are about, `metrics.jsonl` what they have measured. Both are derived: which records
-//! there are, and when each was written, is asked of the folders each time. A record that a file does not know, or has been
-//! written since, is opened and added; a line that cannot be read or has no record counts for nothing. Deleting the files
-//! loses nothing.
+//! there are, and whether each is still the file that it was, is asked of the folders each time. A record that a file does not
+//! know, or that is another file since, is opened, held to its digest, and added; a line that cannot be read or has no record
+//! counts for nothing. So a line also says that its record was found whole. Deleting the files loses nothing.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    fs::Metadata,
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     thread,
@@ -88,8 +89,18 @@ impl From<&Record> for Measured {
     }
 }
 
-/// When a record was written, in nanoseconds: another one in its place has another stamp.
+/// A number for a record's file as it is: made of its length, of the times of its last changes and of its place on the disk,
+/// so that another record in its place, or an edit, has another one.
 pub type Stamp = i64;
+
+/// Which of some jobs have a record that is whole.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// For each job, in the order in which they were asked for, whether it has.
+    pub whole: Vec<bool>,
+    /// What is wrong with those records that are not whole.
+    pub damaged: Vec<StoreError>,
+}
 
 /// A line of a derived file: the record's stamp, and what the file says of it, with the key first.
 trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
@@ -165,11 +176,61 @@ impl Store {
         unreadable.map_or(Ok(lines), Err)
     }
 
-    /// When a job's record was written; `None` if it has none.
+    /// The stamp of a job's record; `None` if it has none.
     pub fn stamp(&self, key: Key) -> Option<Stamp> {
-        let metadata = std::fs::metadata(self.folder(key).join("record.json")).ok()?;
-        let seconds = metadata.is_file().then(|| metadata.mtime())?;
-        Some(seconds.saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()))
+        self.record(key).symlink_metadata().ok().filter(Metadata::is_file).map(|metadata| stamp(&metadata))
+    }
+
+    /// Which of these jobs have a record that is whole. A record is read, and held to its digest, once for each stamp that it
+    /// has: the index remembers which were. One of a later version is an error.
+    pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
+        let mut looked = Looked { whole: vec![false; keys.len()], damaged: Vec::new() };
+        let mut stamps = Vec::with_capacity(keys.len());
+        for (index, key) in keys.iter().enumerate() {
+            match self.record(*key).symlink_metadata() {
+                Ok(metadata) if metadata.is_file() => stamps.push((index, stamp(&metadata))),
+                // Neither a file nor nothing.
+                Ok(_) => looked.damaged.extend(self.get(*key).err()),
+                Err(_) => {}
+            }
+        }
+        let wanted: HashMap<Key, Stamp> = stamps.iter().map(|(index, stamp)| (keys[*index], *stamp)).collect();
+        let text =
+            if wanted.is_empty() { Vec::new() } else { fs::read(self.root.join(Entry::FILE)).unwrap_or_default() };
+        let known = text.split(|byte| *byte == b'\n').filter_map(about);
+        let known: HashSet<Key> =
+            known.filter(|(stamp, key)| wanted.get(key) == Some(stamp)).map(|(_, key)| key).collect();
+        let (old, new): (Vec<_>, Vec<_>) = stamps.into_iter().partition(|(index, _)| known.contains(&keys[*index]));
+        for (index, _) in old {
+            looked.whole[index] = true;
+        }
+        let read = |part: &[(usize, Stamp)]| -> Vec<_> {
+            part.iter().map(|(index, stamp)| (*index, *stamp, self.get(keys[*index]))).collect()
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(new.len() / 500 + 1);
+        let found: Vec<_> = thread::scope(|scope| {
+            let parts = new.chunks(new.len().div_ceil(threads).max(1));
+            let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
+            // A thread that panics has looked at nothing, and what it was to look at runs again.
+            handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default()).collect()
+        });
+        let mut lines = Vec::new();
+        for (index, stamp, record) in found {
+            match record {
+                Ok(Some(record)) => {
+                    looked.whole[index] = true;
+                    lines.push((stamp, Entry::from(&record)));
+                }
+                Ok(None) => {}
+                Err(error @ StoreError::Damaged { .. }) => looked.damaged.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if !lines.is_empty() {
+            let torn = text.last().is_some_and(|last| *last != b'\n');
+            self.append(torn, lines.iter().map(|(stamp, line)| (*stamp, line)));
+        }
+        Ok(looked)
     }
 
     /// Every record.
@@ -235,6 +296,18 @@ impl Store {
         };
         let _ = write();
     }
+}
+
+/// The stamp of a record's file.
+fn stamp(metadata: &Metadata) -> Stamp {
+    let mut hasher = blake3::Hasher::new();
+    let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+    for number in times.map(i64::cast_unsigned).into_iter().chain([metadata.len(), metadata.ino()]) {
+        hasher.update(&number.to_le_bytes());
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    Stamp::from_le_bytes(first)
 }
 
 /// What a derived file says of records.

@@ -5,6 +5,7 @@
 //! that can write its record, or `Busy` while another process holds the lock.
 
 mod digest;
+mod disk;
 mod gc;
 mod index;
 mod lease;
@@ -15,11 +16,13 @@ mod transfer;
 mod verify;
 
 use std::{
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
+use rustix::{fs::OFlags, io::Errno};
 
 pub(crate) use self::lease::Presence;
 use self::lock::Lock;
@@ -27,7 +30,7 @@ pub(crate) use self::verify::wrong_key;
 pub use self::{
     digest::Digest,
     gc::{Garbage, GcError},
-    index::{Entry, Measured, Stamp},
+    index::{Entry, Looked, Measured, Stamp},
     lock::{Held, InUse},
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
@@ -150,18 +153,37 @@ impl Store {
 
     /// A job's record, if it is done.
     pub fn get(&self, key: Key) -> Result<Option<Record>, StoreError> {
-        let path = self.folder(key).join("record.json");
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        Record::parse(&text, &path, key).map(Some)
+        self.text(key)?.map(|text| Record::parse(&text, &self.record(key), key)).transpose()
     }
 
-    /// Whether a job is done.
+    /// The text of a job's record, if there is one.
+    fn text(&self, key: Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.record(key);
+        let no_file = || StoreError::Damaged { path: path.clone(), reason: "it is no file".into() };
+        // A pipe that nobody writes to would never be open.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(match error.raw_os_error().map(Errno::from_raw_os_error) {
+                    Some(Errno::LOOP | Errno::NXIO) => no_file(),
+                    _ => io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display())).into(),
+                });
+            }
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(no_file());
+        }
+        let mut text = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+        file.read_to_end(&mut text)?;
+        Ok(Some(text))
+    }
+
+    /// Whether a job has a record; whether that is whole, [`Store::look`] says.
     pub fn contains(&self, key: Key) -> bool {
-        self.folder(key).join("record.json").is_file()
+        self.record(key).symlink_metadata().is_ok_and(|record| record.is_file())
     }
 
     /// The keys of all records, those that cannot be read included.
@@ -271,6 +293,11 @@ impl Store {
         self.root.join(&name[..2]).join(name)
     }
 
+    /// A job's record.
+    fn record(&self, key: Key) -> PathBuf {
+        self.folder(key).join("record.json")
+    }
+
     /// The file that remembers digests of input files.
     pub fn digests(&self) -> PathBuf {
         self.root.join("digests.json")
@@ -287,6 +314,23 @@ impl Store {
             Err(StoreError::Damaged { .. }) => Ok(None),
             other => other,
         }
+    }
+
+    /// What is left of a record whose files were found damaged.
+    fn condemned(&self, key: Key) -> PathBuf {
+        self.folder(key).join("record.damaged.json")
+    }
+
+    /// Takes back a record whose files are no longer what was written, so that its job runs again: from now on it has none.
+    /// `damaged` is asked once nobody else can be at the job.
+    pub fn condemn(&self, key: Key, damaged: impl FnOnce() -> bool) -> io::Result<()> {
+        // Whoever holds the lock is making the record anew.
+        let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
+        if damaged() {
+            fault::point("store: before a record is taken back")?;
+            fs::rename(self.record(key), self.condemned(key))?;
+        }
+        Ok(())
     }
 
     /// Asks for the right to run a job.

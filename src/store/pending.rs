@@ -1,13 +1,10 @@
 //! The right to write one record.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use fs_err as fs;
 
-use super::{Record, Store, StoreError, digest, lock::Lock, remove_if_there};
+use super::{Record, Store, StoreError, digest, disk, lock::Lock, remove_if_there};
 use crate::{fault, plan::Key};
 
 /// The right to write one record.
@@ -51,17 +48,16 @@ impl Pending {
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
     pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
         fault::point("commit: before the digests")?;
+        disk::unshare(&self.dir())?;
         record.files = digest::of_folder(&self.dir())?;
-        let mut text = serde_json::to_vec_pretty(&record).map_err(io::Error::from)?;
-        text.push(b'\n');
+        let text = record.to_text()?;
         let mut file = fs::File::create(self.staging.join("record.json"))?;
         fault::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
         drop(file);
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
             fs::remove_dir(self.dir())?;
         }
-        fault::point("commit: before the files are synced")?;
-        sync_tree(&self.staging)?;
+        disk::sync(&self.staging, record.files.len())?;
         fault::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
@@ -99,18 +95,4 @@ impl Drop for Pending {
         // What an attempt has left here is for the next; nothing is not worth a folder.
         let _ = fs::remove_dir(self.scratch());
     }
-}
-
-/// Brings a folder's files, and the folder's own list of them, to the disk.
-fn sync_tree(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            sync_tree(&entry.path())?;
-        } else if kind.is_file() {
-            fs::File::open(entry.path())?.sync_all()?;
-        }
-    }
-    fs::File::open(folder)?.sync_all()
 }

@@ -1,6 +1,6 @@
-//! A finished job's record.
+//! A finished job's record, and the text that its file has: JSON, of which the first line is a digest of all the rest.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Device, Outcome, Values};
@@ -10,6 +10,13 @@ use crate::plan::{Identity, Key};
 
 /// Version of [`Record`]'s JSON. 1: first.
 pub const RECORD_FORMAT: u32 = 1;
+
+/// A record's text begins so, with the digest of what follows [`SEALED`].
+const SEAL: &[u8] = b"{\n  \"digest\": \"";
+/// Between a record's digest and what it is the digest of.
+const SEALED: &[u8] = b"\",\n";
+/// Hexadecimal digits of a digest.
+const DIGITS: usize = 64;
 
 /// What a finished job left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,12 +59,27 @@ pub struct Provenance {
 }
 
 impl Record {
+    /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
+    pub fn to_text(&self) -> io::Result<Vec<u8>> {
+        let json = serde_json::to_vec_pretty(self)?;
+        // Of a record's JSON the first line is a brace.
+        let body = [json.strip_prefix(b"{\n").unwrap_or(&json), b"\n"].concat();
+        let digest = blake3::hash(&body).to_hex();
+        Ok([SEAL, digest.as_bytes(), SEALED, &body].concat())
+    }
+
+    /// Whether a record's text bears a digest; those of earlier versions do not.
+    pub fn has_digest(text: &[u8]) -> bool {
+        text.starts_with(SEAL)
+    }
+
     /// Reads a record of this key from a text that came from `path`.
     pub fn parse(text: &[u8], path: &Path, key: Key) -> Result<Self, StoreError> {
         /// The part that every version has.
         #[derive(Deserialize)]
         struct Format {
             format: u32,
+            digest: Option<serde::de::IgnoredAny>,
         }
 
         let damaged = |reason: String| StoreError::Damaged { path: path.to_owned(), reason };
@@ -65,9 +87,9 @@ impl Record {
         // A later version's need not look like one of this version.
         let format = match &parsed {
             Ok(record) => record.format,
-            Err(error) => {
-                serde_json::from_slice(text).map(|Format { format }| format).map_err(|_| damaged(error.to_string()))?
-            }
+            Err(error) => serde_json::from_slice(text)
+                .map(|Format { format, .. }| format)
+                .map_err(|_| damaged(error.to_string()))?,
         };
         if format > RECORD_FORMAT {
             return Err(StoreError::TooNew { path: path.to_owned(), found: format });
@@ -76,8 +98,24 @@ impl Record {
         if record.key != key {
             return Err(damaged(format!("it is the record of {}", record.key)));
         }
+        if Self::has_digest(text) {
+            if !is_sealed(text) {
+                return Err(damaged("it is not what was written: its digest is another one".into()));
+            }
+        } else if serde_json::from_slice(text).is_ok_and(|Format { digest, .. }| digest.is_some()) {
+            return Err(damaged("it is not what was written: its digest is not in the first line".into()));
+        }
         Ok(record)
     }
+}
+
+/// Whether a text's digest is that of the rest of it.
+fn is_sealed(text: &[u8]) -> bool {
+    let parts = text.strip_prefix(SEAL).and_then(|rest| rest.split_at_checked(DIGITS));
+    let Some((digest, body)) = parts.and_then(|(digest, rest)| Some((digest, rest.strip_prefix(SEALED)?))) else {
+        return false;
+    };
+    blake3::hash(body).to_hex().as_bytes() == digest
 }
 
 #[cfg(test)]
@@ -116,6 +154,23 @@ pub(super) mod tests {
         let record = sample();
         let text = serde_json::to_vec(&record).unwrap();
         assert_eq!(Record::parse(&text, Path::new("x"), record.key).unwrap(), record);
+    }
+
+    #[test]
+    fn no_byte_of_a_record_can_be_changed() {
+        let record = sample();
+        let whole = record.to_text().unwrap();
+        let read = |text: &[u8]| Record::parse(text, Path::new("x"), record.key);
+        assert_eq!(read(&whole).unwrap(), record);
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            // But for the name of the digest: what it would be the digest of is whole then.
+            let found = read(&changed);
+            assert!(found.is_err() || found.is_ok_and(|found| found == record && at < SEAL.len()), "byte {at}");
+        }
+        let pretty = serde_json::from_slice::<serde_json::Value>(&whole).unwrap().to_string();
+        assert!(read(pretty.as_bytes()).is_err(), "a digest that cannot be checked");
     }
 
     #[test]

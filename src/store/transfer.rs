@@ -10,10 +10,13 @@ use std::{
 };
 
 use fs_err as fs;
-use tar::{Archive, Builder, EntryType, Header};
+use tar::{Builder, EntryType, Header};
 
 use super::{Claim, Record, Store, StoreError, digest, lease::unique, remove_if_there, verify::wrong_key};
-use crate::plan::Key;
+use crate::{
+    archive::{self, Item, Unreadable},
+    plan::Key,
+};
 
 /// The folder in the archive.
 const TOP: &str = "sweep-records";
@@ -36,13 +39,13 @@ pub struct Imported {
 /// Why an archive was not made or not read.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The disk says no, or the archive is torn.
+    /// The disk says no.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The store says no.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is an archive of something else, or made to do harm.
+    /// It is an archive of something else, torn, or made to do harm.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
     /// Records are being removed.
@@ -53,17 +56,23 @@ pub enum TransferError {
     Damaged(String, String),
 }
 
+impl From<Unreadable> for TransferError {
+    fn from(error: Unreadable) -> Self {
+        Self::Foreign(error.to_string())
+    }
+}
+
 impl Store {
     /// Writes these records to an archive. The same records make the same archive.
     pub fn export(&self, keys: &BTreeSet<Key>, to: impl Write) -> Result<(), TransferError> {
         let mut archive = Builder::new(to);
         for key in keys {
-            let folder = self.folder(*key);
-            let text = fs::read(folder.join("record.json"))?;
-            let record = Record::parse(&text, &folder, *key)?;
+            let gone = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
+            let text = self.text(*key)?.ok_or_else(gone)?;
+            let record = Record::parse(&text, &self.record(*key), *key)?;
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
-            let files = folder.join("files");
+            let files = self.files(*key);
             let found = if files.is_dir() { digest::of_folder(&files)? } else { BTreeMap::new() };
             if found != record.files {
                 let reason = "its files are not those that were written; `sweep cache verify` says more".to_owned();
@@ -161,9 +170,7 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
     let mut keys = BTreeSet::new();
     // Made last, and never on the way to anything else: so nothing is written through a link.
     let mut links: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
-    for entry in Archive::new(from).entries()? {
-        let mut entry = entry?;
-        let path = entry.path()?.into_owned();
+    archive::each(from, |Item { path, link, entry }| {
         let foreign = |what: &str| TransferError::Foreign(format!("{what} `{}`", path.display()));
         let Some((key, inner)) = place(&path) else { return Err(foreign("it holds")) };
         keys.insert(key);
@@ -182,10 +189,10 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
                 }
                 // What is there already may be a link that leads elsewhere.
                 let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
-                io::copy(&mut entry, &mut file)?;
+                io::copy(entry, &mut file)?;
             }
             EntryType::Symlink if inner.starts_with("files") => {
-                let to = entry.link_name()?.map(std::borrow::Cow::into_owned).unwrap_or_default();
+                let to = link.unwrap_or_default();
                 if !stays_inside(&inner, &to) {
                     return Err(foreign("a link leads out of its record:"));
                 }
@@ -193,7 +200,8 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
             }
             _ => return Err(foreign("it holds something that is neither file nor folder:")),
         }
-    }
+        Ok(())
+    })?;
     if keys.is_empty() {
         return Err(TransferError::Foreign("there is nothing in it".to_owned()));
     }
@@ -313,7 +321,11 @@ pub(super) mod tests {
         let archive = exported(&store, record.key);
         for (from, to, reason) in [
             ("1 2 3", "1 2 4", "digests"),
-            ("\"format\": 1,\n    \"task\": \"mock\"", "\"format\": 2,\n    \"task\": \"mock\"", "identity"),
+            (
+                "\"format\": 1,\n    \"task\": \"mock\"",
+                "\"format\": 2,\n    \"task\": \"mock\"",
+                "not what was written",
+            ),
         ] {
             let at = archive.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
             let mut changed = archive.clone();

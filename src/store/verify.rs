@@ -14,6 +14,8 @@ pub struct Verified {
     pub files: usize,
     /// Records with files of which nobody has written a digest.
     pub without_digests: usize,
+    /// Records that bear no digest of their own.
+    pub unsealed: usize,
     /// What is wrong.
     pub defects: Vec<Defect>,
 }
@@ -42,17 +44,21 @@ impl Store {
     }
 
     fn verify_one(&self, key: Key, verified: &mut Verified) -> io::Result<Vec<String>> {
-        let folder = self.folder(key);
-        let path = folder.join("record.json");
-        if !fs_err::symlink_metadata(&path)?.is_file() {
-            return Ok(vec!["record.json is no file".into()]);
-        }
-        let record = match Record::parse(&fs_err::read(&path)?, &path, key) {
+        let text = match self.text(key) {
+            Ok(Some(text)) => text,
+            Ok(None) if self.condemned(key).exists() => {
+                return Ok(vec!["its files were found damaged, and its job is to run again".into()]);
+            }
+            Ok(None) => return Ok(vec!["it has no record.json".into()]),
+            Err(error) => return Ok(vec![error.to_string()]),
+        };
+        let record = match Record::parse(&text, &self.record(key), key) {
             Ok(record) => record,
             Err(error) => return Ok(vec![error.to_string()]),
         };
+        verified.unsealed += usize::from(!Record::has_digest(&text));
         let mut reasons: Vec<String> = wrong_key(&record).into_iter().collect();
-        let files = folder.join("files");
+        let files = self.files(key);
         let found = if files.is_dir() { digest::of_folder(&files)? } else { std::collections::BTreeMap::new() };
         if record.files.is_empty() && !found.is_empty() {
             verified.without_digests += 1;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::sandbox::{Ended, Sandbox};
+use crate::sandbox::{Ended, Sandbox, sealed};
 
 const BASE: &str = "
 about: Whether two is more than one
@@ -79,12 +79,12 @@ fn change(sandbox: &Sandbox, honest: bool, mut edit: impl FnMut(&str, &mut Strin
     out.into_inner().unwrap().flush().unwrap();
 }
 
-/// Puts another number into what a record has measured, and leaves its identity alone.
+/// Puts another number into what a record has measured, and leaves its identity alone. Its digest is that of the forgery.
 fn measured(record: &mut String, then: &str, now: &str) {
     let (before, outcome) = record.split_once("\"outcome\"").unwrap();
     let changed = outcome.replace(&format!("\"value\": {then}"), &format!("\"value\": {now}"));
     assert_ne!(outcome, changed, "there is nothing to change");
-    *record = format!("{before}\"outcome\"{changed}");
+    *record = sealed(&format!("{before}\"outcome\"{changed}"));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_bundle_is_verified_where_nothing_else_is() {
 fn what_was_changed_is_found() {
     type Edit<'a> = &'a dyn Fn(&str, &mut String);
 
-    let edits: [(&str, bool, Edit<'_>, &str); 5] = [
+    let edits: [(&str, bool, Edit<'_>, &str); 6] = [
         (
             "a digest",
             false,
@@ -147,6 +147,16 @@ fn what_was_changed_is_found() {
                 }
             },
             "values.md does not follow",
+        ),
+        (
+            "a record",
+            true,
+            &|name, text| {
+                if name.starts_with("records/") && text.contains("second/value=1") {
+                    *text = text.replace("\"threads\": ", "\"threads\": 1");
+                }
+            },
+            "it is not what was written: its digest is another one",
         ),
         (
             "the recipe",

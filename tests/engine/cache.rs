@@ -46,7 +46,8 @@ fn what_is_not_what_was_written_is_found() {
     sandbox.write(&format!("{plain}/record.json"), &record.replace("\"task\": \"mock\"", "\"task\": \"mack\""));
     let broken = sandbox.sweep(&["cache", "verify"]);
     assert_eq!(broken.code, Some(1));
-    for defect in ["out.txt was 6 B", "d/link is missing", "extra does not belong", "its identity has the key"] {
+    for defect in ["out.txt was 6 B", "d/link is missing", "extra does not belong", "not what was written: its digest"]
+    {
         assert!(broken.stdout.contains(defect), "{}", broken.stdout);
     }
     assert!(broken.stderr.contains("4 defects"), "{}", broken.stderr);

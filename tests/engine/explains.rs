@@ -1,6 +1,6 @@
 //! `sweep explain` names the field that changed, its values, and the place.
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, sealed};
 
 const STUDY: &str = "
 name: study
@@ -117,7 +117,7 @@ fn another_revision_and_another_backend() {
     );
     let old = "0".repeat(64);
     fs_err::create_dir_all(sandbox.path(&format!("results/store/00/{old}"))).unwrap();
-    sandbox.write(&format!("results/store/00/{old}/record.json"), &text.replace(key, &old));
+    sandbox.write(&format!("results/store/00/{old}/record.json"), &sealed(&text.replace(key, &old)));
     fs_err::remove_dir_all(sandbox.path(&format!("results/store/{}/{key}", &key[..2]))).unwrap();
     let text = said(&sandbox, "name", "name", &["prepare"]);
     assert!(text.contains("task revision   0 → 1") && text.contains("backend   cuda → none"), "{text}");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, sealed};
 
 const STUDY: &str = "\
 name: drawn
@@ -142,7 +142,8 @@ fn figures_are_drawn_anew_when_something_is_new() {
     let path = format!("results/store/{}/{key}/record.json", &key[..2]);
     let text = sandbox.read(&path);
     let (head, outcome) = text.split_once("\"outcome\"").unwrap();
-    sandbox.write(&path, &format!("{head}\"outcome\"{}", outcome.replace("\"value\": 1.0", "\"value\": 7.0")));
+    let outcome = outcome.replace("\"value\": 1.0", "\"value\": 7.0");
+    sandbox.write(&path, &sealed(&format!("{head}\"outcome\"{outcome}")));
     let second = report(&[]);
     assert!(second != first && second != "mine", "{second}");
 }

@@ -16,6 +16,7 @@ mod figures;
 mod flow;
 mod gallery;
 mod hostile;
+mod integrity;
 mod looks;
 mod matrices;
 mod mistakes;

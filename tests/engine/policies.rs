@@ -270,6 +270,7 @@ steps:
         let path = format!("results/store/{}/{key}/record.json", &key[..2]);
         let mut record = record.clone();
         record["provenance"]["seconds"] = label.strip_prefix("job/value=").unwrap().parse::<f64>().unwrap().into();
+        record.as_object_mut().unwrap().remove("digest");
         sandbox.write(&path, &record.to_string());
     }
     fs_err::remove_dir_all(sandbox.path("results/runs")).unwrap();

@@ -204,6 +204,14 @@ pub(crate) fn list(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// A record that was changed, with the digest of what it says now.
+pub(crate) fn sealed(record: &str) -> String {
+    let (brace, rest) = record.split_once('\n').unwrap();
+    let (digest, body) = rest.split_once('\n').unwrap();
+    assert!(digest.starts_with("  \"digest\": "), "{record}");
+    format!("{brace}\n  \"digest\": \"{}\",\n{body}", blake3::hash(body.as_bytes()).to_hex())
+}
+
 /// Waits until something holds.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

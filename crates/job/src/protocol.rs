@@ -93,6 +93,8 @@ pub enum FailureKind {
     Backend,
     /// An input file is missing or is not what it should be.
     Input,
+    /// What the job reads is not what it was when it was planned.
+    Changed,
     /// A check found the network wrong, or the training diverged.
     Experiment,
     /// The disk.

@@ -1,0 +1,153 @@
+//! Archives from elsewhere, read so that no entry takes more memory than a path.
+
+use std::{
+    ffi::OsString,
+    io::{self, Read},
+    os::unix::ffi::OsStringExt as _,
+    path::PathBuf,
+};
+
+use tar::{Archive, Entry, EntryType};
+
+/// No path is longer, in bytes.
+const LONGEST_PATH: u64 = 16 << 10;
+
+/// A file, a folder or a link in an archive.
+pub(crate) struct Item<'e, 'a, R: Read> {
+    /// Where it is to be.
+    pub(crate) path: PathBuf,
+    /// Where it leads, if it is a link.
+    pub(crate) link: Option<PathBuf>,
+    /// What it is, and its content.
+    pub(crate) entry: &'e mut Entry<'a, R>,
+}
+
+/// An archive that cannot be read on.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreadable(String);
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Goes through an archive's entries. Names that are too long for a header may stand before it in an entry of their own (GNU);
+/// anything else that is said of an entry beside its header is refused, and so are sparse files, a few bytes of which can stand
+/// for any number.
+pub(crate) fn each<R: Read, E: From<Unreadable>>(
+    from: R,
+    mut take: impl FnMut(Item<'_, '_, R>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut archive = Archive::new(from);
+    let (mut path, mut link) = (None, None);
+    for entry in archive.entries().map_err(Unreadable::from)?.raw(true) {
+        let mut entry = entry.map_err(Unreadable::from)?;
+        match entry.header().entry_type() {
+            EntryType::GNULongName => path = Some(long(&mut entry)?),
+            EntryType::GNULongLink => link = Some(long(&mut entry)?),
+            kind @ (EntryType::GNUSparse | EntryType::XHeader | EntryType::XGlobalHeader) => {
+                let kind = char::from(kind.as_byte());
+                return Err(Unreadable(format!("it has an entry of the kind {kind:?}, which is not read")).into());
+            }
+            _ => {
+                let path = match path.take() {
+                    Some(path) => path,
+                    None => entry.path().map_err(Unreadable::from)?.into_owned(),
+                };
+                let link = match link.take() {
+                    Some(link) => Some(link),
+                    None => entry.link_name().map_err(Unreadable::from)?.map(std::borrow::Cow::into_owned),
+                };
+                take(Item { path, link, entry: &mut entry })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A name in an entry of its own.
+fn long(entry: &mut impl Read) -> Result<PathBuf, Unreadable> {
+    let mut name = Vec::new();
+    entry.take(LONGEST_PATH + 1).read_to_end(&mut name)?;
+    if name.len() as u64 > LONGEST_PATH {
+        return Err(Unreadable("it has a name that is longer than any path".to_owned()));
+    }
+    if name.last() == Some(&0) {
+        name.pop();
+    }
+    Ok(PathBuf::from(OsString::from_vec(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tar::{Builder, Header};
+
+    use super::*;
+
+    fn header(kind: EntryType, bytes: u64) -> Header {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(bytes);
+        header.set_mode(0o644);
+        header
+    }
+
+    fn paths(archive: &[u8]) -> Result<Vec<(PathBuf, Option<PathBuf>, u64)>, Unreadable> {
+        let mut found = Vec::new();
+        each(archive, |item| {
+            found.push((item.path, item.link, item.entry.size()));
+            Ok::<(), Unreadable>(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn long_names_are_read() {
+        let (long, longer) = ("d/".repeat(100) + "file", "e/".repeat(200) + "file");
+        let mut archive = Builder::new(Vec::new());
+        archive.append_data(&mut header(EntryType::Regular, 3), "short", &b"abc"[..]).unwrap();
+        archive.append_data(&mut header(EntryType::Regular, 3), &long, &b"abc"[..]).unwrap();
+        archive.append_link(&mut header(EntryType::Symlink, 0), &long, &longer).unwrap();
+        let found = paths(&archive.into_inner().unwrap()).unwrap();
+        assert_eq!(found[0], ("short".into(), None, 3));
+        assert_eq!(found[1], (long.clone().into(), None, 3));
+        assert_eq!(found[2], (long.into(), Some(longer.into()), 0));
+    }
+
+    /// A header says how long what follows is; what follows need not be there for memory to be taken.
+    #[test]
+    fn what_would_take_memory_is_refused() {
+        let endless = |kind, bytes| {
+            let mut header = header(kind, bytes);
+            header.set_path("x").unwrap();
+            header.set_cksum();
+            header.as_bytes().to_vec()
+        };
+        for (kind, word) in [
+            (EntryType::GNULongName, "longer than any path"),
+            (EntryType::GNULongLink, "longer than any path"),
+            (EntryType::GNUSparse, "of the kind 'S'"),
+            (EntryType::XHeader, "of the kind 'x'"),
+            (EntryType::XGlobalHeader, "of the kind 'g'"),
+        ] {
+            let begin = endless(kind, 1 << 40);
+            let mut read = 0;
+            let archive = Counted(begin.as_slice().chain(io::repeat(b'x')), &mut read);
+            let error = each(archive, |_| Ok::<(), Unreadable>(())).unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+            assert!(read < 1 << 20, "{read} bytes were read");
+        }
+    }
+
+    struct Counted<'a, R>(R, &'a mut u64);
+
+    impl<R: Read> Read for Counted<'_, R> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let read = self.0.read(to)?;
+            *self.1 += read as u64;
+            Ok(read)
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What takes too long for the loop: looking at what a job reads, before it starts and before its result counts, and bringing
+//! the result to the store.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use sweep_job::{Failure, Outcome, Values};
+
+use super::{Run, host, io_failure};
+use crate::{
+    plan::{Digests, JobId},
+    run::{
+        RunEvent,
+        attempt::{Attempt, GRACE},
+        local::Input,
+        reads::{Changed, Reads},
+        scheduler::Event,
+        slots::Lease,
+    },
+    store::{Pending, Provenance, RECORD_FORMAT, Record, StoreError},
+};
+
+/// So many jobs give their slots back while their results are being stored; those of more keep theirs, so that results do not
+/// pile up.
+const MOST_STORING: usize = 16;
+
+/// A job that is to start once what it reads has been looked at.
+pub(in crate::run) struct Prepared {
+    lease: Lease,
+    values: Values,
+    pending: Pending,
+}
+
+/// Why a result is not in the store.
+#[derive(Debug)]
+pub(in crate::run) enum NotStored {
+    /// It is not what the job's key speaks of.
+    Changed(Changed),
+    /// The store says no.
+    Store(StoreError),
+}
+
+/// Whether what a job reads is what it was.
+fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
+    reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Does something in a thread of its own, and says so to the loop even if it panics.
+fn beside<T: 'static>(
+    name: String,
+    work: impl FnOnce() -> T + Send + 'static,
+    say: impl FnOnce(Result<T, io::Error>) + Send + 'static,
+) -> io::Result<()> {
+    let work = move || {
+        say(catch_unwind(AssertUnwindSafe(work)).map_err(|_| io::Error::other("the engine panicked")));
+    };
+    thread::Builder::new().name(name).spawn(work).map(drop)
+}
+
+impl Run<'_, '_> {
+    /// Looks at what a job reads, and starts it then.
+    pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
+        let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job)));
+        let prepared = Prepared { lease, values, pending };
+        if reads.is_empty() {
+            return self.begin(job, prepared, reads);
+        }
+        let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
+        let own = Arc::clone(&reads);
+        let say = move |found: Result<Result<(), Changed>, io::Error>| {
+            let found = found.map_err(|error| io_failure(error.to_string()));
+            let found = found.and_then(|found| found.map_err(Failure::from)).map(|()| reads);
+            let _ = sender.send(Input::Checked(job, found));
+        };
+        match beside(format!("look {job}"), move || checked(&own, &digests), say) {
+            Ok(()) => {
+                self.preparing.insert(job, prepared);
+                Vec::new()
+            }
+            Err(error) => self.not_started(job, error),
+        }
+    }
+
+    /// What a job reads has been looked at.
+    pub(super) fn prepared(&mut self, job: usize, found: Result<Arc<Reads>, Failure>) -> Vec<Event> {
+        // It may have been given up meanwhile.
+        let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };
+        match found {
+            _ if self.scheduler.is_stopping() => {
+                drop(prepared);
+                vec![self.give_up(job)]
+            }
+            Ok(reads) => self.begin(job, prepared, reads),
+            Err(failure) => {
+                drop(prepared);
+                // Another attempt would find the same.
+                self.retrying.remove(&job);
+                self.report_failure(job, 0.0, failure);
+                vec![Event::Failed(job)]
+            }
+        }
+    }
+
+    fn begin(&mut self, job: usize, prepared: Prepared, reads: Arc<Reads>) -> Vec<Event> {
+        let Prepared { lease, values, pending } = prepared;
+        let (cpus, gpus) = (lease.cpus, lease.gpus.clone());
+        match self.spawn(job, lease, values, pending, reads) {
+            Ok(attempt) => {
+                self.retrying.remove(&job);
+                self.tell(&RunEvent::Started { job, cpus, gpus, attempt });
+                Vec::new()
+            }
+            Err(error) => self.not_started(job, error),
+        }
+    }
+
+    fn not_started(&mut self, job: usize, error: io::Error) -> Vec<Event> {
+        let failure = io_failure(format!("the worker could not be started: {error}"));
+        self.store_failed(job, &StoreError::from(error), 0.0, failure)
+    }
+
+    pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, seconds: f64) -> Vec<Event> {
+        let planned = self.plan.job(JobId::new(job));
+        let record = Record {
+            format: RECORD_FORMAT,
+            key: planned.key,
+            identity: planned.identity.clone(),
+            label: planned.label.to_string(),
+            params: attempt.values,
+            outcome,
+            files: BTreeMap::new(),
+            provenance: Provenance {
+                sweep: env!("CARGO_PKG_VERSION").to_owned(),
+                started: attempt.started,
+                seconds,
+                device: self.options.device.clone().filter(|_| planned.task.on_device),
+                threads: attempt.lease.cpus,
+                host: host(),
+            },
+        };
+        let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
+        self.tell(&RunEvent::Storing { job });
+        let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
+        let store = move || {
+            if !reads.is_empty() {
+                checked(&reads, &digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+            }
+            pending.commit(record).map(Box::new).map_err(NotStored::Store)
+        };
+        let say = move |stored: Result<Result<Box<Record>, NotStored>, io::Error>| {
+            let stored = stored.unwrap_or_else(|error| Err(NotStored::Store(error.into())));
+            let _ = sender.send(Input::Stored(job, begun, stored));
+        };
+        match beside(format!("store {job}"), store, say) {
+            Ok(()) => {
+                self.storing.insert(job);
+                // The disk takes longer than all the rest; the job's slots are free meanwhile.
+                if self.storing.len() <= MOST_STORING { vec![Event::Storing(job)] } else { Vec::new() }
+            }
+            Err(error) => {
+                let failure = io_failure(format!("the result could not be stored: {error}"));
+                self.store_failed(job, &StoreError::from(error), seconds, failure)
+            }
+        }
+    }
+
+    /// A result is in the store, or cannot be.
+    pub(super) fn stored(&mut self, job: usize, begun: Instant, stored: Result<Box<Record>, NotStored>) -> Vec<Event> {
+        // It may have been given up meanwhile.
+        if !self.storing.remove(&job) {
+            return Vec::new();
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        match stored {
+            Ok(record) => {
+                self.summary.done += 1;
+                self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
+                vec![Event::Done(job)]
+            }
+            Err(NotStored::Changed(changed)) => {
+                self.report_failure(job, seconds, changed.into());
+                vec![Event::Failed(job)]
+            }
+            Err(NotStored::Store(error)) => {
+                let failure = io_failure(format!("the result could not be stored: {error}"));
+                self.store_failed(job, &error, seconds, failure)
+            }
+        }
+    }
+
+    /// The user wants the end: a job has no result, and none is waited for.
+    fn give_up(&mut self, job: usize) -> Event {
+        self.summary.skipped += 1;
+        self.tell(&RunEvent::Skipped { job, because: None });
+        Event::Failed(job)
+    }
+
+    /// Gives up the jobs that have not quite begun.
+    pub(super) fn give_up_preparing(&mut self) -> Vec<Event> {
+        let jobs = std::mem::take(&mut self.preparing);
+        jobs.into_keys().map(|job| self.give_up(job)).collect()
+    }
+
+    /// Gives up results that are still on their way to the store when their time is over. What has been written of them is
+    /// cleared by the next claim.
+    pub(super) fn give_up_storing(&mut self) -> Vec<Event> {
+        if self.storing.is_empty() || self.patience.is_none_or(|until| Instant::now() < until) {
+            return Vec::new();
+        }
+        let jobs = std::mem::take(&mut self.storing);
+        jobs.into_iter().map(|job| self.give_up(job)).collect()
+    }
+
+    /// From now on results have no longer than this to get to the store.
+    pub(super) fn limit_storing(&mut self, to: Duration) {
+        let until = Instant::now() + to.max(GRACE);
+        self.patience = Some(self.patience.map_or(until, |before| before.min(until)));
+    }
+}

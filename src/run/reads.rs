@@ -1,0 +1,198 @@
+//! The files that a job reads, held to what its key says of them: input files to the digests with which it was planned,
+//! artifacts of needed jobs to those that their records have.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+use fs_err as fs;
+use sweep_job::{Failure, FailureKind};
+
+use crate::{
+    plan::{Digests, JobId, Key, Plan},
+    store::{Digest, Store},
+};
+
+/// The files that a job reads.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    /// Input files and folders, with their digests when the job was planned.
+    inputs: Vec<(PathBuf, String)>,
+    artifacts: Vec<Artifact>,
+}
+
+/// What one job takes from another.
+#[derive(Debug)]
+pub(crate) struct Artifact {
+    /// The job that has left it.
+    key: Key,
+    label: String,
+    name: String,
+    /// The folder with that job's files.
+    folder: PathBuf,
+    /// Where it is there.
+    path: String,
+    /// All of that job's files; records of earlier versions have none.
+    files: BTreeMap<String, Digest>,
+}
+
+/// What is no longer what a job was planned with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Changed {
+    /// An input has another content.
+    #[error("the input `{}` changed after it was planned{during}; run again", path.display())]
+    Input {
+        /// The file or folder.
+        path: PathBuf,
+        /// When, if that is known.
+        during: &'static str,
+    },
+    /// An input is gone, or nobody may read it.
+    #[error("the input `{}` cannot be read any more: {reason}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// What a needed job has left is damaged.
+    #[error("the artifact `{name}` of {label} is not what was written: {reason}; run again")]
+    Artifact {
+        /// The name of the needed job.
+        label: String,
+        /// The artifact's name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Changed {
+    /// The same, found when the job had run.
+    #[must_use]
+    pub(crate) fn while_it_ran(mut self) -> Self {
+        if let Self::Input { during, .. } = &mut self {
+            *during = ", while the job ran";
+        }
+        self
+    }
+}
+
+impl From<Changed> for Failure {
+    fn from(changed: Changed) -> Self {
+        Self { kind: FailureKind::Changed, message: changed.to_string() }
+    }
+}
+
+impl Reads {
+    /// What a job of a plan reads, whose needed jobs are done.
+    pub(crate) fn of(plan: &Plan, store: &Store, id: JobId) -> Self {
+        let taken = plan.taken_by(id).into_iter();
+        let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
+        Self { inputs: plan.inputs_of(id), artifacts }
+    }
+
+    /// Whether there is nothing to look at.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.artifacts.is_empty()
+    }
+
+    /// Whether all of it is what it was. What `digests` knows of files that have rested since is not read again.
+    pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
+        for (path, planned) in &self.inputs {
+            match digests.now(path) {
+                Ok(now) if now == *planned => {}
+                Ok(_) => return Err(Changed::Input { path: path.clone(), during: "" }),
+                Err(error) => return Err(Changed::Unreadable { path: path.clone(), reason: error.to_string() }),
+            }
+        }
+        self.artifacts.iter().try_for_each(|artifact| artifact.check(digests))
+    }
+}
+
+impl Artifact {
+    /// An artifact of a finished job; `None` if it has no such record or no such artifact, which is found out elsewhere.
+    pub(crate) fn new(store: &Store, key: Key, name: String) -> Option<Self> {
+        let record = store.get(key).ok().flatten()?;
+        let path = Path::new(record.outcome.artifacts.get(&name)?);
+        let parts = path.components().filter(|part| *part != Component::CurDir);
+        let path = parts.collect::<PathBuf>().to_str()?.to_owned();
+        Some(Self { key, label: record.label, name, folder: store.files(key), path, files: record.files })
+    }
+
+    /// The job that has left it.
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is what was written.
+    pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
+        let reason = self.damage(digests).unwrap_or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Some("it is gone".to_owned()),
+            _ => Some(error.to_string()),
+        });
+        let Some(reason) = reason else { return Ok(()) };
+        Err(Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason })
+    }
+
+    /// What is wrong with it.
+    fn damage(&self, digests: &mut Digests) -> io::Result<Option<String>> {
+        let mut found = BTreeSet::new();
+        names(&self.folder, &self.path, &mut found)?;
+        if self.files.is_empty() {
+            return Ok(None);
+        }
+        let mut written: BTreeMap<&str, &Digest> = self.written(&self.path);
+        if written.values().any(|file| matches!(file, Digest::Link { .. })) {
+            // A link leads to another of the job's files, and that may be read, too.
+            written = self.written("");
+            found.clear();
+            names(&self.folder, "", &mut found)?;
+        }
+        for (name, file) in &written {
+            if !found.remove(*name) {
+                return Ok(Some(format!("{name} is missing")));
+            }
+            let path = self.folder.join(name);
+            let is_whole = match file {
+                Digest::File { bytes, blake3 } => {
+                    let metadata = fs::symlink_metadata(&path)?;
+                    metadata.is_file() && metadata.len() == *bytes && digests.of_artifact(&path)? == *blake3
+                }
+                Digest::Link { to } => fs::read_link(&path).is_ok_and(|now| now == *to),
+            };
+            if !is_whole {
+                return Ok(Some(format!("{name} has another content")));
+            }
+        }
+        Ok(found.first().map(|name| format!("{name} does not belong to it")))
+    }
+
+    /// The digests of what is at a path and below it.
+    fn written(&self, path: &str) -> BTreeMap<&str, &Digest> {
+        let files = self.files.iter().filter(|(name, _)| Path::new(name).starts_with(path));
+        files.map(|(name, file)| (name.as_str(), file)).collect()
+    }
+}
+
+/// The names of the files and links at a path in a folder and below it. Links are not followed.
+fn names(folder: &Path, inner: &str, found: &mut BTreeSet<String>) -> io::Result<()> {
+    let path = folder.join(inner);
+    if !fs::symlink_metadata(&path)?.is_dir() {
+        found.insert(inner.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        names(folder, &if inner.is_empty() { name.into_owned() } else { format!("{inner}/{name}") }, found)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Which jobs of a plan are done, as far as that can be relied on: a record is held to its digest, and what an open job takes
+//! from a finished one to the digests in that one's record.
+
+use std::collections::{HashMap, HashSet};
+
+use super::reads::Artifact;
+use crate::{
+    plan::{Digests, JobId, Key, Plan},
+    store::{Store, StoreError},
+};
+
+/// Which jobs of a plan are done.
+#[derive(Debug)]
+pub struct Standing {
+    /// For every job, in the plan's order, whether it is.
+    pub cached: Vec<bool>,
+    /// Records that cannot be relied on, each as a sentence.
+    pub warnings: Vec<String>,
+    /// Artifacts that are damaged, and that somebody takes.
+    damaged: Vec<Artifact>,
+}
+
+impl Standing {
+    /// Looks at all jobs of a plan; at artifacts, as far as a selected job that is not done takes them.
+    pub fn of(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> Result<Self, StoreError> {
+        let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+        let looked = store.look(&keys)?;
+        let warnings = looked.damaged.iter().map(ToString::to_string).collect();
+        let mut standing = Self { cached: looked.whole, warnings, damaged: Vec::new() };
+        if selected.iter().any(|id| !standing.cached[id.index()]) {
+            standing.look_at_artifacts(plan, store, selected);
+        }
+        Ok(standing)
+    }
+
+    fn look_at_artifacts(&mut self, plan: &Plan, store: &Store, selected: &HashSet<JobId>) {
+        let places: HashMap<Key, JobId> = plan.jobs().map(|(id, job)| (job.key, id)).collect();
+        let mut digests = Digests::open(store.digests());
+        let mut seen = HashSet::new();
+        // What needs others comes behind them, and what runs again takes from others in turn.
+        let mut jobs: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| selected.contains(id)).collect();
+        jobs.reverse();
+        for id in jobs {
+            if self.cached[id.index()] {
+                continue;
+            }
+            for (key, name) in plan.taken_by(id) {
+                let Some(need) = places.get(&key).filter(|need| self.cached[need.index()]) else { continue };
+                if !seen.insert((key, name.clone())) {
+                    continue;
+                }
+                let Some(artifact) = Artifact::new(store, key, name) else { continue };
+                if let Err(changed) = artifact.check(&mut digests) {
+                    let label = &plan.job(*need).label;
+                    let what = changed.to_string();
+                    let what = what.strip_suffix("; run again").unwrap_or(&what);
+                    self.warnings.push(format!("{what}, so {label} runs again"));
+                    self.cached[need.index()] = false;
+                    self.damaged.push(artifact);
+                }
+            }
+        }
+        digests.keep();
+    }
+
+    /// Takes back the records whose artifacts are damaged, so that every process sees that their jobs are to run. The store must
+    /// be held.
+    pub fn take_back(&self, store: &Store) -> std::io::Result<()> {
+        for artifact in &self.damaged {
+            // Another sweep may have made it anew since it was looked at.
+            let now = |key| Artifact::new(store, key, artifact.name().to_owned());
+            let damaged = || now(artifact.key()).is_some_and(|now| now.check(&mut Digests::default()).is_err());
+            store.condemn(artifact.key(), damaged)?;
+        }
+        Ok(())
+    }
+}

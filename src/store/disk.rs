@@ -1,0 +1,74 @@
+//! What is done to a job's files before they become the store's.
+
+use std::{io, os::unix::fs::MetadataExt as _, path::Path};
+
+use fs_err as fs;
+
+use crate::fault;
+
+/// With more files than this, one sync of all of them is quicker than one for each.
+const MOST_SYNCS: usize = 64;
+
+/// Gives every file below a folder one name only: one that has more is copied. Whoever knows another name could change what
+/// is in the store, and would not even be noticed at once.
+pub(super) fn unshare(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, metadata) = (entry.path(), entry.metadata()?);
+        if metadata.is_dir() {
+            unshare(&path)?;
+        } else if metadata.is_file() && metadata.nlink() > 1 {
+            fault::point("commit: before a copy")?;
+            let copy = tempfile::NamedTempFile::new_in(folder)?;
+            fs::copy(&path, copy.path())?;
+            copy.persist(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings a folder with so many files to the disk: the files, and every folder's own list of them.
+pub(super) fn sync(folder: &Path, files: usize) -> io::Result<()> {
+    if files > MOST_SYNCS && sync_all_at_once(folder)? {
+        return Ok(());
+    }
+    sync_tree(folder)
+}
+
+/// Brings the file system that a folder is on to the disk; `false` if it is none of which it is known that this waits for the
+/// disk. One over the network need not.
+#[cfg(target_os = "linux")]
+fn sync_all_at_once(folder: &Path) -> io::Result<bool> {
+    /// From `linux/magic.h`: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, tmpfs, XFS, ZFS.
+    const LOCAL: [u64; 8] =
+        [0xca45_1a4e, 0x9123_683e, 0xef53, 0xf2f5_2010, 0x794c_7630, 0x0102_1994, 0x5846_5342, 0x2fc1_2fc1];
+    let folder = fs::File::open(folder)?.into_file();
+    let kind = rustix::fs::fstatfs(&folder)?.f_type;
+    if !u64::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)) {
+        return Ok(false);
+    }
+    fault::point("commit: before a sync")?;
+    rustix::fs::syncfs(&folder)?;
+    Ok(true)
+}
+
+/// There is no such call elsewhere.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "on Linux it may fail")]
+fn sync_all_at_once(_: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            sync_tree(&entry.path())?;
+        } else if kind.is_file() {
+            fault::point("commit: before a sync")?;
+            fs::File::open(entry.path())?.sync_all()?;
+        }
+    }
+    fs::File::open(folder)?.sync_all()
+}

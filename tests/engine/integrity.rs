@@ -1,0 +1,319 @@
+//! Jobs get the content that their keys speak of, and records and artifacts are what was written.
+
+use std::{
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::PathBuf,
+};
+
+use rustix::process::Signal;
+
+use crate::sandbox::{Ended, Sandbox, list, until};
+
+/// The folder of a job's record.
+fn folder(sandbox: &Sandbox, label: &str) -> String {
+    let key = sandbox.records()[label]["key"].as_str().unwrap().to_owned();
+    format!("results/store/{}/{key}", &key[..2])
+}
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    let ended = sandbox.sweep(&[&["run", "recipe.yaml"], args].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended
+}
+
+/// Says what the first line of a plan says.
+fn plan(sandbox: &Sandbox, args: &[&str]) -> String {
+    let ended = sandbox.sweep(&[&["plan", "recipe.yaml"], args].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stdout.lines().next().unwrap().to_owned()
+}
+
+/// Changes one byte of a file, in place.
+fn flip(path: PathBuf) {
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 0).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], 0).unwrap();
+}
+
+#[test]
+fn an_input_that_changes_while_its_job_waits_fails_the_job() {
+    // By what is edited, and how the waiting job reads it.
+    let cases = [
+        ("data.txt", "{ uses: command, with: { run: 'cat data.txt; echo n=1', inputs: [data.txt] } }"),
+        ("tool.sh", "{ uses: command, with: { argv: [sh, tool.sh], inputs: [tool.sh] } }"),
+        ("folder/sub/data.txt", "{ uses: command, with: { run: 'ls folder/; echo n=1', inputs: [folder] } }"),
+        ("data.txt", "{ uses: mock, with: { input: data.txt } }"),
+    ];
+    for (file, job) in cases {
+        let sandbox = Sandbox::new();
+        let path = sandbox.path(file);
+        let job = job.replace(" } }", " }, needs: edit, retries: 2 }");
+        let edit = format!("edit: {{ uses: command, with: {{ run: 'echo \"echo n=2\" > {}' }} }}", path.display());
+        sandbox.write("recipe.yaml", &format!("steps:\n  {edit}\n  job: {job}\n"));
+        sandbox.write(file, "echo n=1\n");
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(5), "{file}: {}", ended.stderr);
+        let line = ended.stderr.lines().find(|line| line.contains("FAILED job ")).unwrap();
+        assert!(line.contains("changed after it was planned") && line.contains("run again"), "{line}");
+        assert!(line.contains(file.split('/').next().unwrap()), "{line}");
+        assert_eq!(sandbox.records().into_keys().collect::<Vec<_>>(), ["edit"], "{file}: nothing is kept");
+        assert!(!sandbox.starts().contains_key("job"), "{file}: it did not start, and was not tried again");
+        let again = done(&sandbox, &[]);
+        assert!(again.stderr.contains("2 jobs: 1 cached, 1 done"), "{file}: {}", again.stderr);
+    }
+}
+
+#[test]
+fn a_program_that_changes_its_own_input_has_no_result() {
+    for write in ["echo more >> data.txt", "echo else > data.txt.new; mv data.txt.new $(readlink data.txt)"] {
+        let sandbox = Sandbox::with(&format!(
+            "steps: {{ job: {{ uses: command, with: {{ run: '{write}; echo n=1', inputs: [data.txt] }}, retries: 3 }} }}"
+        ));
+        sandbox.write("data.txt", "content\n");
+        let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+        assert_eq!(ended.code, Some(5), "{write}: {}", ended.stderr);
+        assert!(ended.stderr.contains("data.txt` changed after it was planned, while the job ran"), "{}", ended.stderr);
+        assert!(sandbox.records().is_empty(), "{write}");
+        assert_eq!(sandbox.starts()["job"], 1, "{write}: it is not tried again");
+        assert!(list(&sandbox.path("results/store/staging")).is_empty(), "{write}");
+    }
+}
+
+#[test]
+fn an_input_that_is_only_touched_is_the_same() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("data.txt");
+    sandbox.write(
+        "recipe.yaml",
+        &format!(
+            "steps: {{ job: {{ uses: command, with: {{ run: 'touch {}; echo n=1', inputs: [data.txt] }} }} }}",
+            path.display()
+        ),
+    );
+    sandbox.write("data.txt", "content\n");
+    done(&sandbox, &[]);
+}
+
+const MEASURED: &str = "
+params: { other: 1 }
+steps:
+  a: { uses: mock, with: { value: 1.25 } }
+  b: { uses: mock, needs: a, with: { value: 2, variant: '${{ params.other }}' } }
+";
+
+#[test]
+fn a_record_in_which_anything_was_changed_is_not_used() {
+    for (from, to) in [
+        ("\"value\": 1.25,\n        \"unit\"", "\"value\": 1.26,\n        \"unit\""),
+        ("\"task\": \"mock\"", "\"task\": \"mack\""),
+        ("\"label\": \"a\"", "\"label\": \"c\""),
+        ("\"threads\": ", "\"threads\": 1"),
+    ] {
+        let sandbox = Sandbox::with(MEASURED);
+        done(&sandbox, &[]);
+        let path = format!("{}/record.json", folder(&sandbox, "a"));
+        let whole = sandbox.read(&path);
+        assert!(whole.contains(from), "{whole}");
+        // As somebody would who hides it: a file of the same length, with the same time of its last change.
+        let time = fs_err::metadata(sandbox.path(&path)).unwrap().modified().unwrap();
+        sandbox.write(&path, &whole.replace(from, to));
+        let file = std::fs::File::options().write(true).open(sandbox.path(&path)).unwrap();
+        file.set_modified(time).unwrap();
+
+        let verified = sandbox.sweep(&["cache", "verify"]);
+        assert_eq!(verified.code, Some(1), "{to}: {}", verified.stderr);
+        assert!(verified.stdout.contains("not what was written"), "{to}: {}", verified.stdout);
+        let bundled = sandbox.sweep(&["bundle", "recipe.yaml"]);
+        assert_ne!(bundled.code, Some(0), "{to}: {}", bundled.stdout);
+        assert!(plan(&sandbox, &[]).contains("2 jobs: 1 cached, 1 to run"), "{to}: {}", plan(&sandbox, &[]));
+        let again = done(&sandbox, &[]);
+        assert!(again.stderr.contains("warning: the record results/store/"), "{to}: {}", again.stderr);
+        assert!(again.stderr.contains("2 jobs: 1 cached, 1 done"), "{to}: {}", again.stderr);
+        assert_eq!(sandbox.records()["a"]["outcome"]["metrics"]["value"]["value"], 1.25);
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+    }
+}
+
+#[test]
+fn a_record_without_a_digest_is_one_of_an_earlier_version() {
+    let sandbox = Sandbox::with(MEASURED);
+    done(&sandbox, &[]);
+    let path = format!("{}/record.json", folder(&sandbox, "a"));
+    let whole = sandbox.read(&path);
+    let lines: Vec<&str> = whole.lines().filter(|line| !line.starts_with("  \"digest\"")).collect();
+    assert_eq!(lines.len() + 1, whole.lines().count());
+    sandbox.write(&path, &lines.join("\n"));
+    let again = done(&sandbox, &[]);
+    assert!(again.stderr.contains("2 of 2 jobs cached"), "{}", again.stderr);
+    let verified = sandbox.sweep(&["cache", "verify"]);
+    assert_eq!(verified.code, Some(0), "{}", verified.stdout);
+    assert!(verified.stderr.contains("note: 1 record of an earlier version has no digest"), "{}", verified.stderr);
+}
+
+#[test]
+fn the_plan_and_the_run_agree_on_what_is_damaged() {
+    type Damage<'a> = &'a dyn Fn(&std::path::Path, &str);
+
+    let damages: [(&str, Damage<'_>); 5] = [
+        ("cut", &|path, whole| std::fs::write(path, &whole[..whole.len() / 2]).unwrap()),
+        ("empty", &|path, _| std::fs::write(path, "").unwrap()),
+        ("a pipe", &|path, _| {
+            std::fs::remove_file(path).unwrap();
+            let mode = rustix::fs::Mode::RWXU;
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        }),
+        ("a folder", &|path, _| {
+            std::fs::remove_file(path).unwrap();
+            std::fs::create_dir(path).unwrap();
+        }),
+        ("gone", &|path, _| std::fs::remove_file(path).unwrap()),
+    ];
+    for (what, damage) in damages {
+        let sandbox = Sandbox::with(MEASURED);
+        done(&sandbox, &[]);
+        let path = format!("{}/record.json", folder(&sandbox, "a"));
+        let whole = sandbox.read(&path);
+        damage(&sandbox.path(&path), &whole);
+        // The second is read by a job that is still to run.
+        assert!(plan(&sandbox, &[]).contains("2 jobs: 1 cached, 1 to run"), "{what}");
+        assert!(plan(&sandbox, &["--set", "other=7"]).contains("2 jobs: 0 cached, 2 to run"), "{what}");
+        let again = done(&sandbox, &[]);
+        assert!(again.stderr.contains("2 jobs: 1 cached, 1 done"), "{what}: {}", again.stderr);
+        assert_eq!(sandbox.records().len(), 2, "{what}");
+    }
+}
+
+const TAKEN: &str = "
+params: { other: 1 }
+steps:
+  make:
+    uses: command
+    with: { run: 'mkdir -p out/sub; echo 12345 > out/sub/n; echo whole > file.txt', outputs: [out, file.txt] }
+  file: { needs: make, uses: mock, with: { input: '${{ needs.make.artifacts.file.txt }}', variant: '${{ params.other }}' } }
+  folder:
+    needs: make
+    uses: command
+    with:
+      run: 'echo n=$(cat out/sub/n)'
+      inputs: ['${{ needs.make.artifacts.out }}']
+      env: { OTHER: 'v${{ params.other }}' }
+";
+
+#[test]
+fn an_artifact_that_is_not_what_was_written_is_made_again() {
+    type Damage<'a> = &'a dyn Fn(PathBuf);
+
+    let damages: [(&str, Damage<'_>); 4] = [
+        ("file.txt", &flip),
+        ("file.txt", &|path| std::fs::remove_file(path).unwrap()),
+        ("out/sub/n", &flip),
+        ("out/more", &|path| std::fs::write(path, "that nobody has made").unwrap()),
+    ];
+    for (file, damage) in damages {
+        let sandbox = Sandbox::with(TAKEN);
+        done(&sandbox, &[]);
+        damage(sandbox.path(&format!("{}/files/{file}", folder(&sandbox, "make"))));
+        assert!(plan(&sandbox, &[]).contains("3 jobs: 3 cached, 0 to run"), "{file}: nobody takes it");
+        let said = plan(&sandbox, &["--set", "other=2"]);
+        assert!(said.contains("3 jobs: 0 cached, 3 to run"), "{file}: {said}");
+        let again = done(&sandbox, &["--set", "other=2"]);
+        assert!(again.stderr.contains("so make runs again"), "{file}: {}", again.stderr);
+        assert!(again.stderr.contains("3 jobs: 3 done"), "{file}: {}", again.stderr);
+        assert_eq!(sandbox.records()["folder"]["outcome"]["metrics"]["n"]["value"], 12345.0);
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0), "{file}");
+    }
+}
+
+#[test]
+fn a_job_that_changes_what_it_takes_has_no_result() {
+    let sandbox = Sandbox::with(
+        "
+steps:
+  make: { uses: command, with: { run: 'echo whole > file.txt', outputs: [file.txt] } }
+  use:
+    needs: make
+    uses: command
+    with: { run: 'echo more >> file.txt; echo n=1', inputs: ['${{ needs.make.artifacts.file.txt }}'] }
+    retries: 1
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the artifact `file.txt` of make is not what was written"), "{}", ended.stderr);
+    assert_eq!((sandbox.records().len(), sandbox.starts()["use"]), (1, 1));
+    assert!(plan(&sandbox, &[]).contains("2 jobs: 0 cached, 2 to run"));
+}
+
+#[test]
+fn an_output_that_has_another_name_outside_is_the_stores_own() {
+    let sandbox = Sandbox::new();
+    let outside = sandbox.path("outside.txt");
+    let script = format!("echo kept > {0}; ln {0} out.txt; mkdir d; ln out.txt d/twin", outside.display());
+    sandbox.write(
+        "recipe.yaml",
+        &format!("steps: {{ a: {{ uses: command, with: {{ run: '{script}', outputs: [out.txt, d] }} }} }}"),
+    );
+    done(&sandbox, &[]);
+    fs_err::OpenOptions::new().write(true).open(&outside).unwrap().file().write_all_at(b"K", 0).unwrap();
+    let files = format!("{}/files", folder(&sandbox, "a"));
+    for name in ["out.txt", "d/twin"] {
+        assert_eq!(sandbox.read(&format!("{files}/{name}")), "kept\n");
+        assert_eq!(fs_err::metadata(sandbox.path(&format!("{files}/{name}"))).unwrap().nlink(), 1, "{name}");
+    }
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}
+
+/// The command with a fault, which only a build for tests can have.
+fn broken(sandbox: &Sandbox, fault: &str) -> std::process::Command {
+    let mut command = sandbox.command(&["run", "recipe.yaml"]);
+    command.env("SWEEP_FAULT", fault);
+    command
+}
+
+#[test]
+fn many_files_are_brought_to_the_disk_at_once() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, with: { run: 'mkdir out; cd out; seq 500 | xargs touch', outputs: [out] } } }",
+    );
+    let ended = broken(&sandbox, &format!("trace={}", sandbox.path("trace").display())).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let trace = sandbox.read("trace");
+    let syncs = trace.lines().filter(|line| line.starts_with("commit: before a sync")).count();
+    assert!((1..=2).contains(&syncs), "500 files take {syncs} syncs");
+    assert_eq!(sandbox.records()["a"]["files"].as_object().unwrap().len(), 500);
+}
+
+#[test]
+fn the_time_of_a_job_ends_when_its_record_is_there() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    let ended = broken(&sandbox, "slow=1@commit: before the rename").output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let said = sandbox.journal("done")[0]["event"]["done"]["seconds"].as_f64().unwrap();
+    assert!(said >= 1.0, "{said} s, of which the record took one");
+}
+
+#[test]
+fn sigterm_does_not_wait_for_a_record_that_takes_too_long() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let sandbox = Sandbox::with("steps: { a: { uses: mock }, b: { uses: mock, needs: a, with: { value: 2 } } }");
+    let engine =
+        crate::sandbox::Running::from(broken(&sandbox, "slow=3600@commit: before the rename").spawn().unwrap());
+    until("it is being stored", || sandbox.events().iter().any(|(_, kind)| kind == "storing"));
+    engine.signal(Signal::TERM);
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(ended.stderr.contains("2 jobs: 2 skipped"), "{}", ended.stderr);
+    assert!(sandbox.records().is_empty());
+    let again = done(&sandbox, &[]);
+    assert!(again.stderr.contains("2 jobs: 2 done"), "{}", again.stderr);
+    assert!(list(&sandbox.path("results/store/staging")).is_empty());
+}
