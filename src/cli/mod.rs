@@ -36,7 +36,7 @@ use crate::{
     device,
     error::{Error, Exit},
     plan::{Digests, Plan},
-    recipe::{Draft, Executor, Request, Slurm},
+    recipe::{Draft, Executor, Request, Slurm, Warning},
     store::Store,
     text::{clean, count, say},
     worker,
@@ -80,7 +80,7 @@ enum Command {
     Ui(ui::UiArgs),
     /// Print what a job's process wrote.
     Logs(logs::LogsArgs),
-    /// Print a job's record: its parameters, metrics, files, and how it came about.
+    /// Print a job's record: its parameters, metrics, files, and how it came about; of a job without one, how it failed.
     Show(show::ShowArgs),
     /// List, check, clear, export and import the records.
     Cache(cache::CacheArgs),
@@ -243,6 +243,17 @@ fn show(error: &Error) {
         say(format_args!("{}{error}: {count}; nothing was run", problems.render(color, 100)));
     } else {
         say(format_args!("error: {}", clean(&error.to_string())));
+    }
+}
+
+/// Says what is no mistake in the recipes, and yet may not be what their author means.
+fn warn(plan: &Plan) {
+    const MOST: usize = 20;
+    for Warning { at, message, help } in plan.warnings.iter().take(MOST) {
+        say(format_args!("warning: {at}: {message}\n  {help}"));
+    }
+    if plan.warnings.len() > MOST {
+        say(format_args!("… and {}", count(plan.warnings.len() - MOST, "more warning")));
     }
 }
 

@@ -11,6 +11,7 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use super::{
     OnlyArgs, Prepared, RecipeArgs, look_up, print,
     saved::{SavedJob, SavedPlan, SavedRequest},
+    warn,
 };
 use crate::{
     error::{Error, Exit},
@@ -68,6 +69,7 @@ struct View<'a> {
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
+    warn(&plan);
     let store = Store::open(results)?;
     let cached = look_up(&store, &plan);
     let selected = plan.selection()?;
