@@ -88,6 +88,16 @@ pub enum Error {
         /// What there is.
         help: String,
     },
+    /// A variable is not set that a job takes from the environment.
+    #[error("{at}`{name}` is not set, and `env` of step `{step}` takes it from the environment: set it, and run again")]
+    Unset {
+        /// Where the recipe says so, with a colon behind it.
+        at: String,
+        /// The variable.
+        name: String,
+        /// The step.
+        step: String,
+    },
     /// There is no such run, job or record.
     #[error("{0}")]
     Unknown(String),
@@ -187,6 +197,7 @@ impl Error {
             | Self::NoPlan { .. }
             | Self::StalePlan { .. }
             | Self::UnknownJob { .. }
+            | Self::Unset { .. }
             | Self::Unknown(_)
             | Self::Query(_)
             | Self::Bundle(BundleError::NothingDone)

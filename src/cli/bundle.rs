@@ -17,7 +17,10 @@ use crate::{
     plan::Plan,
     recipe::Request,
     report::{Page, Report, Results},
-    run::{self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted},
+    run::{
+        self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted,
+        estimate::Pace,
+    },
     store::Store,
     text::{clean, count, say},
     ui::{Lines, quantity},
@@ -192,7 +195,7 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
     let folder = folder.path().to_owned();
     let options = Options { limits, gpus, fail_fast: false, device, folder, deadline: run::DEADLINE, failures: None };
-    let mut lines = Lines::new(io::stderr(), None);
+    let mut lines = Lines::new(io::stderr(), Pace::silent());
     let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
     let control = Control { signals: Some(signals), rounds: None };
     run::run(plan, store, &wanted, &options, &history, control, observers).map_err(Error::io("the run cannot go on"))

@@ -102,12 +102,8 @@ fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
                 names.push(format!("{} of {}", count(number, "job"), step.name.value));
             }
         }
-        let tables = recipe.tables.iter().filter(|table| numbers[table.from.value] > 0);
-        names.extend(tables.map(|table| format!("table {}", table.name.value)));
-        let figures = recipe.figures.iter().filter(|figure| numbers[figure.from.value] > 0);
-        names.extend(figures.map(|figure| format!("figure {}", figure.name.value)));
-        let claims = recipe.claims.iter().filter(|claim| claim.selections().iter().any(|(step, _)| numbers[*step] > 0));
-        names.extend(claims.map(|claim| format!("claim {}", claim.name.value)));
+        let shown = recipe.shown().filter(|shown| shown.steps.iter().any(|step| numbers[*step] > 0));
+        names.extend(shown.map(|shown| format!("{} {}", shown.kind, shown.name)));
     }
     names
 }

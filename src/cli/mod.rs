@@ -36,7 +36,7 @@ use crate::{
     device,
     error::{Error, Exit},
     plan::{Digests, Plan},
-    recipe::{Draft, Executor, Request, Slurm},
+    recipe::{Draft, Executor, Request, Slurm, Warning},
     run::Standing,
     store::Store,
     text::{clean, count, say},
@@ -81,7 +81,7 @@ enum Command {
     Ui(ui::UiArgs),
     /// Print what a job's process wrote.
     Logs(logs::LogsArgs),
-    /// Print a job's record: its parameters, metrics, files, and how it came about.
+    /// Print a job's record: its parameters, metrics, files, and how it came about; of a job without one, how it failed.
     Show(show::ShowArgs),
     /// List, check, clear, export and import the records.
     Cache(cache::CacheArgs),
@@ -247,6 +247,17 @@ fn show(error: &Error) {
     }
 }
 
+/// Says what is no mistake in the recipes, and yet may not be what their author means.
+fn warn(plan: &Plan) {
+    const MOST: usize = 20;
+    for Warning { at, message, help } in plan.warnings.iter().take(MOST) {
+        say(format_args!("warning: {at}: {message}\n  {help}"));
+    }
+    if plan.warnings.len() > MOST {
+        say(format_args!("… and {}", count(plan.warnings.len() - MOST, "more warning")));
+    }
+}
+
 /// Writes the result of a command to standard output. A reader that has gone away has seen enough.
 fn print(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
@@ -317,7 +328,7 @@ impl ChangeArgs {
 }
 
 /// Says which records cannot be relied on, so that their jobs run again.
-fn warn(standing: &Standing) {
+fn warn_of_damage(standing: &Standing) {
     for warning in &standing.warnings {
         say(format_args!("warning: {}", clean(warning)));
     }

@@ -11,7 +11,7 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use super::{
     OnlyArgs, Prepared, RecipeArgs, print,
     saved::{SavedJob, SavedPlan, SavedRequest},
-    warn,
+    warn, warn_of_damage,
 };
 use crate::{
     error::{Error, Exit},
@@ -69,10 +69,11 @@ struct View<'a> {
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
+    warn(&plan);
     let store = Store::open(results)?;
     let selected = plan.selection()?;
     let standing = Standing::of(&plan, &store, &selected)?;
-    warn(&standing);
+    warn_of_damage(&standing);
     let cached = standing.cached;
     // Only what will run has to be compared with what there is.
     let entries = if args.format == PlanFormat::Table && selected.iter().any(|id| !cached[id.index()]) {

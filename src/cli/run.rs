@@ -14,7 +14,7 @@ use super::{
     ChangeArgs, OnlyArgs, Prepared, print,
     remote::{RemoteArgs, pull, report_pushed},
     saved::SavedPlan,
-    use_color, warn,
+    use_color, warn, warn_of_damage,
 };
 use crate::{
     device,
@@ -26,7 +26,7 @@ use crate::{
     report::{Format, Page, Report, Results, State, beside, overview},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Standing,
-        Summary, Through, Wanted, estimate::Estimate, slots::Limits, slurm,
+        Summary, Through, Wanted, estimate::Pace, slots::Limits, slurm,
     },
     store::Store,
     text::{count, say},
@@ -113,10 +113,12 @@ impl RunArgs {
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
     let (standing, remote) = looked_up(args, &store, &plan, &selected)?;
-    warn(&standing);
+    warn_of_damage(&standing);
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
+    warn(&plan);
     let mut states = states(&plan, &selected, &standing.cached);
+    check_environment(&plan, &states)?;
     let mut further = Further::new(&plan, &store, &states);
     let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
     if open == 0 {
@@ -137,7 +139,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let mut folder = None;
     let mut history = History::default();
     let mut in_use = None;
-    let mut estimate = None;
+    let mut pace = Pace::silent();
     // A rerun of what is done reads records and writes nothing but the tables.
     if open > 0 {
         if let Some((probe, device)) = &device {
@@ -155,7 +157,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         look_again(&store, &plan, &mut states);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let manifest = Manifest::new(&plan, &states, limits, through, &history);
-        estimate = slurm.is_none().then(|| Estimate::new(&manifest));
+        pace = Pace::new(&manifest);
         let created = RunFolder::create(results, &manifest);
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
         if let Some(remote) = remote {
@@ -167,10 +169,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         ));
     }
     if shows_bars() {
-        bars = Bars::new(use_color(&io::stderr()), estimate);
+        bars = Bars::new(use_color(&io::stderr()), pace);
         observers.push(&mut bars);
     } else {
-        lines = Lines::new(io::stderr(), estimate);
+        lines = Lines::new(io::stderr(), pace);
         observers.push(&mut lines);
     }
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
@@ -213,6 +215,19 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         say_what_is_undecided(&mut further)?;
     }
     Ok(exit)
+}
+
+/// Refuses to begin if a job takes a variable from the environment that is not set. Through Slurm, a job has the environment
+/// of whoever submits it.
+fn check_environment(plan: &Plan, states: &[Wanted]) -> Result<(), Error> {
+    for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Wanted::Yes | Wanted::Reserve)) {
+        let (names, place) = plan.inherited(id);
+        if let Some(name) = names.into_iter().find(|name| std::env::var_os(name).is_none()) {
+            let at = place.map(|place| format!("{}: ", plan.sources().location(place))).unwrap_or_default();
+            return Err(Error::Unset { at, name: name.to_owned(), step: job.label.step.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     plan::Key,
     recipe::suggest,
-    run::RunFolder,
+    run::{RunFolder, watch::Snapshot},
     store::{Record, Store, StoreError},
 };
 
@@ -45,6 +45,28 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
         return Err(Error::Unknown(format!("`{job}` has no log: it has not been started")));
     }
     Err(unknown("job", job, "jobs", labels.iter().map(String::as_str)))
+}
+
+/// A job without a record, as the latest run has left it that was to make one.
+pub(super) struct Unfinished {
+    pub(super) folder: RunFolder,
+    pub(super) snapshot: Snapshot,
+    /// Its place in the run's plan.
+    pub(super) index: usize,
+}
+
+/// What the latest run that was at a job with this name, or with a key that begins so, says of it, if the job has no record.
+pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Option<Unfinished> {
+    for folder in RunFolder::all(results).into_iter().rev() {
+        let Ok(snapshot) = Snapshot::read(&folder) else { continue };
+        let mut jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate();
+        let found =
+            jobs.find(|(_, (planned, state))| state.is_selected() && is_called(&planned.label, planned.key, job));
+        if let Some((index, (planned, _))) = found {
+            return (!store.contains(planned.key)).then_some(Unfinished { folder, snapshot, index });
+        }
+    }
+    None
 }
 
 /// The record of a job with this name (the latest, if several keys have had it), or with a key that begins so.

@@ -11,6 +11,7 @@ use super::ChangeArgs;
 use crate::{
     error::Error,
     plan::{JobId, Key, Plan},
+    recipe::Warning,
     text::{clean, count},
 };
 
@@ -25,6 +26,9 @@ pub(super) struct SavedPlan {
     pub(super) recipes: Vec<String>,
     /// What was asked for.
     pub(super) request: SavedRequest,
+    /// What is no mistake in the recipes, and yet may not be what their author means.
+    #[serde(default)]
+    warnings: Vec<Warning>,
     /// Every job, each after those that it needs.
     pub(super) jobs: Vec<SavedJob>,
 }
@@ -59,7 +63,7 @@ const MOST_SHOWN: usize = 5;
 impl SavedPlan {
     pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>) -> Self {
         let recipes = plan.studies.iter().map(|study| study.recipe.name.clone()).collect();
-        Self { format: FORMAT, recipes, request, jobs }
+        Self { format: FORMAT, recipes, request, warnings: plan.warnings.clone(), jobs }
     }
 
     /// Reads a plan that was printed.

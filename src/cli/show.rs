@@ -3,14 +3,22 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use sweep_job::Task;
+use serde_json::json;
+use sweep_job::{Failure, Task};
 
-use super::{print, runs};
+use super::{
+    print,
+    runs::{self, Unfinished},
+};
 use crate::{
     error::{Error, Exit},
+    fault,
+    plan::command,
+    report::page::tail,
+    run::RunEvent,
     store::{Record, Store},
     text::{clean, count},
-    ui::{duration, quantity},
+    ui::{describe, duration, quantity, span},
 };
 
 #[derive(Debug, Args)]
@@ -30,7 +38,21 @@ enum ShowFormat {
 
 pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
-    let record = runs::find_record(&store, &args.job)?;
+    let found = runs::find_record(&store, &args.job);
+    // A record with another key, from before the job became what it is now, says nothing of how that went.
+    let named = found.is_ok() && runs::is_key_prefix(&args.job);
+    let unfinished = if named { None } else { runs::find_unfinished(results, &store, &args.job) };
+    let unfinished = unfinished.filter(|unfinished| {
+        found.as_ref().is_ok_and(|record| record.provenance.started < unfinished.snapshot.manifest.at) || found.is_err()
+    });
+    if let Some(unfinished) = unfinished {
+        print(&match args.format {
+            ShowFormat::Text => without_record(&unfinished),
+            ShowFormat::Json => format!("{:#}\n", without_record_json(&unfinished)),
+        })?;
+        return Ok(Exit::Done);
+    }
+    let record = found?;
     match args.format {
         ShowFormat::Text => print(&text(&record, &store.folder(record.key)))?,
         ShowFormat::Json => {
@@ -40,6 +62,64 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// The attempts at a job that failed, by their numbers.
+fn attempts(unfinished: &Unfinished) -> Vec<(u32, Failure)> {
+    let key = unfinished.snapshot.manifest.jobs[unfinished.index].key;
+    let (mut attempt, mut failed) = (0, Vec::new());
+    for line in unfinished.folder.events().unwrap_or_default().into_iter().filter(|line| line.key == Some(key)) {
+        match line.event {
+            RunEvent::Started { attempt: begun, .. } => attempt = begun,
+            RunEvent::Retrying { attempt, failure, .. } => failed.push((attempt, failure)),
+            RunEvent::Failed { failure, .. } => failed.push((attempt, failure)),
+            _ => {}
+        }
+    }
+    failed
+}
+
+fn without_record(unfinished: &Unfinished) -> String {
+    let Unfinished { folder, snapshot, index } = unfinished;
+    let (job, now) = (&snapshot.manifest.jobs[*index], fault::now());
+    let (word, says) = describe(snapshot, &snapshot.jobs[*index], now);
+    let mut lines = vec![
+        format!("{} · no record, its key is {}", job.label, job.key.short()),
+        format!("  {word} {says}").trim_end().to_owned(),
+        format!("  in run {}, which began {} ago", folder.name(), span(now, snapshot.manifest.at)),
+    ];
+    let failed = attempts(unfinished);
+    section(&mut lines, "attempts", failed.iter().map(|(attempt, failure)| format!("{attempt}: {failure}")));
+    if !snapshot.manifest.typed.is_empty() {
+        let command = command(&snapshot.manifest.typed, &job.label);
+        section(&mut lines, "run it again with", std::iter::once(command));
+    }
+    let log = tail(&folder.log(job.key));
+    if let Some(log) = &log {
+        lines.push(format!("{} {}", if log.whole { "log" } else { "the end of the log" }, log.path));
+    }
+    let lines: Vec<String> = lines.iter().map(|line| clean(line).into_owned()).collect();
+    let log = log.map(|log| log.text.lines().map(|line| format!("  {line}\n")).collect::<String>());
+    lines.join("\n") + "\n" + &log.unwrap_or_default()
+}
+
+fn without_record_json(unfinished: &Unfinished) -> serde_json::Value {
+    let Unfinished { folder, snapshot, index } = unfinished;
+    let job = &snapshot.manifest.jobs[*index];
+    let (word, says) = describe(snapshot, &snapshot.jobs[*index], fault::now());
+    let attempts =
+        attempts(unfinished).into_iter().map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));
+    let log = folder.log(job.key);
+    json!({
+        "job": job.label,
+        "key": job.key,
+        "run": folder.name(),
+        "state": word,
+        "says": says,
+        "attempts": attempts.collect::<Vec<_>>(),
+        "log": log.is_file().then_some(log),
+        "command": (!snapshot.manifest.typed.is_empty()).then(|| command(&snapshot.manifest.typed, &job.label)),
+    })
 }
 
 fn text(record: &Record, folder: &Path) -> String {

@@ -179,6 +179,7 @@ impl ParamJson {
             Kind::Choice(words) => ("choice", words),
             Kind::Path(words) => ("path", words),
             Kind::Scalar => ("scalar", &[]),
+            Kind::Variable => ("variable", &[]),
             Kind::Inside => ("relative path", &[]),
             Kind::List(_) => ("list", &[]),
             Kind::Map(_) => ("map", &[]),

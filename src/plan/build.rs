@@ -12,10 +12,12 @@ use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
 use super::{
     Digests, Identity, Job, JobId, Key, Label, Origin, PlanError, Point,
     flow::{self, Flow},
-    key,
+    key, lint,
     selection::{resolved, selected},
 };
-use crate::recipe::{Collector, Names, Need, Problem, Product, Recipe, Reference, Scope, Span, Spanned, Step, suggest};
+use crate::recipe::{
+    Collector, LONGEST, Names, Need, Problem, Product, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
+};
 
 /// The points of a needed step, by their values on the axes that both steps have at every point.
 struct Join {
@@ -49,7 +51,12 @@ pub(super) struct Jobs {
     pub(super) rounds: Vec<usize>,
     by_key: HashMap<Key, JobId>,
     pub(super) digests: Digests,
+    /// How much text the jobs' values have come to, in bytes.
+    text: usize,
 }
+
+/// The values of all jobs of a plan are no more text than this, in bytes.
+const MOST_TEXT: usize = 256 << 20;
 
 impl Jobs {
     /// None yet, with digests of input files from earlier runs.
@@ -78,6 +85,7 @@ impl Builder<'_> {
         for point in points {
             let needs = self.needed_jobs(step, point, &joins);
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            lint::point(self.recipe, step, point, &self.label(step, point), self.problems);
             let round = self.round(step, point, &needs);
             let needs: Vec<JobId> = needs.into_iter().flatten().collect();
             let backend = step.task.on_device.then_some(self.backend);
@@ -176,6 +184,36 @@ impl Builder<'_> {
         needed_jobs
     }
 
+    /// Counts how much text a job's values are, before they are made. `false` if that is too much, which is reported.
+    fn has_room(&mut self, step: &Step, matrix: &Names) -> bool {
+        let sources = &self.recipe.sources;
+        let mut fits = true;
+        let mut largest: Option<(usize, Span)> = None;
+        for (_, template) in &step.with {
+            let size = template.size(&self.recipe.params, matrix);
+            if size > LONGEST {
+                too_long(template, size, sources, self.problems);
+                fits = false;
+            }
+            self.jobs.text = self.jobs.text.saturating_add(size);
+            if largest.is_none_or(|(known, _)| known < size) {
+                largest = Some((size, template.span));
+            }
+        }
+        if self.jobs.text > MOST_TEXT {
+            let (size, span) = largest.unwrap_or((0, step.name.span));
+            let message = format!(
+                "the values of the jobs are more than {} MiB of text, with {size} bytes here for each job",
+                MOST_TEXT >> 20
+            );
+            let problem = Problem::new(sources, span, message, "too much");
+            self.problems
+                .push(span, problem.help("write a long text to a file, and name that in `inputs`; or plan fewer jobs"));
+            fits = false;
+        }
+        fits
+    }
+
     /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
     fn values(
         &mut self,
@@ -184,6 +222,9 @@ impl Builder<'_> {
         needs: &[Vec<JobId>],
     ) -> Option<(Values, BTreeMap<String, String>)> {
         let matrix: Names = point.values.iter().cloned().collect();
+        if !self.has_room(step, &matrix) {
+            return None;
+        }
         let results = self.results(step, point, needs);
         let result = |reference: &Reference| {
             let (_, value) = results.iter().find(|(span, _)| *span == reference.span)?;
@@ -311,6 +352,8 @@ impl Builder<'_> {
             | ParamError::Result { .. }
             | ParamError::Range { .. }
             | ParamError::Outside { .. }
+            | ParamError::Nul
+            | ParamError::Long { .. }
             | ParamError::Part { .. } => {
                 let doc = step.task.param(param).map(|param| param.doc);
                 doc.map(|doc| format!("`{param}`: {doc}"))

@@ -2,8 +2,11 @@
 
 use sweep_job::Value;
 
-use super::dimension::{self, Context};
-use crate::recipe::{Assignment, Problem, Spanned, Step, Template};
+use super::{
+    dimension::{self, Context},
+    include::Inclusion,
+};
+use crate::recipe::{Assignment, Problem, Spanned, Step, Template, text_size};
 
 /// One assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +16,10 @@ pub struct Point {
 }
 
 /// Nobody means more points than this in one step; whoever writes it has slipped.
-const MOST_POINTS: usize = 1_000_000;
+pub(super) const MOST_POINTS: usize = 1_000_000;
+
+/// The values of a step's points are no more text than this, in bytes.
+const MOST_TEXT: usize = 256 << 20;
 
 impl Point {
     /// The value on an axis.
@@ -28,7 +34,7 @@ impl Point {
     }
 
     /// Whether the point has all these values.
-    fn matches(&self, assignment: &[(&str, Value)]) -> bool {
+    pub(super) fn matches(&self, assignment: &[(&str, Value)]) -> bool {
         assignment.iter().all(|(axis, value)| self.get(axis) == Some(value))
     }
 
@@ -51,16 +57,22 @@ impl std::fmt::Display for Point {
 /// The points of a step. A step without a matrix has one point without values.
 pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
     let axes = step.matrix.axes();
-    let (mut points, whole) =
-        if axes.is_empty() && !step.matrix.include.is_empty() { (Vec::new(), true) } else { product(step, context) };
+    let (parts, mut whole) = parts(step, context);
+    let mut points = match product(step, parts.iter(), context) {
+        Some(points) => points,
+        None => {
+            whole = false;
+            vec![Point::default()]
+        }
+    };
     for assignment in step.matrix.exclude.iter().filter(|_| whole) {
         if assignment.values.iter().all(|(name, _)| axes.contains(&name.value.as_str())) {
             exclude(&mut points, assignment, step.matrix.narrowed.is_empty(), context);
         }
     }
-    let kept = points.len();
-    for assignment in step.matrix.include.iter().filter(|_| whole) {
-        include(&mut points, kept, step, assignment, context);
+    if whole && !step.matrix.include.is_empty() {
+        let crossing = product(step, parts.iter().filter(|part| part.crosses), context);
+        points = Inclusion::new(step, points, crossing.unwrap_or_default()).include(context);
     }
     if let Some(condition) = &step.matrix.condition {
         points.retain(|point| {
@@ -80,21 +92,46 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
     points
 }
 
-/// The product of the dimensions, and whether it is whole: after a mistake in a dimension, which has been reported,
-/// that dimension is left out.
-fn product(step: &Step, context: &mut Context<'_>) -> (Vec<Point>, bool) {
+/// What a product is made of.
+struct Part {
+    assignments: Vec<dimension::Values>,
+    /// Whether it also multiplies the points that `include` adds.
+    crosses: bool,
+}
+
+/// The dimensions of a step, and whether these are all: after a mistake in a dimension, which has been reported, that
+/// dimension is left out.
+fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
+    let mut parts = Vec::with_capacity(step.matrix.dimensions.len());
+    for dimension in &step.matrix.dimensions {
+        let assignments = dimension::assignments(dimension, context).filter(|assignments| !assignments.is_empty());
+        parts.extend(assignments.map(|assignments| Part { assignments, crosses: step.matrix.crosses(dimension) }));
+    }
+    let whole = parts.len() == step.matrix.dimensions.len();
+    (parts, whole)
+}
+
+/// The product of dimensions; `None` if it is too large, which is reported.
+fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut Context<'_>) -> Option<Vec<Point>> {
     let mut points = vec![Point::default()];
-    let mut whole = true;
-    for part in &step.matrix.dimensions {
-        let assignments = dimension::assignments(part, context);
-        let Some(assignments) = assignments.filter(|assignments| !assignments.is_empty()) else {
-            whole = false;
-            continue;
+    // How much text the points are.
+    let mut text = 0_usize;
+    for Part { assignments, .. } in parts {
+        let size = |assignment: &dimension::Values| -> usize {
+            assignment.iter().map(|(_, value)| text_size(&value.value)).fold(0, usize::saturating_add)
         };
+        let added = assignments.iter().map(size).fold(0, usize::saturating_add);
+        text = text.saturating_mul(assignments.len()).saturating_add(added.saturating_mul(points.len()));
+        if text > MOST_TEXT {
+            let message =
+                format!("the points of step `{}` are more than {} MiB of text", step.name.value, MOST_TEXT >> 20);
+            let help = "give the values short names, and look the texts up in a file that is in `inputs`";
+            context.problem(step.name.span, message, "too much", help);
+            return None;
+        }
         if points.len().saturating_mul(assignments.len()) > MOST_POINTS {
-            let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
-            context.problem(step.name.span, message, "too many", "vary less at once, or split the step");
-            return (points, false);
+            too_many(step, context);
+            return None;
         }
         points = points
             .iter()
@@ -106,7 +143,13 @@ fn product(step: &Step, context: &mut Context<'_>) -> (Vec<Point>, bool) {
             })
             .collect();
     }
-    (points, whole)
+    Some(points)
+}
+
+/// Says that nobody means so many points.
+pub(super) fn too_many(step: &Step, context: &mut Context<'_>) {
+    let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
+    context.problem(step.name.span, message, "too many", "vary less at once, or split the step");
 }
 
 fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, context: &mut Context<'_>) {
@@ -120,66 +163,8 @@ fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, c
     }
 }
 
-/// GitHub's rule: an entry with further keys gives them to the points that it matches; else it is a new point.
-fn include(points: &mut Vec<Point>, kept: usize, step: &Step, assignment: &Assignment, context: &mut Context<'_>) {
-    let span = assignment.span;
-    let axes = step.matrix.axes();
-    let narrowed = &step.matrix.narrowed;
-    let values = values_of(assignment, context);
-    let (own, further): (Vec<_>, Vec<_>) = values.into_iter().partition(|(axis, _)| axes.contains(axis));
-    let spanned = |axis: &str, value: &Value| {
-        let entry = assignment.values.iter().find(|(name, _)| name.value == axis);
-        let place = entry.map_or(span, |(_, template)| template.span);
-        (axis.to_owned(), Spanned::new(value.clone(), place))
-    };
-    let matched: Vec<usize> = (0..kept).filter(|index| points[*index].matches(&own)).collect();
-    if !further.is_empty() && !matched.is_empty() && !axes.is_empty() {
-        for index in matched {
-            for (axis, value) in &further {
-                let (axis, value) = spanned(axis, value);
-                match points[index].values.iter_mut().find(|(name, _)| *name == axis) {
-                    Some((_, earlier)) => *earlier = value,
-                    None => points[index].values.push((axis, value)),
-                }
-            }
-        }
-        return;
-    }
-    let missing: Vec<String> =
-        axes.iter().filter(|axis| !own.iter().any(|(name, _)| name == *axis)).map(|axis| format!("`{axis}`")).collect();
-    if !narrowed.is_empty() {
-        // The values that an axis has got from outside are all that it has.
-        let known = |axis: &str, value: &Value| points[..kept].iter().any(|point| point.get(axis) == Some(value));
-        let outside = own.iter().any(|(axis, value)| narrowed.iter().any(|name| name == axis) && !known(axis, value));
-        if outside || !missing.is_empty() {
-            return;
-        }
-    }
-    if !missing.is_empty() {
-        let message = format!("`include` matches no point, and for a point of its own it lacks {}", missing.join(", "));
-        context.problem(span, message, "not a whole point", "give a value for every axis");
-        return;
-    }
-    let ordered = axes.iter().filter_map(|axis| own.iter().find(|(name, _)| name == axis)).chain(&further);
-    let point = Point { values: ordered.map(|(axis, value)| spanned(axis, value)).collect() };
-    let own = |known: &Point| {
-        known.values.iter().map(|(axis, value)| (axis.clone(), value.value.clone())).collect::<Vec<_>>()
-    };
-    if points.iter().any(|known| own(known) == own(&point)) {
-        if narrowed.is_empty() {
-            context.problem(
-                span,
-                "`include` adds a point that is there already",
-                "already a point",
-                "remove the entry",
-            );
-        }
-        return;
-    }
-    points.push(point);
-}
-
-fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -> Vec<(&'a str, Value)> {
+/// The values of an entry of `include` or `exclude`, as far as they are known.
+pub(super) fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -> Vec<(&'a str, Value)> {
     let value = |template: &Template| Some(context.resolve(template)?.value);
     assignment.values.iter().filter_map(|(name, template)| Some((name.value.as_str(), value(template)?))).collect()
 }

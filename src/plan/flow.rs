@@ -168,8 +168,8 @@ pub(super) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
 /// Whether a parameter of this kind can be such a result.
 fn takes(kind: Kind, text: &str) -> bool {
     match Flow::whole(text).map(|flow| flow.product) {
-        Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Text),
-        Some(Product::Artifact) | None => matches!(kind, Kind::Path(_) | Kind::Scalar | Kind::Text),
+        Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Variable | Kind::Text),
+        Some(Product::Artifact) | None => matches!(kind, Kind::Path(_) | Kind::Scalar | Kind::Variable | Kind::Text),
     }
 }
 

@@ -70,6 +70,7 @@ impl Plan {
             executor: Executor::default(),
             only: Vec::new(),
             sources: Sources::default(),
+            warnings: Vec::new(),
             typed: Vec::new(),
             rounds: vec![0; graph.node_count()],
             graph,

@@ -9,7 +9,9 @@ mod dimension;
 mod expand;
 mod flow;
 mod frozen;
+mod include;
 mod key;
+mod lint;
 mod order;
 mod select;
 mod selection;
@@ -40,7 +42,9 @@ pub(crate) use self::{
     flow::without_keys,
     selection::{resolved, selected},
 };
-use crate::recipe::{Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step};
+use crate::recipe::{
+    Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
+};
 
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
@@ -55,6 +59,8 @@ pub struct Plan {
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
+    /// What is no mistake, and yet may not be what the author means.
+    pub warnings: Vec<Warning>,
     /// See [`Plan::command`].
     typed: Vec<String>,
     graph: DiGraph<Job, ()>,
@@ -140,6 +146,13 @@ pub enum PlanError {
     Key(#[from] serde_json::Error),
 }
 
+/// The command that runs a job of the recipes that some arguments mean, with what it needs.
+pub(crate) fn command(typed: &[String], label: &str) -> String {
+    let arguments = typed.iter().map(String::as_str).chain(["--only", label]);
+    let quoted: Vec<String> = arguments.map(quoted).collect();
+    format!("sweep run {}", quoted.join(" "))
+}
+
 impl Plan {
     /// Expands recipes. `backend` is where the jobs that need a device will compute.
     pub fn new(draft: Draft, backend: Backend) -> Result<Self, PlanError> {
@@ -154,6 +167,7 @@ impl Plan {
         let mut studies = Vec::with_capacity(recipes.len());
         for (study, recipe) in recipes.into_iter().enumerate() {
             let (order, points) = expand_all(&recipe, &mut problems);
+            lint::params(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let mut builder =
@@ -165,6 +179,7 @@ impl Plan {
             studies.push(Study { recipe, steps, rounds: BTreeMap::new() });
         }
         jobs.digests.keep();
+        let warnings = problems.take_warnings();
         problems.finish(())?;
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
@@ -175,6 +190,7 @@ impl Plan {
             executor,
             only,
             sources,
+            warnings,
             typed,
             graph: jobs.graph,
             origins: jobs.origins,
@@ -217,14 +233,27 @@ impl Plan {
         &self.sources
     }
 
+    /// The arguments of `sweep run` that mean these recipes.
+    pub fn typed(&self) -> Vec<String> {
+        self.typed_for(self.graph.node_weights().find_map(|job| job.identity.backend))
+    }
+
+    fn typed_for(&self, backend: Option<Backend>) -> Vec<String> {
+        let backend = backend.map(|backend| ["--backend".to_owned(), backend.name().to_owned()]);
+        self.typed.iter().cloned().chain(backend.into_iter().flatten()).collect()
+    }
+
     /// The command that runs a job, with what it needs.
     pub fn command(&self, id: JobId) -> String {
         let job = self.job(id);
-        let backend = job.identity.backend.map(|backend| ["--backend".to_owned(), backend.name().to_owned()]);
-        let only = ["--only".to_owned(), job.label.to_string()];
-        let arguments = self.typed.iter().cloned().chain(backend.into_iter().flatten()).chain(only);
-        let quoted: Vec<String> = arguments.map(|argument| quoted(&argument)).collect();
-        format!("sweep run {}", quoted.join(" "))
+        command(&self.typed_for(job.identity.backend), &job.label.to_string())
+    }
+
+    /// The variables whose values a job takes from the environment that it runs in, and where the recipe says so.
+    pub fn inherited(&self, id: JobId) -> (Vec<&str>, Option<Span>) {
+        let names = sweep_job::tasks::inherited(&self.job(id).values);
+        let place = if names.is_empty() { None } else { self.place(id, "env") };
+        (names, place)
     }
 
     /// The names of the recipes, as a title.
@@ -285,15 +314,5 @@ impl Plan {
     /// The jobs that a job needs.
     pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.graph.neighbors_directed(id, Direction::Incoming)
-    }
-}
-
-/// An argument as a shell takes it.
-fn quoted(argument: &str) -> String {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }

@@ -106,6 +106,8 @@ pub struct Answer {
     pub columns: Vec<Heading>,
     /// The rows; `Null` where a record has nothing.
     pub rows: Vec<Vec<Value>>,
+    /// How many records were asked.
+    pub asked: usize,
 }
 
 /// What stands above a column.
@@ -288,7 +290,7 @@ impl Records {
             let measured = matches!(column, Column::Metric(_) | Column::Seconds);
             Heading { name: name(column), unit: self.unit(column), measured }
         };
-        Ok(Answer { columns: columns.iter().map(heading).collect(), rows: values })
+        Ok(Answer { columns: columns.iter().map(heading).collect(), rows: values, asked: self.rows.len() })
     }
 
     /// The columns that tell these rows apart, and what they have measured.

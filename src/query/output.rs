@@ -8,7 +8,7 @@ use sweep_job::Value;
 use super::{Answer, Heading, parquet};
 use crate::{
     report::{RULED, csv},
-    text::clean,
+    text::{clean, count},
     ui::Scale,
 };
 
@@ -40,6 +40,12 @@ impl Answer {
     }
 
     fn table(&self) -> String {
+        if self.rows.is_empty() {
+            return match self.asked {
+                0 => "There are no records to answer from.\n".to_owned(),
+                asked => format!("None of {} fits.\n", count(asked, "record")),
+            };
+        }
         let mut grid = Grid::new();
         grid.load_style(RULED);
         let numbers: Vec<bool> = (0..self.columns.len()).map(|index| self.is_number(index)).collect();

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
+use super::source::Span;
+
 /// Lines longer than this are shown around the place only.
 const WIDEST: usize = 160;
 
@@ -39,6 +41,13 @@ impl SourceCode for Excerpt {
 }
 
 impl Excerpt {
+    /// As much of a place as is shown of a line: a longer mark would have no room.
+    pub(super) fn marked(&self, span: Span) -> Span {
+        let start = (span.start as usize).min(self.text.len());
+        let end = floor(&self.text, start + (span.len as usize).min(WIDEST / 2));
+        span.part(0, end.saturating_sub(start))
+    }
+
     fn named<'a>(
         &'a self,
         data: &'a [u8],

@@ -17,6 +17,8 @@ pub struct Matrix {
     /// Axes that have got other values than the author gave them, by a sweep file or on the command line: what he says
     /// about further values does not count then.
     pub narrowed: Vec<String>,
+    /// Those of them that the author has not given it at all.
+    pub added: Vec<String>,
 }
 
 /// One factor of a matrix's product.
@@ -135,6 +137,22 @@ pub struct Assignment {
 }
 
 impl Matrix {
+    /// Whether a dimension multiplies whatever points there are, those that `include` adds among them: seeds, however they are
+    /// given, an ablation, and what comes from outside.
+    pub fn crosses(&self, dimension: &Dimension) -> bool {
+        match dimension {
+            Dimension::Axis(Axis { name, .. }) => name.value == "seed" || self.added.contains(&name.value),
+            Dimension::Ablation(_) => true,
+            Dimension::Zip(_) | Dimension::Random(_) => false,
+        }
+    }
+
+    /// Whether an axis belongs to such a dimension.
+    pub fn is_crossing(&self, axis: &str) -> bool {
+        let has = |dimension: &&Dimension| dimension.axes().iter().any(|name| name.value == axis);
+        self.dimensions.iter().find(has).is_some_and(|dimension| self.crosses(dimension))
+    }
+
     /// The names of the axes that the dimensions have.
     pub fn axes(&self) -> Vec<&str> {
         self.dimensions.iter().flat_map(Dimension::axes).map(|name| name.value.as_str()).collect()

@@ -30,11 +30,12 @@ pub(crate) use self::lower::{
     RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS,
     VALUE_KEYS,
 };
+pub(crate) use self::template::{LONGEST, text_size, too_long};
 pub use self::{
     condition::{Condition, Filter},
     executor::{Executor, Request as SlurmRequest, Slurm},
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
-    problem::{Collector, Problem, Problems, suggest},
+    problem::{Collector, Problem, Problems, Warning, suggest},
     reported::{
         Better, Claim, Compare, Comparison, Expectation, Figure, FigureKind, Order, PaperRow, Roof, Roofs, Side,
         Statement, Summary, Table,
@@ -54,6 +55,9 @@ pub struct Recipe {
     pub cite: Option<Citation>,
     /// The folder of its reports, below that of all reports.
     pub report: PathBuf,
+    /// The flags that ask for something else than the files say; its report is not that of the whole study then. Empty
+    /// without any.
+    pub flags: String,
     /// Values for the whole study.
     pub params: Names,
     /// The steps, in the order of the text.
@@ -68,6 +72,19 @@ pub struct Recipe {
     pub claims: Vec<Claim>,
     /// The texts behind the places.
     pub sources: Sources,
+}
+
+/// A table, a figure or a claim of a report, and what it is made from.
+#[derive(Debug, Clone)]
+pub struct Shown<'r> {
+    /// `table`, `figure` or `claim`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'r str,
+    /// The steps that it is about, as indices into [`Recipe::steps`].
+    pub steps: Vec<usize>,
+    /// The metrics that it reads, and the curves that a figure draws.
+    pub metrics: Vec<&'r str>,
 }
 
 /// A work that a study is about, as its report names it.
@@ -205,12 +222,30 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// The flags, as they are typed.
+    fn flags(&self) -> Vec<String> {
+        let flag = |name: &'static str, values: &[String]| {
+            values.iter().flat_map(|value| [name.to_owned(), quoted(value)]).collect::<Vec<_>>()
+        };
+        [flag("--set", self.set), flag("--axis", self.axes), flag("--only", self.only)].concat()
+    }
+
     /// The same as arguments of a command.
     fn typed(&self) -> Vec<String> {
         let paths = self.paths.iter().map(|path| path.display().to_string());
         let set = self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]);
         let axes = self.axes.iter().flat_map(|axis| ["--axis".to_owned(), axis.clone()]);
         paths.chain(set).chain(axes).collect()
+    }
+}
+
+/// An argument as a shell takes it.
+pub(crate) fn quoted(argument: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }
 
@@ -245,18 +280,44 @@ impl Draft {
 }
 
 impl Recipe {
+    /// Everything that the report shows, in the order of the text.
+    pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        let tables = self.tables.iter().map(|table| Shown {
+            kind: "table",
+            name: &table.name.value,
+            steps: vec![table.from.value],
+            metrics: table.cells.iter().map(|cell| cell.value.as_str()).collect(),
+        });
+        let steps_of = |claim: &Claim| claim.selections().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
+        let summaries = self.summaries.iter().map(move |summary| Shown {
+            kind: "table",
+            name: &summary.name.value,
+            steps: summary.claims.iter().flat_map(|claim| steps_of(&self.claims[claim.value])).collect(),
+            metrics: summary.cells.iter().map(|cell| cell.value.as_str()).collect(),
+        });
+        let figures = self.figures.iter().map(|figure| Shown {
+            kind: "figure",
+            name: &figure.name.value,
+            steps: vec![figure.from.value],
+            metrics: figure.metrics().collect(),
+        });
+        let claims = self.claims.iter().map(move |claim| Shown {
+            kind: "claim",
+            name: &claim.name.value,
+            steps: steps_of(claim),
+            metrics: vec![claim.metric()],
+        });
+        tables.chain(summaries).chain(figures).chain(claims)
+    }
+
     /// The steps that tables, figures and claims are about, as indices; one of several comes several times.
     pub fn reported(&self) -> impl Iterator<Item = usize> {
-        let claimed = self.claims.iter().flat_map(Claim::selections).map(|(step, _)| step);
-        let drawn = self.figures.iter().map(|figure| figure.from.value);
-        self.tables.iter().map(|table| table.from.value).chain(drawn).chain(claimed)
+        self.shown().flat_map(|shown| shown.steps)
     }
 
     /// The metrics that tables, figures and claims are about, and the curves that figures are.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
-        let cells = self.tables.iter().flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()));
-        let drawn = self.figures.iter().flat_map(Figure::metrics);
-        cells.chain(drawn).chain(self.claims.iter().map(Claim::metric))
+        self.shown().flat_map(|shown| shown.metrics)
     }
 
     /// Whether an axis has other values than the author gave it.
@@ -283,9 +344,13 @@ impl Step {
     }
 }
 
+/// No name is longer, in bytes: with an ending, it names files.
+pub(crate) const LONGEST_NAME: usize = 200;
+
 /// Whether a text can name a recipe, a step, a param, an axis or a table: it also names files and is part of labels.
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
-    chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+    text.len() <= LONGEST_NAME
+        && chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && chars.all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-')
 }

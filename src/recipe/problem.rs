@@ -1,6 +1,9 @@
 //! What is wrong with a recipe: always with a place, what is allowed, and what to do.
 
-use std::{collections::HashSet, fmt};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode, ThemeStyles};
 
@@ -24,6 +27,17 @@ struct Details {
     help: Option<String>,
 }
 
+/// What is no mistake, and yet may not be what the author means.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Warning {
+    /// `file:line:column`; of what was typed, the flag without its value.
+    pub at: String,
+    /// What may be wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
 /// Nobody reads more than this at once.
 const MOST_SHOWN: usize = 50;
 
@@ -36,16 +50,19 @@ pub struct Problems(Vec<Problem>);
 pub struct Collector {
     found: Vec<(Span, Problem)>,
     places: HashSet<Span>,
+    warnings: BTreeMap<(u16, u32), Warning>,
 }
 
 impl Problem {
     /// A mistake at a place; `label` stands under the caret.
     pub fn new(sources: &Sources, span: Span, message: impl Into<String>, label: impl Into<String>) -> Self {
+        let excerpt = sources.excerpt(span.source);
+        let marked = excerpt.marked(span);
         Self(Box::new(Details {
             message: clean(&message.into()).into_owned(),
-            source_text: sources.excerpt(span.source),
+            source_text: excerpt,
             location: sources.location(span),
-            labels: vec![LabeledSpan::new_primary_with_span(Some(clean(&label.into()).into_owned()), span)],
+            labels: vec![LabeledSpan::new_primary_with_span(Some(clean(&label.into()).into_owned()), marked)],
             help: None,
         }))
     }
@@ -113,6 +130,25 @@ impl Collector {
         if self.places.insert(span) {
             self.found.push((span, problem));
         }
+    }
+
+    /// Adds what may be no mistake, but should be read. Of several at the same place only the first counts.
+    pub fn warn(&mut self, sources: &Sources, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
+        self.warnings.entry((span.source, span.start)).or_insert_with(|| {
+            let name = sources.name(span.source);
+            // A warning may be about what nobody else is to read.
+            let at = match name.split_once('=') {
+                Some((flag, _)) if name.starts_with("--") => format!("{flag}=…"),
+                _ => sources.location(span),
+            };
+            let text = |text: &str| clean(text).into_owned();
+            Warning { at, message: text(message.as_ref()), help: text(help.as_ref()) }
+        });
+    }
+
+    /// What has been warned of, in the order of the text.
+    pub fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings).into_values().collect()
     }
 
     /// `value` if nothing is wrong.

@@ -81,6 +81,28 @@ pub struct Known<'a> {
 /// Names and their values, each with the place that a message about the value should point at.
 pub type Names = BTreeMap<String, Spanned<Value>>;
 
+/// The longest value that expressions make, in bytes.
+pub(crate) const LONGEST: usize = 1 << 20;
+
+/// How much text a value is, in bytes; numbers count nothing.
+pub(crate) fn text_size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
+        Value::Text(text) => text.len(),
+        Value::List(items) => items.iter().map(text_size).fold(0, usize::saturating_add),
+        Value::Map(entries) => {
+            entries.iter().map(|(key, value)| key.len() + text_size(value)).fold(0, usize::saturating_add)
+        }
+    }
+}
+
+/// Reports a value that is too long with its expressions filled in.
+pub(crate) fn too_long(template: &Template, size: usize, sources: &Sources, problems: &mut Collector) {
+    let message = format!("this value has {size} bytes with its expressions filled in, {LONGEST} at most");
+    let problem = Problem::new(sources, template.span, message, "too long");
+    problems.push(template.span, problem.help("write a long text to a file, and name that in `inputs`"));
+}
+
 impl Template {
     /// Reads a value; expressions are parsed, not looked up.
     pub fn parse(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
@@ -149,8 +171,37 @@ impl Template {
         }
     }
 
+    /// How long its text is once its expressions are filled in, in bytes; those that are not known count nothing.
+    pub fn size(&self, params: &Names, matrix: &Names) -> usize {
+        let of = |reference: &Reference| {
+            let value = match reference.scope {
+                Scope::Params => params.get(&reference.name),
+                Scope::Matrix => matrix.get(&reference.name),
+                Scope::Needs(..) => None,
+            };
+            value.map_or(0, |value| text_size(&value.value))
+        };
+        match &self.kind {
+            TemplateKind::Literal(value) => text_size(value),
+            TemplateKind::Whole(reference) => of(reference),
+            TemplateKind::Mixed(pieces) => pieces
+                .iter()
+                .map(|piece| match piece {
+                    Piece::Text(text) => text.len(),
+                    Piece::Reference(reference) => of(reference),
+                })
+                .fold(0, usize::saturating_add),
+            TemplateKind::List(items) => {
+                items.iter().map(|item| item.size(params, matrix)).fold(0, usize::saturating_add)
+            }
+            TemplateKind::Map(entries) => {
+                entries.iter().map(|(_, value)| value.size(params, matrix)).fold(0, usize::saturating_add)
+            }
+        }
+    }
+
     /// The value, with the place that decided it: for `${{ params.iters }}` that is where `iters` got its value.
-    /// `None` if a name is unknown, which [`check_references`] has reported before, or not known yet.
+    /// `None` if a name is unknown or the text too long, which [`check_references`] has reported before, or not known yet.
     pub fn resolve(&self, params: &Names, matrix: &Names) -> Option<Spanned<Value>> {
         self.resolve_with(params, matrix, &|_| None)
     }
@@ -171,6 +222,8 @@ impl Template {
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
             TemplateKind::Whole(reference) => look_up(reference),
+            // Nobody makes a text that has been reported as too long.
+            TemplateKind::Mixed(_) if self.size(params, matrix) > LONGEST => None,
             TemplateKind::Mixed(pieces) => {
                 let mut text = String::new();
                 for piece in pieces {
@@ -202,7 +255,7 @@ impl Template {
     }
 }
 
-/// Reports every expression that names something unknown.
+/// Reports every expression that names something unknown, and a value that params make too long.
 pub fn check_references(
     template: &Template,
     params: &Names,
@@ -242,6 +295,10 @@ pub fn check_references(
             _ => continue,
         };
         problems.push(span, problem);
+    }
+    let size = template.size(params, &Names::new());
+    if size > LONGEST {
+        too_long(template, size, sources, problems);
     }
 }
 

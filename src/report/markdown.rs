@@ -18,6 +18,11 @@ pub(super) fn render(table: &Table) -> String {
     text
 }
 
+/// A sentence about all that follows.
+pub(super) fn remark(text: &str) -> String {
+    format!("> {}\n", escape(text))
+}
+
 pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
     let mut text = "### Claims\n\n| claim | verdict | why | paper |\n| --- | --- | --- | ---: |\n".to_owned();
     text.extend(verdicts.iter().map(|verdict| line(verdict.row().iter().map(|cell| escape(cell)))));

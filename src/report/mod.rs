@@ -46,7 +46,7 @@ pub(crate) use self::{
 };
 use crate::{
     plan::{JobId, Plan, Study},
-    recipe::FigureKind,
+    recipe::{FigureKind, Recipe},
     store::{Measured, Store},
 };
 
@@ -115,6 +115,11 @@ impl<'a> Report<'a> {
         &self.study.recipe.name
     }
 
+    /// What the report is of, where it is not that of the whole study.
+    fn part(&self) -> Option<String> {
+        part(&self.study.recipe)
+    }
+
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
@@ -123,6 +128,9 @@ impl<'a> Report<'a> {
     /// All tables and verdicts as a text. CSV has no place for verdicts.
     pub fn render(&self, format: Format) -> String {
         let mut texts: Vec<String> = self.tables.iter().map(|table| render(table, format)).collect();
+        if let (Format::Md, Some(part)) = (format, self.part()) {
+            texts.insert(0, markdown::remark(&part));
+        }
         if !self.verdicts.is_empty() {
             match format {
                 Format::Term => texts.push(terminal::verdicts(&self.verdicts)),
@@ -147,7 +155,11 @@ impl<'a> Report<'a> {
         }
         for table in &self.tables {
             for (end, format) in TABLE_FILES {
-                replace(&tables.join(format!("{}.{end}", table.name)), render(table, format))?;
+                let mut text = render(table, format);
+                if let (Format::Md, Some(part)) = (format, self.part()) {
+                    text = format!("{}\n{text}", markdown::remark(&part));
+                }
+                replace(&tables.join(format!("{}.{end}", table.name)), text)?;
             }
         }
         if !self.verdicts.is_empty() {
@@ -253,6 +265,12 @@ pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(St
         }
     }
     undecided
+}
+
+/// What a report of a recipe is of, where flags ask for something else than the whole study.
+fn part(recipe: &Recipe) -> Option<String> {
+    let flags = &recipe.flags;
+    (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))
 }
 
 /// The verdicts on a recipe's claims.

@@ -34,7 +34,8 @@ fn place(report: &Report<'_>) -> String {
 }
 
 fn page(title: &str, reports: &[Report<'_>]) -> String {
-    let header = html! { h1 { (title) } p .about { (tally(reports.iter().flat_map(|report| &report.verdicts))) } };
+    let part = reports.first().and_then(Report::part);
+    let header = html! { h1 { (title) } @if let Some(part) = &part { p .note .part { (clean(part)) } } p .about { (tally(reports.iter().flat_map(|report| &report.verdicts))) } };
     let main = html! {
         @for report in reports {
             section {
@@ -71,6 +72,9 @@ fn page(title: &str, reports: &[Report<'_>]) -> String {
 
 fn markdown(title: &str, reports: &[Report<'_>]) -> String {
     let mut text = format!("# {title}\n\n{}\n", tally(reports.iter().flat_map(|report| &report.verdicts)));
+    if let Some(part) = reports.first().and_then(Report::part) {
+        let _ = write!(text, "\n{}", super::markdown::remark(&part));
+    }
     for report in reports {
         let recipe = &report.study.recipe;
         let _ = write!(text, "\n# [{}]({}/index.html)\n", clean(&recipe.name), place(report));

@@ -454,6 +454,9 @@ impl<'a, 'o> Run<'a, 'o> {
             return over;
         }
         self.ticked = Instant::now();
+        for observer in self.observers.iter_mut() {
+            observer.tick(self.plan);
+        }
         // A look at another machine's lock asks the server.
         let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
         let waiting = if self.looked.elapsed() >= pause { self.waiting.clone() } else { BTreeSet::new() };

@@ -1,15 +1,105 @@
 //! How long the rest of a run takes: from how long jobs took before, corrected by how long they take now.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
+
+use jiff::Timestamp;
 
 use super::{
-    Manifest, Wanted,
+    Manifest, RunEvent, Through, Wanted,
     slots::{Demand, Limits},
 };
 
+/// Follows a run and knows how long its rest takes. Whoever shows that, beside the engine or from the journal, shows what this
+/// says, so that all say the same.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    /// `None` where nothing can be said, or nothing more.
+    estimate: Option<Arc<Estimate>>,
+    jobs: HashMap<usize, Heard>,
+}
+
+/// What was heard of a job.
+#[derive(Debug, Clone, Copy)]
+enum Heard {
+    /// It runs since then, and was to need so many more seconds at `at`, if it has said how far it is.
+    Running { since: Timestamp, at: Timestamp, left: Option<f64> },
+    /// It is over, after so many seconds, if it was done here.
+    Over(Option<f64>),
+}
+
+impl Pace {
+    /// For the jobs of a run. Of one through Slurm nothing is said: when its jobs begin is not for this program to know.
+    pub fn new(manifest: &Manifest) -> Self {
+        let local = manifest.through == Through::Local;
+        Self { estimate: local.then(|| Arc::new(Estimate::new(manifest))), jobs: HashMap::new() }
+    }
+
+    /// For a run of which nothing is to be said.
+    pub fn silent() -> Self {
+        Self { estimate: None, jobs: HashMap::new() }
+    }
+
+    /// Hears what happened, and when.
+    pub fn on(&mut self, at: Timestamp, event: &RunEvent) {
+        match event {
+            RunEvent::Started { job, .. } => {
+                self.jobs.insert(*job, Heard::Running { since: at, at, left: None });
+            }
+            RunEvent::Progress { job, progress } if progress.done > 0 => {
+                if let Some(heard @ Heard::Running { .. }) = self.jobs.get_mut(job)
+                    && let Heard::Running { since, .. } = *heard
+                {
+                    let rest = progress.total.saturating_sub(progress.done) as f64;
+                    let left = Some(seconds(at, since) / progress.done as f64 * rest);
+                    *heard = Heard::Running { since, at, left };
+                }
+            }
+            RunEvent::Storing { job } => {
+                if let Some(heard @ Heard::Running { .. }) = self.jobs.get_mut(job)
+                    && let Heard::Running { since, .. } = *heard
+                {
+                    *heard = Heard::Running { since, at, left: Some(0.0) };
+                }
+            }
+            RunEvent::Retrying { job, .. } => drop(self.jobs.remove(job)),
+            RunEvent::Done { job, seconds, .. } => drop(self.jobs.insert(*job, Heard::Over(*seconds))),
+            // How long it took to fail says nothing of the others.
+            RunEvent::Failed { job, .. } | RunEvent::Skipped { job, .. } => {
+                self.jobs.insert(*job, Heard::Over(None));
+            }
+            RunEvent::Stopping { .. } | RunEvent::Ended(_) => self.estimate = None,
+            // The estimate knows nothing of what was held in reserve.
+            RunEvent::Added { .. }
+            | RunEvent::Submitted { .. }
+            | RunEvent::Notice { .. }
+            | RunEvent::Begun { .. }
+            | RunEvent::Waiting { .. }
+            | RunEvent::Note { .. }
+            | RunEvent::Progress { .. } => {}
+        }
+    }
+
+    /// Seconds until the run is over, if that can be said.
+    pub fn left(&self, now: Timestamp) -> Option<f64> {
+        self.estimate.as_ref()?.left(|job| match self.jobs.get(&job) {
+            None => Now::Open,
+            Some(Heard::Over(took)) => Now::Over(*took),
+            Some(Heard::Running { since, at, left }) => {
+                let left = left.map(|left| (left - seconds(now, *at)).max(0.0));
+                Now::Running { since: seconds(now, *since), left }
+            }
+        })
+    }
+}
+
+/// The time from one moment to a later one; none if a clock was set back meanwhile.
+fn seconds(later: Timestamp, earlier: Timestamp) -> f64 {
+    later.duration_since(earlier).as_secs_f64().max(0.0)
+}
+
 /// Knows how long the jobs of a run may take.
 #[derive(Debug, Clone)]
-pub struct Estimate(Vec<Part>);
+struct Estimate(Vec<Part>);
 
 /// What has to be known of a job.
 #[derive(Debug, Clone)]
@@ -25,7 +115,7 @@ struct Part {
 
 /// What a job is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Now {
+enum Now {
     /// It is over, after so many seconds; `None` if another process did it, or if it never began.
     Over(Option<f64>),
     /// It runs.
@@ -54,7 +144,7 @@ struct Seen {
 
 impl Estimate {
     /// For the jobs of a run.
-    pub fn new(manifest: &Manifest) -> Self {
+    fn new(manifest: &Manifest) -> Self {
         let mut steps: HashMap<&str, usize> = HashMap::new();
         let parts = manifest.jobs.iter().map(|job| {
             let step = job.label.split('/').next().unwrap_or_default();
@@ -72,7 +162,7 @@ impl Estimate {
 
     /// Seconds until all is over; `None` as long as nothing is known of some step. Jobs share the machine as far as they
     /// can, and none begins before those that it needs are over.
-    pub fn left(&self, now: impl Fn(usize) -> Now) -> Option<f64> {
+    fn left(&self, now: impl Fn(usize) -> Now) -> Option<f64> {
         let mut seen = vec![Seen::default(); self.0.len()];
         for (job, part) in self.0.iter().enumerate().filter(|(_, part)| part.wanted) {
             let seen = &mut seen[part.step];
@@ -135,6 +225,8 @@ pub(super) fn share(demand: &Demand, limits: Limits) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use sweep_job::Progress;
+
     use super::*;
 
     fn part(step: usize, needs: &[usize], expected: Option<f64>) -> Part {
@@ -161,6 +253,29 @@ mod tests {
         assert_eq!(jobs.left(late), Some(0.0));
         let said = |job| if job == 0 { Now::Over(None) } else { Now::Running { since: 25.0, left: Some(8.0) } };
         assert_eq!(jobs.left(said), Some(8.0), "it knows best");
+    }
+
+    #[test]
+    fn what_a_job_has_said_counts_down_until_it_says_more() {
+        let at = |seconds: i64| Timestamp::from_second(1_000_000 + seconds).unwrap();
+        let mut pace = Pace { estimate: Some(Arc::new(Estimate(vec![part(0, &[], None)]))), jobs: HashMap::new() };
+        let started = RunEvent::Started { job: 0, cpus: 1, gpus: Vec::new(), attempt: 1 };
+        let progress =
+            |done| RunEvent::Progress { job: 0, progress: Progress { done, total: 10, ..Progress::default() } };
+        pace.on(at(0), &started);
+        assert_eq!(pace.left(at(1)), None);
+        pace.on(at(10), &progress(2));
+        assert_eq!((pace.left(at(10)), pace.left(at(30)), pace.left(at(90))), (Some(40.0), Some(20.0), Some(0.0)));
+        pace.on(at(30), &progress(5));
+        assert_eq!(pace.left(at(30)), Some(30.0));
+        pace.on(at(40), &RunEvent::Storing { job: 0 });
+        assert_eq!(pace.left(at(41)), Some(0.0));
+        pace.on(at(42), &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure() });
+        assert_eq!(pace.left(at(42)), None, "the next attempt has said nothing");
+    }
+
+    fn failure() -> sweep_job::Failure {
+        sweep_job::Failure { kind: sweep_job::FailureKind::Crash, message: String::new() }
     }
 
     #[test]

@@ -174,6 +174,8 @@ pub struct Summary {
 pub trait Observer {
     /// Something happened.
     fn on(&mut self, plan: &Plan, event: &RunEvent);
+    /// Time has passed: some ten times a second, for whoever had put something off.
+    fn tick(&mut self, _plan: &Plan) {}
 }
 
 impl RunEvent {

@@ -45,6 +45,9 @@ pub struct Manifest {
     /// The folders of the recipes' reports, below that of all reports.
     #[serde(default)]
     pub reports: Vec<PathBuf>,
+    /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub typed: Vec<String>,
     /// Every job of the plan; events speak of them by their place here.
     pub jobs: Vec<ManifestJob>,
 }
@@ -108,6 +111,7 @@ impl Manifest {
             host: super::engine::host(),
             through,
             limits,
+            typed: plan.typed(),
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
             jobs: jobs.collect(),
         }

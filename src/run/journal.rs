@@ -33,6 +33,8 @@ pub struct Journal {
     of: Option<usize>,
     /// When each job's progress was last written.
     said: BTreeMap<usize, Instant>,
+    /// Progress that came too soon after that, and when it came: of each job the latest.
+    late: BTreeMap<usize, (Timestamp, RunEvent)>,
     /// The first failure to write; the run goes on, and whoever started it can say that the journal is not whole.
     pub error: Option<io::Error>,
 }
@@ -63,7 +65,7 @@ impl Journal {
         let file = fs::OpenOptions::new().create_new(true).append(true).open(folder.join(FILE))?;
         file.file().try_lock()?;
         let presence = if shared { Some(Presence::announce(&folder.join(ALIVE))?) } else { None };
-        Ok(Self { file, _presence: presence, of: None, said: BTreeMap::new(), error: None })
+        Ok(Self { file, _presence: presence, of: None, said: BTreeMap::new(), late: BTreeMap::new(), error: None })
     }
 
     /// Goes on with a journal that other processes look at and that is not a run's own: that of one job, which has this
@@ -73,13 +75,13 @@ impl Journal {
             fs::create_dir_all(folder)?;
         }
         let file = fs::OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { file, _presence: None, of, said: BTreeMap::new(), error: None })
+        Ok(Self { file, _presence: None, of, said: BTreeMap::new(), late: BTreeMap::new(), error: None })
     }
 
-    fn write(&mut self, plan: &Plan, event: &RunEvent) -> io::Result<()> {
+    fn write(&mut self, plan: &Plan, at: Timestamp, event: &RunEvent) -> io::Result<()> {
         let job = event.job().map(|job| plan.job(JobId::new(job)));
         let line = Line {
-            at: fault::now(),
+            at,
             label: job.map(|job| job.label.to_string()),
             key: job.map(|job| job.key),
             event: self.of.map_or_else(|| event.clone(), |of| event.clone().about(of)),
@@ -93,14 +95,31 @@ impl Journal {
 
 impl Observer for Journal {
     fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        if let Some(job) = event.job().filter(|_| !matches!(event, RunEvent::Note { .. })) {
+            // What comes now is newer than what was put off.
+            self.late.remove(&job);
+        }
         if let RunEvent::Progress { job, .. } = event {
             if self.said.get(job).is_some_and(|said| said.elapsed() < PAUSE) {
+                self.late.insert(*job, (fault::now(), event.clone()));
                 return;
             }
             self.said.insert(*job, Instant::now());
         }
         if self.error.is_none() {
-            self.error = self.write(plan, event).err();
+            self.error = self.write(plan, fault::now(), event).err();
+        }
+    }
+
+    fn tick(&mut self, plan: &Plan) {
+        let due = |job: &usize| self.said.get(job).is_none_or(|said| said.elapsed() >= PAUSE);
+        let due: Vec<usize> = self.late.keys().copied().filter(due).collect();
+        for job in due {
+            let Some((at, event)) = self.late.remove(&job) else { continue };
+            self.said.insert(job, Instant::now());
+            if self.error.is_none() {
+                self.error = self.write(plan, at, &event).err();
+            }
         }
     }
 }

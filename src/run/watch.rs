@@ -6,11 +6,7 @@ use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
 use super::{
-    Line, Manifest, RunEvent, RunFolder, Summary, Through, Wanted,
-    estimate::{Estimate, Now},
-    journal,
-    slots::Slots,
-    slurm,
+    Line, Manifest, RunEvent, RunFolder, Summary, Through, Wanted, estimate::Pace, journal, slots::Slots, slurm,
 };
 use crate::{store::Store, text::count};
 
@@ -31,6 +27,7 @@ pub struct Snapshot {
     pub last: Timestamp,
     /// What each job is doing, in the plan's order.
     pub jobs: Vec<State>,
+    pace: Pace,
 }
 
 /// What a job is doing.
@@ -181,13 +178,14 @@ impl Snapshot {
             Wanted::No => State::NotSelected,
             Wanted::Reserve => State::Reserve,
         });
-        let (jobs, last) = (jobs.collect(), manifest.at);
-        Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last }
+        let (jobs, last, pace) = (jobs.collect(), manifest.at, Pace::new(&manifest));
+        Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last, pace }
     }
 
     fn extend(&mut self, events: &[Line]) {
         for line in events {
             self.last = line.at;
+            self.pace.on(line.at, &line.event);
             self.apply(line);
         }
     }
@@ -203,22 +201,8 @@ impl Snapshot {
     }
 
     /// Seconds until it is over, if that can be said.
-    pub fn left(&self, estimate: &Estimate, now: Timestamp) -> Option<f64> {
-        if !self.live || self.stopping {
-            return None;
-        }
-        let since = |then: Timestamp| now.duration_since(then).as_secs_f64().max(0.0);
-        estimate.left(|job| match self.jobs.get(job) {
-            Some(State::Running { since: begun, progress, .. }) => {
-                let since = since(*begun);
-                let left = progress.as_ref().filter(|progress| progress.done > 0 && progress.total > 0);
-                let left = left.map(|now| since / now.done as f64 * now.total.saturating_sub(now.done) as f64);
-                Now::Running { since, left }
-            }
-            Some(State::Done { seconds }) => Now::Over(*seconds),
-            Some(State::Waiting(_) | State::Queued { .. } | State::Elsewhere | State::Retrying { .. }) => Now::Open,
-            _ => Now::Over(None),
-        })
+    pub fn left(&self, now: Timestamp) -> Option<f64> {
+        if self.live { self.pace.left(now) } else { None }
     }
 
     /// Whether something may still become of a job.

@@ -74,6 +74,17 @@ fn kind(kind: Kind, nullable: bool) -> Value {
         Kind::Scalar => {
             json!({ "type": types(&["string", "number", "boolean"]), "pattern": text_pattern(Reach::Everywhere) })
         }
+        Kind::Variable => json!({
+            "type": types(&["string", "number", "boolean", "object"]),
+            "pattern": text_pattern(Reach::Everywhere),
+            "properties": { "from": {
+                "type": "string",
+                "pattern": text_pattern(Reach::Everywhere),
+                "description": "The variable of the environment, where the job runs, whose value is passed on and written down nowhere.",
+            } },
+            "required": ["from"],
+            "additionalProperties": false,
+        }),
         Kind::Choice(words) => {
             let numbers = words.iter().filter_map(|word| word.parse::<i64>().ok()).map(|number| json!(number));
             let words: Vec<Value> =

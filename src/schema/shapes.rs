@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// What [`crate::recipe::is_name`] takes.
-pub(super) const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]*";
+pub(super) const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]{0,199}";
 /// What [`sweep_job::units::parse_seconds`] takes.
 pub(super) const SPAN_OF_TIME: &str = r"\s*(?:[0-9]+(?:\.[0-9]+)?\s*(?:ms|s|min|m|h|d)\s*)+";
 /// What [`sweep_job::units::parse_bytes`] takes.

@@ -23,7 +23,6 @@ use crate::{
     report::page::{Columns, Detail, Head, Line, Node, STATES, Tally, draw, list_section, state},
     run::{
         Manifest, RunEvent, RunFolder,
-        estimate::Estimate,
         watch::{Snapshot, State as JobState, Watch},
     },
     store::Store,
@@ -40,7 +39,6 @@ const MOST_RUNNING: usize = 64;
 struct View {
     watch: Watch,
     store: Store,
-    estimate: Estimate,
     /// The names of the steps, and of each job its step and point.
     steps: Vec<String>,
     jobs: Vec<(usize, String)>,
@@ -99,7 +97,6 @@ impl View {
         Ok(Self {
             watch: Watch::new(folder)?,
             store: Store::new(results),
-            estimate: Estimate::new(&manifest),
             steps,
             jobs,
             results: BTreeMap::new(),
@@ -173,7 +170,7 @@ impl View {
     fn rest(&self, snapshot: &Snapshot) -> serde_json::Value {
         let tally = runs::tally(snapshot);
         let now = fault::now();
-        let left = snapshot.left(&self.estimate, now);
+        let left = snapshot.left(now);
         let busy = snapshot.jobs.iter().enumerate().filter_map(|(index, doing)| match doing {
             JobState::Running { since, progress, .. } => Some((index, *since, progress.clone())),
             _ => None,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     plan::{JobId, Plan},
-    run::{Observer, RunEvent, estimate::Estimate},
+    run::{Observer, RunEvent, estimate},
     text::{clean, count},
 };
 
@@ -49,8 +49,8 @@ const WIDEST_NAME: usize = 48;
 const OTHER_ROWS: usize = 4;
 
 impl Bars {
-    /// Bars, in colour or not; with an estimate of how long the rest takes.
-    pub fn new(color: bool, estimate: Option<Estimate>) -> Self {
+    /// Bars, in colour or not; with what knows how long the rest takes.
+    pub fn new(color: bool, pace: estimate::Pace) -> Self {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self {
             multi,
@@ -60,7 +60,7 @@ impl Bars {
             failed: 0,
             skipped: 0,
             color,
-            pace: Pace::new(estimate),
+            pace: Pace::new(pace),
             quiet: None,
         }
     }

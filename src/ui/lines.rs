@@ -9,7 +9,7 @@ use std::{
 use super::{duration, failed, headline, name, pace::Pace, retrying, speeds, stopping};
 use crate::{
     plan::{JobId, Plan},
-    run::{Observer, RunEvent, estimate::Estimate},
+    run::{Observer, RunEvent, estimate},
     text::{clean, count},
 };
 
@@ -31,9 +31,9 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to `out`, with an estimate of how long the rest takes.
-    pub fn new(out: W, estimate: Option<Estimate>) -> Self {
-        let (said, pace) = (BTreeMap::new(), Pace::new(estimate));
+    /// Writes to `out`, with what knows how long the rest takes.
+    pub fn new(out: W, pace: estimate::Pace) -> Self {
+        let (said, pace) = (BTreeMap::new(), Pace::new(pace));
         Self { out, ended: 0, total: 0, said, pace, counted: Instant::now() }
     }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use sweep_job::{
-    Failure, FailureKind, Job, Outcome, Report, Task, Unit,
+    Failure, FailureKind, Job, Outcome, Report, Task, Unit, Variable,
     tasks::{Command, input_name},
 };
 
@@ -52,7 +52,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
         None => report.alive(),
     };
     let memory = OutOfMemory::now();
-    let ended = program::run(prepare(command, job), &mut on_word)
+    let ended = program::run(prepare(command, job)?, &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if stop.load(std::sync::atomic::Ordering::SeqCst) {
         // A program that was told to stop early may say that all is well; its result is none.
@@ -88,8 +88,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
     Ok(outcome)
 }
 
-/// The program with its arguments and its environment.
-fn prepare(command: &Command, job: &Job) -> process::Command {
+/// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
+fn prepare(command: &Command, job: &Job) -> Result<process::Command, Failure> {
     let argv: Vec<&str> = match &command.run {
         Some(script) => vec!["sh", "-eu", "-c", script, "run"],
         None => command.argv.iter().map(|argument| argument.0.as_str()).collect(),
@@ -102,13 +102,24 @@ fn prepare(command: &Command, job: &Job) -> process::Command {
     if std::env::var_os("OMP_NUM_THREADS").is_none() {
         program.env("OMP_NUM_THREADS", &threads);
     }
-    program.envs(command.env.iter().map(|(name, value)| (name, &value.0)));
+    for (name, variable) in &command.env {
+        match variable {
+            Variable::Text(text) => program.env(name, text),
+            Variable::From(from) => program.env(
+                name,
+                std::env::var_os(from).ok_or_else(|| Failure {
+                    kind: FailureKind::Input,
+                    message: format!("`{from}`, from which `env` takes `{name}`, is not set where the job runs"),
+                })?,
+            ),
+        };
+    }
     program.env("SWEEP_SCRATCH", &job.scratch);
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());
     for (index, input) in command.inputs.iter().enumerate() {
         program.env(format!("SWEEP_INPUT_{}", index + 1), &input.0);
     }
-    program
+    Ok(program)
 }
 
 /// A path starts from the job's folder; a name is looked for on the `PATH`.

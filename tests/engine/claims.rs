@@ -80,6 +80,7 @@ fn strict_ends_with_a_code_of_its_own() {
 fn what_is_not_measured_is_not_decided() {
     let sandbox = Sandbox::with(STUDY);
     sandbox.sweep(&["run", "recipe.yaml", "--only", "a/method=x"]);
+    sandbox.sweep(&["report", "recipe.yaml"]);
     let verdicts = verdicts(&sandbox);
     let (_, state, because) = &verdicts[0];
     assert_eq!((state.as_str(), because.as_str()), ("undecided", "4 jobs without a result"));

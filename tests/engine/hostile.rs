@@ -108,3 +108,87 @@ fn links_where_folders_should_be() {
     assert!(fs_err::symlink_metadata(&folder).unwrap().is_dir(), "the link was replaced by the record");
     assert_eq!(sandbox.read("elsewhere/file"), "mine");
 }
+
+#[test]
+fn recipes_that_are_no_files() {
+    let sandbox = Sandbox::with("extends: /dev/zero\n");
+    fs_err::create_dir_all(sandbox.path("folder")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(sandbox.path("pipe")).status().unwrap();
+    assert!(made.success());
+    let large = fs_err::File::create(sandbox.path("large.yaml")).unwrap();
+    large.set_len(33 << 20).unwrap();
+    sandbox.write("pipe.yaml", "extends: pipe\n");
+    sandbox.write("folder.yaml", "extends: folder\n");
+    sandbox.write("sweep.yaml", "recipe: /dev/zero\n");
+    sandbox.write("extends-large.yaml", "extends: large.yaml\n");
+    for (named, code, why) in [
+        ("recipe.yaml", 3, "it is a device or a pipe, and a recipe is a file"),
+        ("pipe.yaml", 3, "it is a device or a pipe"),
+        ("folder.yaml", 3, "it is a folder"),
+        ("sweep.yaml", 3, "it is a device or a pipe"),
+        ("extends-large.yaml", 3, "it is larger than 32 MiB"),
+        ("/dev/zero", 2, "it is a device or a pipe"),
+        ("pipe", 2, "it is a device or a pipe"),
+        ("folder", 2, "it is a folder"),
+        ("large.yaml", 2, "it is larger than 32 MiB"),
+    ] {
+        // Whoever reads without end is stopped by what memory it may have.
+        let limited = format!("ulimit -v 4000000; exec {} plan {named}", env!("CARGO_BIN_EXE_sweep"));
+        let mut command = std::process::Command::new("timeout");
+        command.args(["60", "sh", "-c", &limited]).current_dir(sandbox.path(""));
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{named}: {stderr}");
+        assert!(stderr.contains(why), "{named}: {stderr}");
+    }
+}
+
+/// The program, which may have so much memory, on a recipe.
+fn limited(recipe: &str, args: &[&str]) -> (Option<i32>, String) {
+    let sandbox = Sandbox::with(recipe);
+    let script = format!("ulimit -v 6000000; exec {} plan recipe.yaml \"$@\"", env!("CARGO_BIN_EXE_sweep"));
+    let mut command = std::process::Command::new("timeout");
+    command.args(["120", "sh", "-c", &script, "sh"]).args(args).current_dir(sandbox.path(""));
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn expressions_that_multiply() {
+    let expressions = "${{ params.p }}".repeat(5_000);
+    let text = "x".repeat(100_000);
+    // One text, at every point of a matrix.
+    let recipe = format!(
+        "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    seeds: 5000\n    with: {{ text: \"{expressions}\" }}\n"
+    );
+    let (code, said) = limited(&recipe, &[]);
+    assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
+    assert!(
+        said.contains("[recipe.yaml:6:19]") && said.contains("500000000 bytes"),
+        "{}",
+        &said[..said.len().min(2000)]
+    );
+    // Every text is small enough, all of them together are not.
+    let recipe = recipe.replace(&expressions, "${{ params.p }}");
+    let (code, said) = limited(&recipe, &[]);
+    assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
+    assert!(said.contains("more than 256 MiB of text"), "{}", &said[..said.len().min(2000)]);
+    // On an axis, and where only the axes make it too long.
+    let recipe = format!(
+        "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    matrix: {{ text: [\"${{{{ params.p }}}}\"] }}\n    seeds: 5000\n"
+    );
+    let (code, said) = limited(&recipe, &[]);
+    assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
+    assert!(said.contains("the points of step `a` are more than 256 MiB"), "{}", &said[..said.len().min(2000)]);
+    let expressions = "${{ matrix.x }}".repeat(20);
+    let recipe = format!(
+        "steps:\n  a:\n    uses: mock\n    matrix: {{ x: [{text}] }}\n    with: {{ text: \"{expressions}\" }}\n"
+    );
+    let (code, said) = limited(&recipe, &[]);
+    assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
+    assert!(said.contains("[recipe.yaml:5:19]") && said.contains("2000000 bytes"), "{}", &said[..said.len().min(2000)]);
+    // Many jobs are no much text.
+    let recipe = "params: { p: text }\nsteps:\n  a:\n    uses: mock\n    seeds: 20000\n    with: { text: \"${{ params.p }} ${{ matrix.seed }}\" }\n";
+    let (code, said) = limited(recipe, &["--list"]);
+    assert_eq!(code, Some(0), "{said}");
+}

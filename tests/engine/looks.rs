@@ -120,3 +120,15 @@ fn a_record_is_shown() {
     assert_eq!(json["label"], "a/value=1.5,seed=3");
     assert_eq!(sandbox.sweep(&["show", "b"]).code, Some(2));
 }
+
+#[test]
+fn the_last_that_a_job_said_of_itself_is_in_the_journal_while_it_runs() {
+    let script = "run: 'echo progress 1/100; sleep 0.3; echo progress 99/100; sleep 1000'";
+    let sandbox = Sandbox::with(&format!("steps: {{ a: {{ uses: command, with: {{ {script} }} }} }}"));
+    let engine = sandbox.start(&["run", "recipe.yaml"]);
+    let last = || sandbox.journal("progress").last().map(|line| line["event"]["progress"]["progress"]["done"].clone());
+    until("the last progress is written", || last() == Some(99.into()));
+    let status = sandbox.sweep(&["status"]).stdout;
+    assert!(status.contains("99/100"), "{status}");
+    drop(engine);
+}

@@ -9,6 +9,7 @@ mod command;
 mod composition;
 mod concurrency;
 mod diff;
+mod environment;
 mod explains;
 mod exports;
 mod faults;

@@ -100,6 +100,97 @@ fn ablation_designs() {
 }
 
 #[test]
+fn what_include_adds_is_multiplied_by_seeds_and_ablations() {
+    let alone = "include: [{ value: 1 }, { value: 2 }, { value: 3, steps: 4 }]";
+    let six = [
+        "value=1,seed=0",
+        "value=1,seed=1",
+        "value=2,seed=0",
+        "value=2,seed=1",
+        "value=3,steps=4,seed=0",
+        "value=3,steps=4,seed=1",
+    ];
+    assert_eq!(of(&format!("matrix: {{ {alone} }}")), ["value=1", "value=2", "value=3,steps=4"]);
+    assert_eq!(of(&format!("matrix: {{ {alone} }}\n    seeds: 2")), six);
+    assert_eq!(of(&format!("matrix: {{ {alone}, seed: [0, 1] }}")), six, "however seeds are given");
+    assert_eq!(
+        of("matrix: { include: [{ value: 1 }, { value: 2, seed: 7 }] }\n    seeds: 2"),
+        ["value=1,seed=0", "value=1,seed=1", "value=2,seed=7"]
+    );
+    assert_eq!(
+        of("matrix: { include: [{ seed: 1, value: 5 }] }\n    seeds: 2"),
+        ["seed=0", "seed=1,value=5"],
+        "what is about a seed gives it further values"
+    );
+    // A point beside those of an axis, and further values for one of them.
+    assert_eq!(
+        of(
+            "matrix: { value: [1], include: [{ value: 2 }, { value: 1, steps: 9 }, { value: 3, steps: 4 }] }\n    seeds: 2"
+        ),
+        [
+            "value=1,seed=0,steps=9",
+            "value=1,seed=1,steps=9",
+            "value=2,seed=0",
+            "value=2,seed=1",
+            "value=3,seed=0,steps=4",
+            "value=3,seed=1,steps=4"
+        ]
+    );
+    assert_eq!(
+        of("matrix: { zip: { value: [1], variant: [5] }, include: [{ value: 2, variant: 6 }] }\n    seeds: 2"),
+        [
+            "value=1,variant=5,seed=0",
+            "value=1,variant=5,seed=1",
+            "value=2,variant=6,seed=0",
+            "value=2,variant=6,seed=1"
+        ]
+    );
+    let ablated = "ablate: { design: add-one, baseline: { value: 0, steps: 1 }, factors: { value: 1, steps: 2 } }";
+    assert_eq!(
+        of(&format!("matrix: {{ include: [{{ variant: 3 }}, {{ variant: 4, value: 1 }}] }}\n    {ablated}")),
+        [
+            "variant=3,value=0,steps=1",
+            "variant=3,value=1,steps=1",
+            "variant=3,value=0,steps=2",
+            "variant=4,value=1,steps=1"
+        ]
+    );
+}
+
+#[test]
+fn what_include_adds_is_multiplied_by_an_axis_from_outside() {
+    let sandbox =
+        Sandbox::with("steps: { a: { uses: mock, matrix: { include: [{ value: 1 }, { value: 2 }] }, seeds: 3 } }");
+    let jobs = |axes: &[&str]| -> Vec<String> {
+        let plan = sandbox.sweep(&[&["plan", "recipe.yaml", "--list"], axes].concat());
+        assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+        let jobs = plan.stdout.lines().filter_map(|line| line.split_whitespace().next()?.strip_prefix("a/"));
+        jobs.map(str::to_owned).collect()
+    };
+    assert_eq!(jobs(&["--axis", "seed=4"]), ["value=1,seed=4", "value=2,seed=4"]);
+    assert_eq!(
+        jobs(&["--axis", "seed=4", "--axis", "a.steps=5,6"]),
+        ["value=1,seed=4,steps=5", "value=1,seed=4,steps=6", "value=2,seed=4,steps=5", "value=2,seed=4,steps=6"]
+    );
+}
+
+#[test]
+fn an_entry_of_include_without_effect_is_a_mistake() {
+    let refused = |include: &str| {
+        let sandbox = Sandbox::with(&format!(
+            "steps: {{ a: {{ uses: mock, matrix: {{ variant: [1, 2], include: {include} }} }} }}"
+        ));
+        let plan = sandbox.sweep(&["plan", "recipe.yaml"]);
+        (plan.code == Some(3)).then_some(plan.stderr)
+    };
+    let text = refused("[{ value: 1 }, { value: 2 }]").unwrap();
+    assert!(text.contains("`include` gives nothing here") && text.contains("[recipe.yaml:1:"), "{text}");
+    assert_eq!(refused("[{ value: 1 }, { variant: 2, value: 2 }]"), None, "one point keeps the first one's value");
+    assert!(refused("[{ variant: 1 }]").unwrap().contains("there already"));
+    assert!(refused("[{ variant: 3 }]").is_none());
+}
+
+#[test]
 fn conditions_keep_points() {
     assert_eq!(
         of(

@@ -163,3 +163,15 @@ fn parquet_can_be_read() {
         Err(error) => eprintln!("pyarrow was not asked: python3 cannot be started: {error}"),
     }
 }
+
+#[test]
+fn an_empty_answer_is_a_sentence_a_header_or_an_empty_list() {
+    let sandbox = asked();
+    let none = ["--where", "value > 1000", "--select", "label,value"];
+    assert_eq!(ask(&sandbox, &none), "None of 7 records fits.\n");
+    assert_eq!(ask(&sandbox, &[&none[..], &["--format", "csv"]].concat()), "label,value\n");
+    assert_eq!(ask(&sandbox, &[&none[..], &["--format", "json"]].concat()), "[\n]\n");
+    let empty = Sandbox::new();
+    assert_eq!(ask(&empty, &[]), "There are no records to answer from.\n");
+    assert_eq!(ask(&empty, &["--format", "json"]), "[\n]\n");
+}

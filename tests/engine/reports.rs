@@ -137,3 +137,66 @@ fn a_saved_plan_is_run_unless_it_is_stale() {
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--plan", "plan.json"]).code, Some(2), "one or the other");
     assert_eq!(sandbox.sweep(&["run"]).code, Some(2));
 }
+
+/// Every file below a folder, with what is in it.
+fn files(folder: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut found = std::collections::BTreeMap::new();
+    for path in crate::sandbox::list(folder) {
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs_err::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_part_of_a_study_leaves_the_finished_report_as_it_is() {
+    let sandbox = Sandbox::with(
+        "
+name: study
+params: { v: 1 }
+steps: { a: { uses: mock, matrix: { seed: [0, 1], end: [done] }, with: { value: '${{ params.v }}' } } }
+tables: { t: { from: a, rows: [seed], cells: [value] } }
+figures: { f: { from: a, kind: bar, x: seed, y: value } }
+claims: { c: { value: { metric: value, of: { step: a } }, expect: { at_least: 0 } } }
+",
+    );
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    let reports = sandbox.path("results/reports");
+    let finished = files(&reports);
+    let page = String::from_utf8(finished[&reports.join("study/index.html")].clone()).unwrap();
+    assert!(!page.contains("not the report of the whole study"));
+    for (flags, code) in [
+        (&["--set", "v=2"][..], 0),
+        (&["--axis", "seed=7"], 0),
+        (&["--only", "a/seed=1"], 0),
+        (&["--axis", "end=fail"], 5),
+        (&["--set", "v=2", "--axis", "seed=7"], 0),
+    ] {
+        let before = crate::sandbox::list(&reports);
+        let ended = sandbox.sweep(&[&["run", "recipe.yaml"], flags].concat());
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        let now = files(&reports);
+        assert!(finished.iter().all(|(path, content)| now.get(path) == Some(content)), "{flags:?}");
+        let new: Vec<_> = crate::sandbox::list(&reports).into_iter().filter(|path| !before.contains(path)).collect();
+        let [folder] = new.as_slice() else { panic!("{flags:?}: {new:?}") };
+        assert!(folder.file_name().unwrap().to_str().unwrap().starts_with("study."), "{folder:?}");
+        assert!(ended.stderr.contains(folder.file_name().unwrap().to_str().unwrap()), "{}", ended.stderr);
+        let remark = format!("This is not the report of the whole study: it was asked for with {}", flags.join(" "));
+        let page = fs_err::read_to_string(folder.join("index.html")).unwrap();
+        assert!(page.contains(&remark), "{flags:?}");
+        assert!(fs_err::read_to_string(folder.join("tables/t.md")).unwrap().starts_with(&format!("> {remark}\n")));
+    }
+    // The same flags mean the same folder, and what only prints writes nowhere else.
+    let before = files(&reports).len();
+    let printed = sandbox.sweep(&["report", "recipe.yaml", "--set", "v=2", "--format", "md"]);
+    assert!(printed.stdout.starts_with("> This is not the report of the whole study"), "{}", printed.stdout);
+    assert_eq!(files(&reports).len(), before);
+    // A bundle has the report of its own request, and verifies.
+    let bundle = sandbox.sweep(&["bundle", "recipe.yaml", "--set", "v=2", "--output", "part.tar"]);
+    assert_eq!(bundle.code, Some(0), "{}", bundle.stderr);
+    let verified = sandbox.sweep(&["verify", "part.tar"]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+}

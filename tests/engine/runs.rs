@@ -244,3 +244,46 @@ fn an_unwritable_results_folder_is_one_sentence() {
     assert!(ended.stderr.starts_with("error: cannot write to the store"), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }
+
+#[test]
+fn a_failed_job_is_shown_with_its_attempts_its_log_and_how_to_run_it_again() {
+    let recipe = "
+params: { code: 3 }
+steps:
+  a:
+    uses: command
+    matrix: { x: [it's] }
+    retries: 1
+    with: { run: 'echo \"to $X\" >&2; exit ${{ params.code }}', env: { X: '${{ matrix.x }}' } }
+  b: { uses: mock, needs: a }
+";
+    let sandbox = Sandbox::with(recipe);
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--set", "code=4"]).code, Some(5));
+    let shown = sandbox.sweep(&["show", "a/x=it's"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    let again = r"sweep run recipe.yaml --set code=4 --only 'a/x=it'\''s'".replace("\\\\", "\\");
+    for text in [
+        "a/x=it's · no record",
+        "  failed after ",
+        "  1: the program ended with exit code 4: to it's\n",
+        "  2: the program ended with exit code 4: to it's\n",
+        "logs/",
+        "  to it's\n  to it's\n",
+        again.as_str(),
+    ] {
+        assert!(shown.stdout.contains(text), "{text}: {}", shown.stdout);
+    }
+    let json = sandbox.sweep(&["show", "a/x=it's", "--format", "json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["state"], "failed");
+    assert_eq!(json["attempts"][1]["failure"]["message"], "the program ended with exit code 4: to it's");
+    let by_key = sandbox.sweep(&["show", &json["key"].as_str().unwrap()[..12]]);
+    assert_eq!(by_key.stdout.lines().next(), shown.stdout.lines().next());
+    let skipped = sandbox.sweep(&["show", "b"]).stdout;
+    assert!(skipped.contains("b · no record") && skipped.contains("skipped needs a/x=it's"), "{skipped}");
+    // Once there is a record, that is shown; and a failure that came later again.
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--set", "code=0"]).code, Some(0));
+    assert!(sandbox.sweep(&["show", "a/x=it's"]).stdout.contains("· record "));
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+    assert!(sandbox.sweep(&["show", "a/x=it's"]).stdout.contains("exit code 3"));
+}

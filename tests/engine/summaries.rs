@@ -48,6 +48,26 @@ fn a_row_has_its_sides_its_ratios_the_papers_value_and_the_verdict() {
 }
 
 #[test]
+fn a_metric_that_only_a_table_of_claims_shows_is_read_and_explained() {
+    // No claim is about `pages`.
+    let study = STUDY
+        .replace("echo bytes=$1", "echo bytes=$1 && echo pages=$1")
+        .replace("echo bytes=6", "echo bytes=6; echo pages=6");
+    let sandbox = Sandbox::with(&study.replace("cells: [seconds, bytes]", "cells: [seconds, pages]"));
+    let first = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let ratios = |stdout: &str| stdout.lines().find(|line| line.contains("smaller")).unwrap().to_owned();
+    assert!(ratios(&first.stdout).contains("0.5"), "{}", first.stdout);
+    // From here on metrics come from the store's derived file, not from the records.
+    let second = sandbox.sweep(&["report", "recipe.yaml"]);
+    assert_eq!(second.stdout, first.stdout.trim_start(), "{}", second.stderr);
+    let explained = sandbox.sweep(&["explain", "recipe.yaml", "b/way=old", "--axis", "b.way=older,old"]);
+    assert_eq!(explained.code, Some(0), "{}", explained.stderr);
+    let explained = sandbox.sweep(&["explain", "recipe.yaml", "b/way=older", "--axis", "b.way=older,old"]);
+    assert!(explained.stdout.contains("table all") && explained.stdout.contains("claim sum"), "{}", explained.stdout);
+}
+
+#[test]
 fn rows_are_claims_with_two_sides() {
     for (from, to, message) in [
         ("claims: [faster, ", "claims: [fastr, ", "table `all` is about unknown claim `fastr`"),

@@ -10,7 +10,7 @@ use crate::{
     value::Value,
 };
 
-pub use typed::{Group, Inside, ParamType, Path, Scalar};
+pub use typed::{Group, Inside, ParamType, Path, Scalar, Variable};
 pub(crate) use typed::{choice, first, params};
 
 /// One declared parameter.
@@ -49,8 +49,10 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// An input file or folder, whose content is part of the key, or one of these names of things built in.
     Path(&'static [&'static str]),
-    /// Text, a number, `true` or `false`; becomes text.
+    /// Text, a number, `true` or `false`; becomes text that can be passed to a program.
     Scalar,
+    /// The same, or `{ from: NAME }` for what a variable of the environment says when the job runs.
+    Variable,
     /// A relative path that stays in the job's folder.
     Inside,
     /// A list of these.
@@ -104,6 +106,13 @@ pub enum ParamError {
         /// What was given.
         found: String,
     },
+    /// The text has a NUL character, which ends what a program gets.
+    Nul,
+    /// The text is longer than the kernel passes to a program.
+    Long {
+        /// Its length, in bytes.
+        bytes: usize,
+    },
     /// A part of a list or of a map does not fit.
     Part {
         /// Which one.
@@ -130,7 +139,11 @@ impl Kind {
             found: value.clone(),
         };
         Ok(match (self, value) {
-            (Self::Bool, Value::Bool(_)) | (Self::Int, Value::Int(_)) | (Self::Scalar, Value::Text(_)) => value.clone(),
+            (Self::Bool, Value::Bool(_)) | (Self::Int, Value::Int(_)) => value.clone(),
+            (Self::Scalar | Self::Variable, Value::Text(text)) => {
+                passable(text)?;
+                value.clone()
+            }
             (Self::Int, Value::Float(float)) => Value::Int(whole(*float).ok_or_else(mismatch)?),
             (Self::Float, Value::Int(int)) => Value::Float(*int as f64),
             // `+ 0.0` makes -0.0 the zero that everybody means.
@@ -141,7 +154,10 @@ impl Kind {
             (Self::Choice(allowed), Value::Int(int)) if allowed.iter().any(|word| is_number(word)) => {
                 chosen(allowed, int.to_string())?
             }
-            (Self::Scalar, Value::Int(_) | Value::Float(_) | Value::Bool(_)) => Value::Text(value.to_string()),
+            (Self::Scalar | Self::Variable, Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
+                Value::Text(value.to_string())
+            }
+            (Self::Variable, Value::Map(_)) if inherited(value).is_some() => value.clone(),
             (Self::Inside, Value::Text(text)) => {
                 Value::Text(inside(text).ok_or_else(|| ParamError::Outside { found: text.clone() })?)
             }
@@ -171,6 +187,7 @@ impl Kind {
         match self {
             Self::Text => "texts".into(),
             Self::Scalar => "texts and numbers".into(),
+            Self::Variable => "texts, numbers and `{ from: NAME }`".into(),
             Self::Path([]) => "paths".into(),
             Self::Inside => "paths inside the job's folder".into(),
             other => format!("values, each {other}"),
@@ -185,6 +202,32 @@ fn chosen(allowed: &'static [&'static str], word: String) -> Result<Value, Param
     } else {
         Err(ParamError::Choice { allowed, found: word })
     }
+}
+
+/// The longest text that the kernel passes to a program, in bytes, without the NUL behind it (`MAX_ARG_STRLEN`).
+pub(crate) const LONGEST: usize = (128 << 10) - 1;
+
+/// Whether a program can get a text as an argument or in its environment.
+pub(crate) fn passable(text: &str) -> Result<(), ParamError> {
+    match text.len() {
+        _ if text.contains('\0') => Err(ParamError::Nul),
+        bytes if bytes > LONGEST => Err(ParamError::Long { bytes }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a text can name a variable of the environment.
+pub(crate) fn is_variable(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|char| char.is_ascii_alphabetic() || char == '_')
+        && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
+/// The variable that `{ from: NAME }` names.
+pub(crate) fn inherited(value: &Value) -> Option<&str> {
+    let Value::Map(entries) = value else { return None };
+    let name = entries.get("from").filter(|_| entries.len() == 1)?.as_text()?;
+    is_variable(name).then_some(name)
 }
 
 /// Whether YAML takes the word of a choice for a number.
@@ -233,6 +276,7 @@ impl fmt::Display for Kind {
             Self::Path([]) => f.write_str("a path"),
             Self::Path(built_in) => write!(f, "a path or {}", quoted(built_in)),
             Self::Scalar => f.write_str("text or a number"),
+            Self::Variable => f.write_str("text, a number or `{ from: NAME }`"),
             Self::Inside => f.write_str("a path inside the job's folder"),
             Self::List(kind) => write!(f, "a list of {}", kind.plural()),
             Self::Map(kind) => write!(f, "a map from names to {}", kind.plural()),
@@ -251,6 +295,11 @@ impl fmt::Display for ParamError {
             Self::Outside { found } => {
                 write!(f, "expected {}, which `{found}` is not: write a relative path without `..`", Kind::Inside)
             }
+            Self::Nul => f.write_str("a text with a NUL character cannot be passed to a program"),
+            Self::Long { bytes } => write!(
+                f,
+                "a text of {bytes} bytes cannot be passed to a program, {LONGEST} at most: write it to a file, and name that in `inputs`"
+            ),
             Self::Part { part, error } => write!(f, "{part}: {error}"),
         }
     }

@@ -10,7 +10,8 @@ use serde::{
 /// A parameter's or an axis's value.
 ///
 /// Two values are equal when they mean the same: `1` and `1.0` are, `1` and `"1"` are not. Maps are sorted, so that
-/// the serialized form is canonical.
+/// the serialized form is canonical. Equal numbers have the same text: whole ones that fit into 64 bits have all their digits,
+/// others the shortest form.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// `null` or `~`.
@@ -61,6 +62,13 @@ impl Value {
     }
 }
 
+/// A number as an `i64`, if it is one. `9223372036854775808.0` is the first that is too large.
+fn exact(float: f64) -> Option<i64> {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    #[expect(clippy::cast_possible_truncation, reason = "guarded: whole, and in the range of i64")]
+    (float.fract() == 0.0 && (-END..END).contains(&float)).then_some(float as i64)
+}
+
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -70,7 +78,7 @@ impl PartialEq for Value {
             (Self::Text(a), Self::Text(b)) => a == b,
             (Self::List(a), Self::List(b)) => a == b,
             (Self::Map(a), Self::Map(b)) => a == b,
-            (Self::Int(int), Self::Float(float)) | (Self::Float(float), Self::Int(int)) => (*int as f64) == *float,
+            (Self::Int(int), Self::Float(float)) | (Self::Float(float), Self::Int(int)) => exact(*float) == Some(*int),
             (Self::Float(a), Self::Float(b)) => a == b,
             _ => false,
         }
@@ -83,8 +91,12 @@ impl fmt::Display for Value {
             Self::Null => f.write_str("null"),
             Self::Bool(value) => write!(f, "{value}"),
             Self::Int(value) => write!(f, "{value}"),
-            Self::Float(value) if *value != 0.0 && !(1e-4..1e16).contains(&value.abs()) => write!(f, "{value:e}"),
-            Self::Float(value) => write!(f, "{value}"),
+            // Numbers that are equal read the same, whether they were written with an exponent or without.
+            Self::Float(value) => match exact(*value) {
+                Some(whole) => write!(f, "{whole}"),
+                None if !(1e-4..1e16).contains(&value.abs()) => write!(f, "{value:e}"),
+                None => write!(f, "{value}"),
+            },
             Self::Text(value) => f.write_str(value),
             Self::List(values) => {
                 f.write_str("[")?;
@@ -199,5 +211,28 @@ mod tests {
         assert_eq!(Value::Float(6e-4).to_string(), "0.0006");
         assert_eq!(Value::Float(1e-8).to_string(), "1e-8");
         assert_eq!(Value::Float(0.0).to_string(), "0");
+        assert_eq!(Value::Float(-0.0).to_string(), "0");
+        assert_eq!(Value::Float(1e19).to_string(), "1e19");
+    }
+
+    #[test]
+    fn equal_numbers_have_the_same_text_and_others_another() {
+        let numbers = [
+            Value::Int(10_000_000_000_000_000),
+            Value::Float(1e16),
+            Value::Int(i64::MAX),
+            Value::Float(9_223_372_036_854_775_808.0),
+            Value::Int(9_007_199_254_740_993),
+            Value::Float(9_007_199_254_740_992.0),
+            Value::Int(i64::MIN),
+            Value::Float(-9_223_372_036_854_775_808.0),
+            Value::Float(0.5),
+            Value::Float(f64::MAX),
+        ];
+        for (index, one) in numbers.iter().enumerate() {
+            for other in &numbers[index..] {
+                assert_eq!(one == other, one.to_string() == other.to_string(), "{one:?} {other:?}");
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ mod overlay;
 
 use std::{
     collections::HashMap,
-    io,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -24,6 +24,9 @@ use super::{
     problem::{Collector, Problem, Problems},
     source::{Sources, Span, Spanned},
 };
+
+/// The largest recipe that is read, in bytes.
+const LARGEST_FILE: u64 = 32 << 20;
 
 /// Reads files and puts them together.
 #[derive(Default)]
@@ -43,11 +46,13 @@ struct Wanted {
     report: Option<PathBuf>,
     /// Step and axis: the axes that have got other values than the file says.
     narrowed: Vec<(String, String)>,
+    /// Those of them that the file does not have.
+    added: Vec<(String, String)>,
 }
 
 impl Wanted {
     fn new(path: PathBuf, node: Node, report: Option<PathBuf>) -> Self {
-        Self { path, node, report, narrowed: Vec::new() }
+        Self { path, node, report, narrowed: Vec::new(), added: Vec::new() }
     }
 }
 
@@ -94,6 +99,7 @@ impl Loader {
                 .collect();
         }
         let mut draft = self.finish(wanted, only);
+        set_apart(&mut draft.recipes, &request.flags());
         draft.executor = executor;
         draft.check_executor_steps(&executor_steps);
         Ok(draft)
@@ -114,11 +120,14 @@ impl Loader {
 
     fn finish(mut self, wanted: Vec<Wanted>, only: Vec<Spanned<String>>) -> Draft {
         let mut recipes: Vec<(Recipe, Span)> = Vec::new();
-        for Wanted { path, node, report, narrowed } in wanted {
+        for Wanted { path, node, report, narrowed, added } in wanted {
             let (mut recipe, name) = Lower::new(&mut self.sources, &mut self.problems).recipe(&node, &path);
             for step in &mut recipe.steps {
-                let own = narrowed.iter().filter(|(name, _)| *name == step.name.value);
-                step.matrix.narrowed = own.map(|(_, axis)| axis.clone()).collect();
+                let own = |axes: &[(String, String)]| {
+                    let own = axes.iter().filter(|(name, _)| *name == step.name.value);
+                    own.map(|(_, axis)| axis.clone()).collect()
+                };
+                (step.matrix.narrowed, step.matrix.added) = (own(&narrowed), own(&added));
             }
             recipe.report = report.unwrap_or_else(|| PathBuf::from(&recipe.name));
             recipes.push((recipe, name));
@@ -200,7 +209,7 @@ impl Loader {
         if let Some(node) = self.files.get(&canonical) {
             return Ok(node.clone());
         }
-        let text = fs_err::read_to_string(path)?;
+        let text = read_text(path)?;
         let source = self.sources.add_file(path, text);
         let node = Node::parse(&self.sources, source, &mut self.problems);
         self.files.insert(canonical, node.clone());
@@ -259,11 +268,45 @@ fn apart(recipes: &mut [(Recipe, Span)]) {
     }
 }
 
+/// Gives the reports of a request with flags a folder of its own, beside that of the whole study: `study.1a2b3c4d`.
+fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
+    if flags.is_empty() {
+        return;
+    }
+    let flags = flags.join(" ");
+    let digest = blake3::hash(flags.as_bytes()).to_hex();
+    for recipe in recipes {
+        let mut parts = recipe.report.iter();
+        let first = parts.next().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut report = PathBuf::from(format!("{first}.{}", &digest[..8]));
+        report.extend(parts);
+        recipe.report = report;
+        recipe.flags.clone_from(&flags);
+    }
+}
+
 /// Whether a file names recipes instead of being one.
 fn is_sweep(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Map(entries) if entries.iter().any(|entry| {
         entry.key.value == "recipe" || entry.key.value == "recipes"
     }))
+}
+
+/// What stands in a recipe's file. Devices and pipes, which may have no end, are not read, nor is what nobody has written.
+fn read_text(path: &Path) -> io::Result<String> {
+    let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    // Asked first: to open a pipe is to wait for whoever writes to it.
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        let what = if metadata.is_dir() { "a folder" } else { "a device or a pipe" };
+        return Err(refused(format!("it is {what}, and a recipe is a file")));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(refused(format!("it is larger than {} MiB, which no recipe is", LARGEST_FILE >> 20)));
+    }
+    Ok(text)
 }
 
 fn stem(path: &Path) -> String {

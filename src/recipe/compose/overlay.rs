@@ -74,17 +74,20 @@ fn set_axis(
     };
     let mut found = false;
     let (mut axes, mut steps) = (Vec::new(), Vec::new());
-    for Wanted { node, narrowed, .. } in recipes {
+    for Wanted { node, narrowed, added, .. } in recipes {
         let Some(Node { kind: NodeKind::Map(entries), .. }) = entry(node, "steps") else { continue };
         for Entry { key, value: step } in entries {
             steps.push(key.value.clone());
             if only.is_some_and(|only| only != key.value) {
                 continue;
             }
-            axes.extend(axis_names(step));
+            let own = axis_names(step);
+            let is_new = !own.iter().any(|name| name == axis);
+            axes.extend(own);
             if replace_axis(step, &Spanned::new(axis, name.span), values, only.is_some()) {
                 found = true;
                 narrowed.push((key.value.clone(), axis.to_owned()));
+                added.extend(is_new.then(|| (key.value.clone(), axis.to_owned())));
             }
         }
     }

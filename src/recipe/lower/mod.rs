@@ -19,8 +19,8 @@ pub(crate) use self::{
     policy::{CPUS, GPUS, RESOURCE_KEYS, RETRIES},
 };
 use super::{
-    Citation, Condition, Dimension, Known, Names, Need, Recipe, Reference, Selection, Step, Template, check_references,
-    is_name,
+    Citation, Condition, Dimension, Known, LONGEST_NAME, Names, Need, Recipe, Reference, Selection, Step, Template,
+    check_references, is_name,
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -141,6 +141,7 @@ impl<'a> Lower<'a> {
                 about,
                 cite,
                 report: PathBuf::new(),
+                flags: String::new(),
                 params,
                 steps,
                 tables,
@@ -440,7 +441,10 @@ impl<'a> Lower<'a> {
 
     fn bad_name(&mut self, name: &Spanned<String>, what: &str) {
         let message = format!("`{}` cannot name a {what}", name.value.escape_debug());
-        let help = "a name begins with a letter or `_` and goes on with letters, digits, `-` and `_`";
+        let help = match name.value.len() {
+            bytes if bytes > LONGEST_NAME => format!("a name has at most {LONGEST_NAME} characters, not {bytes}"),
+            _ => "a name begins with a letter or `_` and goes on with letters, digits, `-` and `_`".to_owned(),
+        };
         self.problem(name.span, message, "not a name", help);
     }
 

@@ -50,10 +50,13 @@ struct Drawn {
 
 /// The end of a log.
 #[derive(Debug, Serialize)]
-struct Tail {
-    path: String,
-    text: String,
-    whole: bool,
+pub(crate) struct Tail {
+    /// The log.
+    pub(crate) path: String,
+    /// Its last lines, safe to print.
+    pub(crate) text: String,
+    /// Whether these are all of them.
+    pub(crate) whole: bool,
 }
 
 /// More points than a drawing of this size can show.
@@ -131,7 +134,8 @@ fn drawn(name: &str, curve: &Curve) -> Drawn {
     Drawn { name: clean(name).into_owned(), unit: curve.unit.symbol(), at, values }
 }
 
-fn tail(path: &Path) -> Option<Tail> {
+/// The end of a log; `None` if there is nothing in it.
+pub(crate) fn tail(path: &Path) -> Option<Tail> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     let begin = length.saturating_sub(TAIL);

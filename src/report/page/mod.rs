@@ -29,6 +29,7 @@ pub(crate) use self::{
     tally::Tally,
 };
 pub(crate) use self::{
+    detail::tail,
     graph::{Node, draw},
     list::{Head, STATES},
     shell::{Shell, list_section},
@@ -177,6 +178,7 @@ impl Laid<'_> {
         let header = html! {
             div .top { h1 { (name) } @if self.jobs.live { span .pill.running { "▸ live" } } }
             @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
+            @if let Some(part) = super::part(recipe) { p .note .part { (clean(&part)) } }
             @if let Some(cite) = &recipe.cite { p .note { "about " cite { (clean(&cite.to_string())) } } }
             div .status {
                 p .summary { (tally.words()) }

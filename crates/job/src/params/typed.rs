@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Param, inside};
+use super::{Kind, Param, inherited, inside};
 use crate::value::Value;
 
 /// A Rust type that can be a parameter.
@@ -122,6 +122,31 @@ impl ParamType for Scalar {
 
     fn from_value(value: &Value) -> Option<Self> {
         value.as_text().map(|text| Self(text.to_owned()))
+    }
+}
+
+/// What a variable of a program's environment is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variable {
+    /// To this text.
+    Text(String),
+    /// To what the variable of this name is set to where the job runs. Nobody writes that down.
+    From(String),
+}
+
+impl ParamType for Variable {
+    const KIND: Kind = Kind::Variable;
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::Text(text.clone()),
+            Self::From(name) => Value::Map(BTreeMap::from([("from".to_owned(), Value::Text(name.clone()))])),
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let from = || inherited(value).map(|name| Self::From(name.to_owned()));
+        value.as_text().map(|text| Self::Text(text.to_owned())).or_else(from)
     }
 }
 

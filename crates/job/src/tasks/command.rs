@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    Conflict, Group, Inside, MetricInfo, Param, Scalar, Unit, Value, Values,
-    params::{Path as Input, params},
+    Conflict, Group, Inside, MetricInfo, Param, Scalar, Unit, Value, Values, Variable,
+    params::{self, LONGEST, Path as Input, params},
 };
 
 params! {
@@ -15,8 +15,9 @@ params! {
         argv: Vec<Scalar> = Vec::new();
         /// A script, for `sh -eu -c`; instead of `argv`.
         run: Option<String> = None;
-        /// Environment variables, on top of those that `sweep` itself has.
-        env: BTreeMap<String, Scalar> = BTreeMap::new();
+        /// Environment variables, on top of those that `sweep` itself has. `{ from: NAME }` passes on what `NAME` is set to
+        /// where the job runs; the value is written down nowhere.
+        env: BTreeMap<String, Variable> = BTreeMap::new();
         /// Files and folders that the program reads, code included. Their content is part of the key. Each is in the
         /// job's folder under its own name (`../data/a.txt` is `a.txt`), as a link.
         inputs: Vec<Input> = Vec::new();
@@ -30,9 +31,18 @@ params! {
     }
 }
 
+/// The longest name of a file, in bytes.
+const LONGEST_NAME: usize = 255;
+
 /// The name under which the program finds an input: the last of its path.
 pub fn input_name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
+}
+
+/// The variables whose values a job takes from the environment that it runs in.
+pub fn inherited(values: &Values) -> Vec<&str> {
+    let Some(Value::Map(env)) = values.get("env") else { return Vec::new() };
+    env.values().filter_map(params::inherited).collect()
 }
 
 impl Command {
@@ -64,20 +74,30 @@ impl Command {
             (None, None) => ("there is no program to run", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),
             (Some(_), Some(_)) => ("`argv` and `run` exclude each other", "keep one of them"),
             (Some(program), None) if program.0.is_empty() => ("the program has no name", "write it first in `argv`"),
+            (None, Some(script)) => {
+                if let Err(error) = params::passable(script) {
+                    let advice = "name the script in `inputs`, and run it: `argv: [sh, -eu, ./script.sh]`".into();
+                    conflicts.push(Conflict { params: vec!["run"], message: format!("`run`: {error}"), advice });
+                }
+                return;
+            }
             _ => return,
         };
         conflicts.push(Conflict { params: vec!["argv", "run"], message: message.into(), advice: advice.into() });
     }
 
     fn check_environment(&self, conflicts: &mut Vec<Conflict>) {
-        for name in self.env.keys() {
-            let mut chars = name.chars();
-            let first = chars.next().is_some_and(|char| char.is_ascii_alphabetic() || char == '_');
+        for (name, value) in &self.env {
+            // `NAME=value`.
+            let long = matches!(value, Variable::Text(text) if name.len() + 1 + text.len() > LONGEST);
             let (message, advice) = if name.starts_with("SWEEP_") {
                 (format!("`{name}` is not for recipes to set"), "variables that begin with `SWEEP_` come from `sweep`")
-            } else if !(first && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')) {
+            } else if !params::is_variable(name) {
                 let advice = "a name begins with a letter or `_` and goes on with letters, digits and `_`";
                 (format!("`{name}` cannot name an environment variable"), advice)
+            } else if long {
+                let message = format!("`{name}` and its value are more than the {LONGEST} bytes that a program gets");
+                (message, "write the text to a file, and name that in `inputs`")
             } else {
                 continue;
             };
@@ -106,6 +126,15 @@ impl Command {
         }
         let written = self.outputs.iter().map(|output| ("outputs", output));
         for (param, path) in written.chain(self.metrics.iter().map(|path| ("metrics", path))) {
+            if path.0.contains('\0') || path.0.split('/').any(|name| name.len() > LONGEST_NAME) {
+                let shown: String = path.0.chars().take(40).collect();
+                conflicts.push(Conflict {
+                    params: vec![param],
+                    message: format!("no file can be called `{}…`", shown.escape_debug()),
+                    advice: format!("a name has at most {LONGEST_NAME} bytes, and no NUL character"),
+                });
+                continue;
+            }
             let name = path.0.split('/').next().unwrap_or_default();
             if names.contains(&name) {
                 conflicts.push(Conflict {

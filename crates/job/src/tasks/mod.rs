@@ -30,7 +30,7 @@ pub use bench::{
     Workload,
 };
 pub use check::{Check, Checking};
-pub use command::{Command, input_name};
+pub use command::{Command, inherited, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};

@@ -1,0 +1,192 @@
+//! `include`: points of their own, and further values for those that there are.
+//!
+//! GitHub's rule holds for the axes of the matrix: an entry with further keys gives them to the points that it matches, else
+//! it is a point of its own. Seeds and ablations multiply whatever points there are, those of `include` among them.
+
+use std::collections::{HashMap, HashSet};
+
+use sweep_job::Value;
+
+use super::{
+    Point,
+    dimension::Context,
+    expand::{MOST_POINTS, too_many, values_of},
+};
+use crate::recipe::{Assignment, Spanned, Step};
+
+/// Adds the entries of `include` to the product of a matrix.
+pub(super) struct Inclusion<'s> {
+    step: &'s Step,
+    axes: Vec<&'s str>,
+    /// The axes that multiply what `include` adds.
+    crossing: Vec<&'s str>,
+    /// The product of those.
+    crossed: Vec<Point>,
+    points: Vec<Point>,
+    /// So many points are of the product; only those are given further values.
+    kept: usize,
+    /// The values that the product has on axes whose values come from outside.
+    known: Vec<(&'s str, Value)>,
+    /// Which entry has given a point its value on an axis.
+    given: HashMap<(usize, &'s str), usize>,
+    /// The points by their text; of several that read alike, all.
+    by_text: HashMap<String, Vec<usize>>,
+}
+
+/// The values of an entry: on the matrix's axes, and others.
+struct Values<'s> {
+    own: Vec<(&'s str, Value)>,
+    further: Vec<(&'s str, Value)>,
+}
+
+impl<'s> Inclusion<'s> {
+    /// Prepares to add to `product`; `crossed` is the product of the dimensions that multiply what is added.
+    pub(super) fn new(step: &'s Step, product: Vec<Point>, crossed: Vec<Point>) -> Self {
+        let axes = step.matrix.axes();
+        let crossing: Vec<&str> = axes.iter().copied().filter(|axis| step.matrix.is_crossing(axis)).collect();
+        let mut known: Vec<(&str, Value)> = Vec::new();
+        for axis in &step.matrix.narrowed {
+            for value in product.iter().filter_map(|point| point.get(axis)) {
+                if !known.iter().any(|(name, known)| name == axis && known == value) {
+                    known.push((axis, value.clone()));
+                }
+            }
+        }
+        // A matrix without an axis of its own has the points of `include`, and no other, as far as they are about no seed.
+        let free = |entry: &Assignment| entry.values.iter().all(|(name, _)| !crossing.contains(&name.value.as_str()));
+        let alone = crossing.len() == axes.len() && step.matrix.include.iter().any(free);
+        let points = if alone { Vec::new() } else { product };
+        let kept = points.len();
+        let (given, by_text) = (HashMap::new(), HashMap::new());
+        Self { step, axes, crossing, crossed, points, kept, known, given, by_text }
+    }
+
+    /// The points with what all entries add.
+    pub(super) fn include(mut self, context: &mut Context<'_>) -> Vec<Point> {
+        let mut giving = Vec::new();
+        for (index, entry) in self.step.matrix.include.iter().enumerate() {
+            let (own, further) = values_of(entry, context).into_iter().partition(|(axis, _)| self.axes.contains(axis));
+            let values = Values { own, further };
+            if self.give(index, entry, &values) {
+                giving.push(index);
+            } else if !self.add(entry, &values, context) {
+                break;
+            }
+        }
+        let left: HashSet<usize> = self.given.values().copied().collect();
+        for index in giving.into_iter().filter(|index| !left.contains(index) && self.step.matrix.narrowed.is_empty()) {
+            let message = "`include` gives nothing here: later entries give all points that it matches other values";
+            let help = "for a point of its own, an entry names every axis of the matrix; or remove it";
+            context.problem(self.step.matrix.include[index].span, message, "without effect", help);
+        }
+        self.points
+    }
+
+    /// Gives further values to the points of the product that an entry matches; `false` if there are none.
+    fn give(&mut self, index: usize, entry: &Assignment, values: &Values<'s>) -> bool {
+        if values.further.is_empty() {
+            return false;
+        }
+        let matched: Vec<usize> = (0..self.kept).filter(|point| self.points[*point].matches(&values.own)).collect();
+        for point in &matched {
+            for (axis, value) in &values.further {
+                let value = spanned(entry, axis, value);
+                self.given.insert((*point, axis), index);
+                let own = &mut self.points[*point].values;
+                match own.iter_mut().find(|(name, _)| name == axis) {
+                    Some((_, earlier)) => *earlier = value,
+                    None => own.push(((*axis).to_owned(), value)),
+                }
+            }
+        }
+        !matched.is_empty()
+    }
+
+    /// Adds an entry's points: one, or one for each seed and each combination of an ablation that it does not name. `false`
+    /// if there are too many.
+    fn add(&mut self, entry: &Assignment, values: &Values<'s>, context: &mut Context<'_>) -> bool {
+        let narrowed = !self.step.matrix.narrowed.is_empty();
+        let names = |axis: &str| values.own.iter().any(|(name, _)| *name == axis);
+        let open: Vec<&str> = self.crossing.iter().copied().filter(|axis| !names(axis)).collect();
+        let said: Vec<(&str, Value)> =
+            values.own.iter().filter(|(axis, _)| self.crossing.contains(axis)).cloned().collect();
+        // What names every seed and factor stands for itself, whether or not others have these values.
+        let crossed: Vec<Point> = match open.as_slice() {
+            [] => vec![Point::default()],
+            _ => self.crossed.iter().filter(|point| point.matches(&said)).cloned().collect(),
+        };
+        let lacks = |axis: &&str| !names(axis) && (crossed.is_empty() || !open.contains(axis));
+        let missing: Vec<String> =
+            self.axes.iter().filter(|axis| lacks(axis)).map(|axis| format!("`{axis}`")).collect();
+        if narrowed {
+            // The values that an axis has got from outside are all that it has.
+            let is_narrowed = |axis: &str| self.step.matrix.narrowed.iter().any(|name| name == axis);
+            let known =
+                |axis: &str, value: &Value| self.known.iter().any(|(name, known)| *name == axis && known == value);
+            let outside = values.own.iter().any(|(axis, value)| is_narrowed(axis) && !known(axis, value));
+            if outside || !missing.is_empty() {
+                return true;
+            }
+        }
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            let message = format!("`include` matches no point, and for a point of its own it lacks {missing}");
+            context.problem(entry.span, message, "not a whole point", "give a value for every axis");
+            return true;
+        }
+        if self.by_text.is_empty() {
+            for (index, point) in self.points.iter().enumerate() {
+                self.by_text.entry(point.to_string()).or_default().push(index);
+            }
+        }
+        let before = self.points.len();
+        for crossed in crossed {
+            self.add_point(self.point(entry, values, &crossed));
+        }
+        if self.points.len() > MOST_POINTS {
+            too_many(self.step, context);
+            return false;
+        }
+        if self.points.len() == before && !narrowed {
+            let message = "`include` adds a point that is there already";
+            context.problem(entry.span, message, "already a point", "remove the entry");
+        }
+        true
+    }
+
+    /// An entry's point, with what it does not say from a point of seeds and ablations. The values of axes come in the axes'
+    /// order; where the matrix has none of its own, the entry's come first.
+    fn point(&self, entry: &Assignment, values: &Values<'s>, crossed: &Point) -> Point {
+        let said = |(axis, value): &(&str, Value)| ((*axis).to_owned(), spanned(entry, axis, value));
+        let on_axis = |axis: &&str| match values.own.iter().find(|(name, _)| name == axis) {
+            Some(value) => Some(said(value)),
+            None => crossed.values.iter().find(|(name, _)| name == axis).cloned(),
+        };
+        let further: Vec<_> = values.further.iter().map(said).collect();
+        let on_axes: Vec<_> = self.axes.iter().filter_map(on_axis).collect();
+        let values = if self.kept == 0 { [further, on_axes].concat() } else { [on_axes, further].concat() };
+        Point { values }
+    }
+
+    /// Adds a point, unless it is there.
+    fn add_point(&mut self, point: Point) {
+        let alike = self.by_text.entry(point.to_string()).or_default();
+        let same = |known: &Point| {
+            let pairs = known.values.iter().zip(&point.values);
+            known.values.len() == point.values.len()
+                && pairs
+                    .into_iter()
+                    .all(|((axis, value), (own_axis, own))| axis == own_axis && value.value == own.value)
+        };
+        if !alike.iter().any(|index| same(&self.points[*index])) {
+            alike.push(self.points.len());
+            self.points.push(point);
+        }
+    }
+}
+
+/// A value of an entry, with its place.
+fn spanned(entry: &Assignment, axis: &str, value: &Value) -> Spanned<Value> {
+    let template = entry.values.iter().find(|(name, _)| name.value == axis);
+    Spanned::new(value.clone(), template.map_or(entry.span, |(_, template)| template.span))
+}
