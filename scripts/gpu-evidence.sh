@@ -170,7 +170,10 @@ fi
     echo ']'
 } >"$OUT/records.json"
 for claims in "$WORK"/reports/*/claims.json; do
-    [ -e "$claims" ] && cp "$claims" "$OUT/claims-$(basename "$(dirname "$claims")").json"
+    [ -e "$claims" ] || continue
+    # Behind a dot stands what tells a report of flags from that of the whole study.
+    report=$(basename "$(dirname "$claims")")
+    cp "$claims" "$OUT/claims-${report%%.*}.json"
 done
 
 {

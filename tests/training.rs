@@ -72,7 +72,11 @@ fn bitter_from_recipe_to_tables() {
         assert!((metric(record, "sparsity") - wanted).abs() < 0.005, "{record}");
         assert_eq!(record["provenance"]["device"]["backend"], "cpu");
     }
-    let quality = std::fs::read_to_string(folder.path().join("results/reports/bitter/tables/quality.csv")).unwrap();
+    // What `--set` asks for has a report beside the whole study's.
+    let mut reports = std::fs::read_dir(folder.path().join("results/reports")).unwrap();
+    let report = reports.next().unwrap().unwrap().path();
+    assert!(report.file_name().unwrap().to_str().unwrap().starts_with("bitter."), "{}", report.display());
+    let quality = std::fs::read_to_string(report.join("tables/quality.csv")).unwrap();
     assert_eq!(quality.lines().count(), 1 + 13 * 4, "{quality}");
 
     let second = sweep(folder.path(), &args);

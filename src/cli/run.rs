@@ -116,9 +116,8 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     warn_of_damage(&standing);
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
-    warn(&plan);
     let mut states = states(&plan, &selected, &standing.cached);
-    check_environment(&plan, &states)?;
+    check_plan(&plan, &states)?;
     let mut further = Further::new(&plan, &store, &states);
     let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
     if open == 0 {
@@ -217,9 +216,10 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     Ok(exit)
 }
 
-/// Refuses to begin if a job takes a variable from the environment that is not set. Through Slurm, a job has the environment
-/// of whoever submits it.
-fn check_environment(plan: &Plan, states: &[Wanted]) -> Result<(), Error> {
+/// Says what the recipes' author should look at, and refuses to begin if a job takes a variable from the environment that is
+/// not set. Through Slurm, a job has the environment of whoever submits it.
+fn check_plan(plan: &Plan, states: &[Wanted]) -> Result<(), Error> {
+    warn(plan);
     for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Wanted::Yes | Wanted::Reserve)) {
         let (names, place) = plan.inherited(id);
         if let Some(name) = names.into_iter().find(|name| std::env::var_os(name).is_none()) {

@@ -99,8 +99,11 @@ fn without_record(unfinished: &Unfinished) -> String {
         lines.push(format!("{} {}", if log.whole { "log" } else { "the end of the log" }, log.path));
     }
     let lines: Vec<String> = lines.iter().map(|line| clean(line).into_owned()).collect();
-    let log = log.map(|log| log.text.lines().map(|line| format!("  {line}\n")).collect::<String>());
-    lines.join("\n") + "\n" + &log.unwrap_or_default()
+    let mut text = lines.join("\n") + "\n";
+    for line in log.iter().flat_map(|log| log.text.lines()) {
+        text.extend(["  ", line, "\n"]);
+    }
+    text
 }
 
 fn without_record_json(unfinished: &Unfinished) -> serde_json::Value {

@@ -18,19 +18,19 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The run's pace, asked from time to time.
 #[derive(Debug)]
 pub(super) struct Pace {
-    pace: estimate::Pace,
+    heard: estimate::Pace,
     made: Option<Instant>,
     /// When it will be over, as it was said last.
     end: Option<Instant>,
 }
 
 impl Pace {
-    pub(super) fn new(pace: estimate::Pace) -> Self {
-        Self { pace, made: None, end: None }
+    pub(super) fn new(heard: estimate::Pace) -> Self {
+        Self { heard, made: None, end: None }
     }
 
     pub(super) fn on(&mut self, event: &RunEvent) {
-        self.pace.on(fault::now(), event);
+        self.heard.on(fault::now(), event);
     }
 
     /// Whether it is time to ask again.
@@ -42,7 +42,7 @@ impl Pace {
     pub(super) fn left(&mut self) -> Option<f64> {
         if self.is_due() {
             self.made = Some(Instant::now());
-            let left = self.pace.left(fault::now());
+            let left = self.heard.left(fault::now());
             self.end = left.and_then(|left| Instant::now().checked_add(Duration::try_from_secs_f64(left).ok()?));
         }
         self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
