@@ -20,7 +20,7 @@ use crate::{
     device,
     error::{Error, Exit},
     further::Further,
-    plan::{JobId, Key, Plan, Study},
+    plan::{JobId, Key, ListId, Plan, Study},
     recipe::Executor,
     remote::{Pusher, Remote},
     report::{Format, Page, Report, Results, State, beside, overview},
@@ -116,7 +116,12 @@ fn usable(store: &Store, plan: &Plan, found: &[bool]) -> Result<Vec<bool>, Store
     let mut cached = found.to_vec();
     // Reports read records, and so do jobs that take what the jobs that they need have left.
     let mut read: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
-    read.extend(plan.jobs().filter(|(id, _)| !found[id.index()]).flat_map(|(id, _)| plan.needs(id)));
+    let lists: BTreeSet<ListId> = plan
+        .jobs()
+        .filter(|(id, _)| !found[id.index()])
+        .flat_map(|(id, _)| plan.lists_of(id).iter().copied())
+        .collect();
+    read.extend(lists.into_iter().flat_map(|list| plan.list(list)));
     for id in read.into_iter().filter(|id| found[id.index()]) {
         match store.get(plan.job(id).key) {
             Ok(record) => cached[id.index()] = record.is_some(),

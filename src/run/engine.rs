@@ -89,7 +89,7 @@ impl<'a, 'o> Run<'a, 'o> {
         history: &'a History,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> Self {
-        let specs = specs(plan, wanted, options.limits, history);
+        let (specs, lists) = specs(plan, wanted, options.limits, history);
         let (sender, receiver) = channel();
         let count = |state: Wanted| wanted.iter().filter(|other| **other == state).count();
         Self {
@@ -100,7 +100,7 @@ impl<'a, 'o> Run<'a, 'o> {
             history,
             wanted: wanted.to_vec(),
             lost: BTreeSet::new(),
-            scheduler: Scheduler::new(&specs, options.limits, options.fail_fast),
+            scheduler: Scheduler::new(&specs, &lists, options.limits, options.fail_fast),
             running: BTreeMap::new(),
             storing: 0,
             waiting: BTreeSet::new(),
@@ -170,8 +170,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.jobs += 1;
                 self.tell(&RunEvent::Added { job, because });
             }
-            let specs = specs(self.plan, &self.wanted, self.options.limits, self.history);
-            self.scheduler = Scheduler::new(&specs, self.options.limits, self.options.fail_fast);
+            let (specs, lists) = specs(self.plan, &self.wanted, self.options.limits, self.history);
+            self.scheduler = Scheduler::new(&specs, &lists, self.options.limits, self.options.fail_fast);
             if !self.step(Event::Begin) {
                 return Ok(true);
             }

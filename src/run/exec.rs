@@ -4,6 +4,7 @@
 //! retries and what becomes of a failure are the same. What it has to say goes to a file in that folder.
 
 use std::{
+    collections::HashMap,
     io,
     path::Path,
     thread,
@@ -14,7 +15,8 @@ use sweep_job::{Backend, Device, Failure, FailureKind};
 
 use super::{
     Control, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary, Wanted, journal,
-    orders, slots::Limits,
+    orders::{self, Orders},
+    slots::Limits,
 };
 use crate::{
     device, machine,
@@ -50,8 +52,9 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
     let _held = hold(&store)?;
     let mut journal = Journal::part(&folder.part(key), Some(order.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
-    let missing = order.identity.needs.iter().copied().find(|need| !arrives(&store, &folder, *need));
-    let plan = thaw([Frozen { needs: Vec::new(), ..order }])?;
+    let missing = order.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
+    let alone = Frozen { needs: Vec::new(), lists: Vec::new(), ..order };
+    let plan = thaw(Orders { jobs: vec![alone], lists: HashMap::new() })?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
@@ -124,8 +127,8 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn thaw(orders: impl IntoIterator<Item = Frozen>) -> io::Result<Plan> {
-    Plan::thaw(orders).map_err(|error| invalid(error.to_string()))
+fn thaw(orders: Orders) -> io::Result<Plan> {
+    Plan::thaw(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
 }
 
 fn hold(store: &Store) -> io::Result<crate::store::InUse> {

@@ -1,7 +1,7 @@
 //! One run: what its jobs are doing, as it happens, and what is known of each.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
     path::Path,
     sync::Arc,
@@ -218,12 +218,15 @@ impl View {
             .iter()
             .map(|name| Node { name: name.clone(), about: String::new(), needs: Vec::new(), tally: Tally::default() })
             .collect();
+        let mut seen = HashSet::new();
         for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
             let (step, _) = self.jobs[index];
             if doing.is_selected() {
                 nodes[step].tally.add(doing.word());
             }
-            for need in &job.needs {
+            let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
+            let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
+            for need in job.needs.iter().chain(lists) {
                 let (needed, _) = self.jobs[*need];
                 // A point may need another one of its own step's name in a second recipe, never itself.
                 if needed != step && !nodes[step].needs.contains(&needed) {

@@ -382,10 +382,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.jobs.close(job, false);
                 continue;
             }
-            let Some(needs) = self.jobs.needs_of(job) else { continue };
-            if needs.len() > MOST_NEEDS {
-                continue;
-            }
+            let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
             if Instant::now() >= until {
                 self.desk.next_poll = Instant::now();
                 return;
