@@ -54,7 +54,9 @@ struct View {
     lines: Vec<String>,
     columns: Vec<String>,
     /// What else it has.
-    rest: String,
+    rest: serde_json::Value,
+    /// How often it was looked in vain for an engine.
+    gone: u32,
 }
 
 /// What is new for a page.
@@ -107,7 +109,8 @@ impl View {
             losses: HashMap::new(),
             lines: Vec::new(),
             columns: Vec::new(),
-            rest: String::new(),
+            rest: serde_json::Value::Null,
+            gone: 0,
         })
     }
 
@@ -248,13 +251,25 @@ impl stream::Look for View {
         let changed = lines.iter().enumerate().filter(|(index, line)| anew || self.lines.get(*index) != Some(line));
         let jobs: Vec<(usize, String)> = changed.map(|(index, line)| (index, line.clone())).collect();
         let rest = self.rest(&snapshot);
-        let text = rest.to_string();
-        if jobs.is_empty() && !anew && text == self.rest {
+        self.gone = if snapshot.live || snapshot.elsewhere { 0 } else { self.gone + 1 };
+        if jobs.is_empty() && !anew && rest == self.rest {
             return None;
         }
-        let news = News { columns: anew.then(|| headings.clone()), jobs, rest: (text != self.rest).then_some(rest) };
-        (self.lines, self.columns, self.rest) = (lines, headings, text);
+        let other = (rest != self.rest).then(|| rest.clone());
+        let news = News { columns: anew.then(|| headings.clone()), jobs, rest: other };
+        (self.lines, self.columns, self.rest) = (lines, headings, rest);
         serde_json::to_string(&news).ok()
+    }
+
+    fn whole(&self) -> String {
+        let jobs = self.lines.iter().cloned().enumerate().collect();
+        let news = News { columns: Some(self.columns.clone()), jobs, rest: Some(self.rest.clone()) };
+        serde_json::to_string(&news).unwrap_or_else(|_| "{}".to_owned())
+    }
+
+    fn is_over(&self) -> bool {
+        // Of a run that begins the journal is there for a moment before its engine holds it.
+        self.gone > 1
     }
 }
 
@@ -307,14 +322,9 @@ fn render(site: &Site, run: &str) -> Option<Response> {
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
-    let opened = Arc::clone(&site);
-    match read(move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok()))
-        .await
-    {
-        Ok(Some(view)) => stream::stream(site, view),
-        Ok(None) => StatusCode::NOT_FOUND.into_response(),
-        Err(response) => response,
-    }
+    let (opened, name) = (Arc::clone(&site), run.clone());
+    let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok());
+    stream::stream(site, name, open).await
 }
 
 /// What is known of a job: of its record, and what it wrote in this run.
