@@ -25,5 +25,6 @@ pub mod serve;
 pub mod store;
 pub mod tensorboard;
 pub mod text;
+mod threads;
 pub mod ui;
 pub mod worker;

@@ -27,6 +27,7 @@ use crate::{
     plan::{JobId, Plan, Unsettled, settle},
     recipe::Policy,
     store::{Claim, Pending, Provenance, RECORD_FORMAT, Record, Store, StoreError},
+    threads::refused,
 };
 
 /// How often the loop looks at what does not announce itself: other processes' locks, and overdue workers.
@@ -121,7 +122,7 @@ impl<'a, 'o> Run<'a, 'o> {
     pub(super) fn drive(mut self, control: Control<'_>) -> io::Result<Summary> {
         let Control { signals, mut rounds } = control;
         if let Some(signals) = signals {
-            signals.forward(self.sender.clone());
+            signals.forward(self.sender.clone())?;
         }
         let begun = Instant::now();
         self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
@@ -262,7 +263,11 @@ impl<'a, 'o> Run<'a, 'o> {
                         Vec::new()
                     }
                     Err(error) => {
+                        let (crowded, error) = (error.kind() == io::ErrorKind::WouldBlock, refused(error));
                         let failure = io_failure(format!("the worker could not be started: {error}"));
+                        if crowded {
+                            return self.crowded(job, failure);
+                        }
                         self.store_failed(job, &StoreError::from(error), 0.0, failure)
                     }
                 }
@@ -415,6 +420,19 @@ impl<'a, 'o> Run<'a, 'o> {
         Event::Done(job)
     }
 
+    /// There are too many processes for another one. The job waits for those of this run to end; without any, nothing that
+    /// this run does will change that.
+    fn crowded(&mut self, job: usize, failure: Failure) -> Vec<Event> {
+        if !self.running.is_empty() {
+            self.retrying.insert(job, Retry { at: Some(Instant::now() + FIRST_WAIT), seconds: 0.0, failure });
+            return vec![Event::Later(job)];
+        }
+        self.summary.broken.get_or_insert_with(|| failure.message.clone());
+        self.report_failure(job, 0.0, failure);
+        // Carried out from the end.
+        vec![Event::Stop, Event::Failed(job)]
+    }
+
     /// The store cannot be used. If that is so for every job, nothing more is started.
     fn store_failed(&mut self, job: usize, error: &StoreError, seconds: f64, failure: Failure) -> Vec<Event> {
         self.waiting.remove(&job);
@@ -423,7 +441,7 @@ impl<'a, 'o> Run<'a, 'o> {
         if !error.is_lasting() {
             return vec![Event::Failed(job)];
         }
-        self.summary.broken.get_or_insert_with(|| error.to_string());
+        self.summary.broken.get_or_insert_with(|| format!("the store cannot be written: {error}"));
         // Carried out from the end.
         vec![Event::Stop, Event::Failed(job)]
     }

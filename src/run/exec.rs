@@ -49,7 +49,7 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
         return Err(invalid(format!("at {at} is the order of {}, not of {key}", order.key)));
     }
     let store = Store::open(results).map_err(io::Error::other)?;
-    let _held = hold(&store)?;
+    let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(order.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
     let missing = order.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
@@ -79,7 +79,7 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let manifest = folder.manifest()?;
     let plan = thaw(orders::read(folder.path())?)?;
     let store = Store::open(results).map_err(io::Error::other)?;
-    let _held = hold(&store)?;
+    let _held = store.hold()?;
     let wanted: Vec<Wanted> = manifest
         .jobs
         .iter()
@@ -129,10 +129,6 @@ fn invalid(message: String) -> io::Error {
 
 fn thaw(orders: Orders) -> io::Result<Plan> {
     Plan::thaw(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
-}
-
-fn hold(store: &Store) -> io::Result<crate::store::InUse> {
-    store.hold()?.ok_or_else(|| io::Error::other("`sweep cache gc` is removing records from this store"))
 }
 
 /// Whether a needed job has a record, or gets one in the time that a network file system may take to show it. One that is
