@@ -9,7 +9,7 @@ use std::{
 
 use sweep_job::{Backend, BackendChoice, Device, Probe, Rejected};
 
-use crate::{run::program, text::count};
+use crate::{run::program, text::count, threads::refused};
 
 /// How long drivers may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,9 +27,10 @@ pub enum DeviceError {
 
 /// Asks the drivers: one process for each backend, all at once, so that a driver that hangs or crashes takes nobody with it.
 pub fn probe() -> Result<Probe, DeviceError> {
-    let asked = Backend::ALL.map(|backend| thread::spawn(move || ask(backend)));
+    let asked = Backend::ALL.map(|backend| thread::Builder::new().spawn(move || ask(backend)));
     let mut whole = Probe::default();
     for (backend, asked) in Backend::ALL.into_iter().zip(asked) {
+        let asked = asked.map_err(|error| DeviceError::Probe(refused(error)))?;
         let answer = asked.join().unwrap_or_else(|_| Err(Silence::Broken(io::Error::other("the reader panicked"))));
         let reason = match answer {
             Ok(probe) => {
@@ -38,7 +39,7 @@ pub fn probe() -> Result<Probe, DeviceError> {
                 continue;
             }
             // Without the program itself there is nothing to run a job with either.
-            Err(Silence::Broken(error)) => return Err(DeviceError::Probe(error)),
+            Err(Silence::Broken(error)) => return Err(DeviceError::Probe(refused(error))),
             Err(Silence::Patience) => {
                 format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
             }
@@ -101,10 +102,18 @@ fn ask(backend: Backend) -> Result<Probe, Silence> {
         .stderr(Stdio::null())
         .spawn()?;
     let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) };
-    let reader = thread::spawn(move || {
+    let reader = thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
         stdout.read_to_end(&mut text).map(|_| text)
     });
+    let reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error.into());
+        }
+    };
     let until = Instant::now() + PATIENCE;
     while !reader.is_finished() {
         if Instant::now() > until {

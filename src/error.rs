@@ -125,10 +125,8 @@ pub enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store could not be written any more while jobs ran.
-    #[error(
-        "the store cannot be written, so the run was stopped: {0}; what was stored before is whole, and the next run goes on from there"
-    )]
+    /// The store could not be written any more while jobs ran, or no process could be started.
+    #[error("the run was stopped: {0}; what was stored before is whole, and the next run goes on from there")]
     Broken(String),
     /// Where jobs compute that this machine only submits cannot be found out here.
     #[error(
@@ -148,9 +146,6 @@ pub enum Error {
     /// A flag that means something with Slurm only.
     #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]
     NeedsSlurm(&'static str),
-    /// Records are being removed.
-    #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
-    BeingCleared,
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
@@ -215,7 +210,6 @@ impl Error {
             | Self::Transfer(_)
             | Self::Bundle(_)
             | Self::Remote(RemoteError::Broken(..) | RemoteError::Here(_))
-            | Self::BeingCleared
             | Self::NotShared
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,

@@ -117,8 +117,8 @@ impl<'a> Explainer<'a> {
         let inputs = now.inputs.keys().chain(then.inputs.keys().filter(|name| !now.inputs.contains_key(*name)));
         let inputs = inputs.filter(|name| now.inputs.get(*name) != then.inputs.get(*name)).count();
         // Both are sorted.
-        let needs = now.needs.iter().filter(|key| then.needs.binary_search(key).is_err()).count();
-        let gone = then.needs.iter().filter(|key| now.needs.binary_search(key).is_err()).count();
+        let needs = now.needs.iter().filter(|key| !then.needs.contains(*key)).count();
+        let gone = then.needs.iter().filter(|key| !now.needs.contains(*key)).count();
         let rest = usize::from(now.revision != then.revision)
             + usize::from(now.backend != then.backend)
             + usize::from(now.format != then.format);
@@ -178,7 +178,7 @@ impl<'a> Explainer<'a> {
     }
 
     fn need_causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
-        let mut before: HashSet<Key> = entry.identity.needs.iter().copied().collect();
+        let mut before: HashSet<Key> = entry.identity.needs.iter().collect();
         let mut new: Vec<JobId> =
             self.plan.needs(id).filter(|need| !before.remove(&self.plan.job(*need).key)).collect();
         new.sort_unstable();

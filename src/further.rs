@@ -6,7 +6,7 @@
 //! allows for all of them, so that stopping at the first that does is no way to be right by luck.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     io,
 };
 
@@ -43,14 +43,15 @@ impl<'a> Further<'a> {
 
     /// A job of the reserve with those that it needs, if none of them is lost.
     fn with_needs(&self, job: JobId, lost: &BTreeSet<usize>) -> Option<Vec<JobId>> {
-        let mut found = BTreeSet::new();
+        let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
         let mut open = vec![job];
         while let Some(job) = open.pop() {
             if lost.contains(&job.index()) {
                 return None;
             }
             if self.reserve.contains(&job) && found.insert(job) {
-                open.extend(self.plan.needs(job));
+                let new = self.plan.lists_of(job).iter().filter(|list| seen.insert(**list));
+                open.extend(new.flat_map(|list| self.plan.list(*list)));
             }
         }
         Some(found.into_iter().collect())

@@ -26,5 +26,6 @@ pub mod serve;
 pub mod store;
 pub mod tensorboard;
 pub mod text;
+mod threads;
 pub mod ui;
 pub mod worker;

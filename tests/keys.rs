@@ -10,7 +10,7 @@ use std::{
 
 use proptest::prelude::*;
 use sweep::{
-    plan::{Identity, Plan},
+    plan::{Identity, Needed, Plan},
     recipe::Draft,
 };
 use sweep_job::{Backend, Kind, Param, Task, TaskInfo, Value, Values};
@@ -52,7 +52,7 @@ fn another(param: &Param) -> Option<Value> {
 }
 
 fn identity(task: &'static TaskInfo, given: Values) -> Identity {
-    Identity::new(task, &task.complete(given), None, std::collections::BTreeMap::new(), Vec::new())
+    Identity::new(task, &task.complete(given), None, std::collections::BTreeMap::new(), Needed::default())
 }
 
 #[test]

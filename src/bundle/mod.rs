@@ -24,7 +24,7 @@ pub use self::{
 };
 use crate::{
     archive::{self, Item, Unreadable},
-    plan::{JobId, Key, Plan, normal},
+    plan::{Key, Plan, normal},
     recipe::Request,
     run::RunFolder,
     store::{Record, Store, StoreError},
@@ -277,18 +277,6 @@ fn common_folder<'p>(mut files: impl Iterator<Item = &'p Path>) -> PathBuf {
         while !file.starts_with(&common) && common.pop() {}
     }
     common
-}
-
-/// The jobs that have these keys, or need jobs that do, each after those that it needs.
-fn with_needs(plan: &Plan, wanted: &[JobId]) -> BTreeSet<JobId> {
-    let mut found = BTreeSet::new();
-    let mut open = wanted.to_vec();
-    while let Some(job) = open.pop() {
-        if found.insert(job) {
-            open.extend(plan.needs(job));
-        }
-    }
-    found
 }
 
 #[cfg(test)]

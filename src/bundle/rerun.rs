@@ -1,12 +1,12 @@
 //! A random sample of a bundle's jobs, run again.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use sweep_job::{Metric, Unit, Value};
 
-use super::{Opened, with_needs};
+use super::Opened;
 use crate::{
-    plan::{Digests, Frozen, JobId, Plan, Thawing},
+    plan::{Digests, JobId, Plan},
     report::is_timing,
     store::{Record, Store},
     text::clean,
@@ -51,13 +51,13 @@ pub fn sample(plan: &Plan, store: &Store, n: usize, seed: u64) -> Vec<JobId> {
 
 impl Rerun {
     /// Prepares jobs of a bundle's plan. Their input files must be where they were when the bundle was made.
-    pub fn new(opened: &Opened, plan: &Plan, wanted: &[JobId]) -> Result<Self, Thawing> {
+    pub fn new(opened: &Opened, plan: &Plan, wanted: &[JobId]) -> Self {
         let mut digests = Digests::default();
         let mut left = Vec::new();
         let mut wanted = wanted.to_vec();
         // What a job reads, or one that it needs, must be here.
         wanted.retain(|id| {
-            let missing = with_needs(plan, &[*id]).into_iter().find_map(|need| {
+            let missing = plan.with_needs([*id]).into_iter().find_map(|need| {
                 let inputs = plan.inputs_of(need).into_iter();
                 inputs.map(|(path, digest)| (opened.original(&path), digest)).find_map(|(path, digest)| {
                     match digests.of(&path) {
@@ -70,20 +70,16 @@ impl Rerun {
             left.extend(missing.map(|reason| (plan.job(*id).label.to_string(), reason)));
             left.last().is_none_or(|(label, _)| *label != plan.job(*id).label.to_string())
         });
-        let jobs = with_needs(plan, &wanted);
+        let jobs = plan.with_needs(wanted.iter().copied());
         let places: BTreeMap<usize, usize> = jobs.iter().enumerate().map(|(place, id)| (id.index(), place)).collect();
-        let frozen = jobs.iter().enumerate().map(|(place, id)| {
-            let paths: Vec<(PathBuf, PathBuf)> =
-                plan.inputs_of(*id).into_iter().map(|(path, _)| (opened.original(&path), path)).collect();
-            let mut job = plan.freeze(*id);
-            for (original, path) in &paths {
-                job.values.values_mut().for_each(|value| replace(value, &path.display().to_string(), original));
+        let part = plan.part(&jobs, |id, values| {
+            for (path, _) in plan.inputs_of(id) {
+                let original = opened.original(&path);
+                values.values_mut().for_each(|value| replace(value, &path.display().to_string(), &original));
             }
-            let needs = job.needs.iter().filter_map(|need| places.get(need).copied()).collect();
-            Frozen { index: place, needs, ..job }
         });
         let sample = wanted.iter().filter_map(|id| places.get(&id.index())).map(|place| JobId::new(*place)).collect();
-        Ok(Self { plan: Plan::thaw(frozen)?, sample, left })
+        Self { plan: part, sample, left }
     }
 }
 

@@ -137,8 +137,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     let seed = args.seed.unwrap_or_else(now);
     let bundled = opened.store();
     let wanted = bundle::sample(plan, &bundled, args.rerun, seed);
-    let Rerun { plan, sample, left } =
-        Rerun::new(opened, plan, &wanted).map_err(|error| Error::Unknown(error.to_string()))?;
+    let Rerun { plan, sample, left } = Rerun::new(opened, plan, &wanted);
     for (label, reason) in &left {
         say(format_args!("note: {} cannot run again here: {}", clean(label), clean(reason)));
     }

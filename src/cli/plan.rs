@@ -1,7 +1,7 @@
 //! `sweep plan`.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     path::Path,
 };
 
@@ -17,7 +17,7 @@ use crate::{
     error::{Error, Exit},
     explain::Explainer,
     machine,
-    plan::{Job, JobId, Plan, Study},
+    plan::{Job, JobId, ListId, Numbering, Plan, Study},
     recipe::Recipe,
     run::{History, Standing, slots::Limits},
     store::Store,
@@ -214,21 +214,29 @@ impl<'a> View<'a> {
     }
 
     fn json(&self, args: &PlanArgs) -> String {
-        let jobs = self.jobs().map(|(id, job)| SavedJob {
-            label: job.label.to_string(),
-            step: job.label.step.clone(),
-            point: job.label.point.clone(),
-            task: job.task.name.to_owned(),
-            key: job.key,
-            state: self.state(id).to_owned(),
-            needs: self.plan.needs(id).map(|need| self.plan.job(need).key).collect(),
+        let mut numbers = Numbering::default();
+        let jobs = self.jobs().map(|(id, job)| {
+            let (lists, needs) = self.plan.written_needs(id);
+            SavedJob {
+                label: job.label.to_string(),
+                step: job.label.step.clone(),
+                point: job.label.point.clone(),
+                task: job.task.name.to_owned(),
+                key: job.key,
+                state: self.state(id).to_owned(),
+                needs: needs.into_iter().map(|need| self.plan.job(need).key).collect(),
+                lists: numbers.of(lists),
+            }
         });
+        let jobs = jobs.collect();
+        let keys = |list| self.plan.list(list).iter().map(|need| self.plan.job(*need).key).collect();
+        let lists = numbers.lists().into_iter().map(keys).collect();
         let request = SavedRequest {
             paths: args.recipe.paths.clone(),
             changes: args.recipe.changes.clone(),
             only: args.only.only.clone(),
         };
-        let plan = SavedPlan::new(self.plan, request, jobs.collect());
+        let plan = SavedPlan::new(self.plan, request, jobs, lists);
         // Text keys and nothing that is not finite: this cannot fail.
         serde_json::to_string_pretty(&plan).map(|text| text + "\n").unwrap_or_default()
     }
@@ -240,7 +248,9 @@ impl<'a> View<'a> {
             let label = quoted(&job.label.to_string());
             lines.push(format!("  j{} [shape=box, style={style}, label={label}];", id.index()));
         }
-        lines.extend(self.edges().map(|(from, to)| format!("  j{from} -> j{to};")));
+        let (between, edges) = self.edges();
+        lines.extend((0..between).map(|list| format!("  n{list} [shape=point];")));
+        lines.extend(edges.into_iter().map(|(from, to)| format!("  {from} -> {to};")));
         lines.push("}".to_owned());
         lines.join("\n") + "\n"
     }
@@ -253,24 +263,40 @@ impl<'a> View<'a> {
             let label = clean(&job.label.to_string()).replace('"', "#quot;");
             lines.push(format!("  j{}[\"{label}\"]{class}", id.index()));
         }
-        lines.extend(self.edges().map(|(from, to)| format!("  j{from} --> j{to}")));
+        let (between, edges) = self.edges();
+        lines.extend((0..between).map(|list| format!("  n{list}(( ))")));
+        lines.extend(edges.into_iter().map(|(from, to)| format!("  {from} --> {to}")));
         lines.join("\n") + "\n"
     }
 
-    fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.jobs().flat_map(|(id, _)| {
-            let mut needs: Vec<usize> = self.plan.needs(id).map(JobId::index).collect();
+    /// What leads from where to where, and how many points there are between jobs: where many jobs need the same ones, both
+    /// lead to such a point.
+    fn edges(&self) -> (usize, Vec<(String, String)>) {
+        let job = |id: JobId| format!("j{}", id.index());
+        let mut numbers = Numbering::default();
+        let mut edges = Vec::new();
+        for (id, _) in self.jobs() {
+            let (lists, mut needs) = self.plan.written_needs(id);
             needs.sort_unstable();
-            needs.into_iter().map(move |need| (need, id.index()))
-        })
+            edges.extend(needs.into_iter().map(|need| (job(need), job(id))));
+            edges.extend(numbers.of(lists).into_iter().map(|list| (format!("n{list}"), job(id))));
+        }
+        let lists = numbers.lists();
+        for (number, list) in lists.iter().enumerate() {
+            edges.extend(self.plan.list(*list).iter().map(|need| (job(*need), format!("n{number}"))));
+        }
+        (lists.len(), edges)
     }
 }
 
 /// For every job, whether another sweep is at it, or at one that it needs.
 fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
     let mut blocked = vec![false; plan.len()];
+    let mut lists: HashMap<ListId, bool> = HashMap::new();
     for (id, job) in plan.jobs().filter(|(id, _)| !cached[id.index()]) {
-        blocked[id.index()] = plan.needs(id).any(|need| blocked[need.index()]) || !store.is_free(job.key);
+        let any = |list: &ListId| plan.list(*list).iter().any(|need| blocked[need.index()]);
+        let needs = plan.lists_of(id).iter().any(|list| *lists.entry(*list).or_insert_with(|| any(list)));
+        blocked[id.index()] = needs || !store.is_free(job.key);
     }
     blocked
 }

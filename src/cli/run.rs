@@ -151,7 +151,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             warn_of_scarcity(&plan, &states, limits);
             Through::Local
         };
-        in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?.ok_or(Error::BeingCleared)?);
+        in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?);
         standing.take_back(&store).map_err(Error::io("cannot write to the store"))?;
         look_again(&store, &plan, &mut states);
         history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
@@ -338,18 +338,37 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
     let mut refuted = false;
     let done = Results::read(plan, store)?;
     let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
+    // What is done can be read where nobody may write; whoever has run something expects to find it.
+    let is_refused = |error: &io::Error| {
+        page == Page::IfStale
+            && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+    };
+    let mut refused = None;
     for report in &reports {
-        let folder = report.write(results, page).map_err(Error::io("cannot write the report"))?;
+        let folder = match report.write(results, page) {
+            Err(error) if is_refused(&error) => {
+                refused.get_or_insert(error);
+                None
+            }
+            written => Some(written.map_err(Error::io("cannot write the report"))?),
+        };
         // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
         if ended && !report.is_empty() {
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             print(&format!("\n{}", report.render(Format::Term)))?;
-            say(format_args!("report: {}", folder.join("index.html").display()));
+            if let Some(folder) = folder {
+                say(format_args!("report: {}", folder.join("index.html").display()));
+            }
         }
     }
-    let overview = overview::write(&reports, results).map_err(Error::io("cannot write the report"))?;
-    if let Some(folder) = overview.filter(|_| ended) {
-        say(format_args!("all of them: {}", folder.join("index.html").display()));
+    if refused.is_none() {
+        let overview = overview::write(&reports, results).map_err(Error::io("cannot write the report"))?;
+        if let Some(folder) = overview.filter(|_| ended) {
+            say(format_args!("all of them: {}", folder.join("index.html").display()));
+        }
+    }
+    if let Some(error) = refused {
+        say(format_args!("note: nothing had to run, and no report is written here: {error}"));
     }
     Ok(refuted)
 }

@@ -15,8 +15,11 @@ use crate::{
     text::{clean, count},
 };
 
-/// Version of the form. 1: first.
-const FORMAT: u32 = 1;
+/// Version of the form. 1: first; 2: lists of jobs that many jobs need.
+const FORMAT: u32 = 2;
+
+/// The version of a form without such lists, which earlier programs read, too.
+const WITHOUT_LISTS: u32 = 1;
 
 /// A plan.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +34,9 @@ pub(super) struct SavedPlan {
     warnings: Vec<Warning>,
     /// Every job, each after those that it needs.
     pub(super) jobs: Vec<SavedJob>,
+    /// The keys of jobs that many jobs need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) lists: Vec<Vec<Key>>,
 }
 
 /// What a plan was made from.
@@ -54,16 +60,21 @@ pub(super) struct SavedJob {
     pub(super) task: String,
     pub(super) key: Key,
     pub(super) state: String,
+    /// The jobs that it needs, besides those of `lists`.
     pub(super) needs: Vec<Key>,
+    /// The places of the plan's lists whose jobs it needs, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) lists: Vec<usize>,
 }
 
 /// As many differences as one reads.
 const MOST_SHOWN: usize = 5;
 
 impl SavedPlan {
-    pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>) -> Self {
+    pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>, lists: Vec<Vec<Key>>) -> Self {
         let recipes = plan.studies.iter().map(|study| study.recipe.name.clone()).collect();
-        Self { format: FORMAT, recipes, request, warnings: plan.warnings.clone(), jobs }
+        let format = if lists.is_empty() { WITHOUT_LISTS } else { FORMAT };
+        Self { format, recipes, request, warnings: plan.warnings.clone(), jobs, lists }
     }
 
     /// Reads a plan that was printed.

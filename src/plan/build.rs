@@ -1,18 +1,20 @@
 //! The points of a recipe's steps as jobs: their values, checked, their inputs, keys and needs.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     io,
     path::Path,
+    rc::Rc,
+    sync::Arc,
 };
 
-use petgraph::graph::DiGraph;
 use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
 
 use super::{
-    Digests, Identity, Job, JobId, Key, Label, Origin, PlanError, Point,
+    Digests, Identity, Job, JobId, Key, KeyList, Label, ListId, Origin, PlanError, Point,
     flow::{self, Flow},
     key, lint,
+    needs::Needs,
     selection::{resolved, selected},
 };
 use crate::recipe::{
@@ -22,12 +24,32 @@ use crate::recipe::{
 /// The points of a needed step, by their values on the axes that both steps have at every point.
 struct Join {
     axes: Vec<String>,
+    /// All axes of the needed step.
+    all: Vec<String>,
     by_shared: HashMap<String, Vec<usize>>,
+    /// The jobs that are needed at points with these values on those axes.
+    groups: HashMap<String, Rc<Group>>,
     /// Whether finding nothing is a mistake that is not yet reported.
     sound: bool,
 }
 
+/// The jobs of a needed step that points need which agree on its axes.
+struct Group {
+    /// In the order of the step's points.
+    jobs: Vec<JobId>,
+    /// The same jobs, unless there are none.
+    list: Option<ListId>,
+    /// The first and the last further round in which one of them runs.
+    rounds: (usize, usize),
+}
+
 impl Join {
+    /// What decides which points of the needed step agree with a point.
+    fn group(&self, point: &Point) -> String {
+        let values: Vec<String> = self.all.iter().map(|axis| format!("{:?}", point.get(axis))).collect();
+        values.join("\u{0}")
+    }
+
     fn key(&self, point: &Point) -> String {
         let values: Vec<String> = self
             .axes
@@ -45,7 +67,10 @@ impl Join {
 /// The jobs of all recipes.
 #[derive(Default)]
 pub(super) struct Jobs {
-    pub(super) graph: DiGraph<Job, ()>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) needs: Needs,
+    /// The keys of lists of jobs.
+    keys: HashMap<ListId, Arc<KeyList>>,
     pub(super) origins: Vec<Origin>,
     /// For every job, in which further round it runs, if at all; 0 for those that run at once.
     pub(super) rounds: Vec<usize>,
@@ -62,6 +87,13 @@ impl Jobs {
     /// None yet, with digests of input files from earlier runs.
     pub(super) fn new(digests: Digests) -> Self {
         Self { digests, ..Self::default() }
+    }
+
+    /// The keys of a list's jobs.
+    fn keys(&mut self, list: ListId) -> Arc<KeyList> {
+        let (jobs, needs) = (&self.jobs, &self.needs);
+        let keys = || needs.jobs(list).iter().map(|id| jobs[id.index()].key).collect();
+        Arc::clone(self.keys.entry(list).or_insert_with(|| Arc::new(KeyList::new(keys()))))
     }
 }
 
@@ -81,15 +113,15 @@ pub(super) struct Builder<'a> {
 impl Builder<'_> {
     pub(super) fn add_step(&mut self, index: usize, points: &[Point]) -> Result<(), PlanError> {
         let step = &self.recipe.steps[index];
-        let joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
+        let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
         for point in points {
-            let needs = self.needed_jobs(step, point, &joins);
+            let needs = self.needed_jobs(step, point, &mut joins);
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
             lint::point(self.recipe, step, point, &self.label(step, point), self.problems);
             let round = self.round(step, point, &needs);
-            let needs: Vec<JobId> = needs.into_iter().flatten().collect();
             let backend = step.task.on_device.then_some(self.backend);
-            let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
+            let lists = || needs.iter().filter_map(|group| group.list);
+            let keys = lists().map(|list| self.jobs.keys(list)).collect();
             let identity = Identity::new(step.task, &values, backend, inputs, keys);
             let key = identity.key()?;
             let id = match self.jobs.by_key.get(&key) {
@@ -98,10 +130,9 @@ impl Builder<'_> {
                     let label = self.label(step, point);
                     let Step { task, resources, policy, .. } = *step;
                     let job = Job { key, identity, task, values, resources, policy, label };
-                    let id = self.jobs.graph.add_node(job);
-                    for need in needs {
-                        self.jobs.graph.update_edge(need, id, ());
-                    }
+                    let id = JobId::new(self.jobs.jobs.len());
+                    self.jobs.jobs.push(job);
+                    self.jobs.needs.push(lists());
                     let point = self.steps[index].len();
                     self.jobs.origins.push(Origin { study: self.study, step: index, point });
                     self.jobs.by_key.insert(key, id);
@@ -119,16 +150,16 @@ impl Builder<'_> {
 
     /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier
     /// than what it needs.
-    fn round(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> usize {
+    fn round(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> usize {
         let seed = step.adaptive.and_then(|adaptive| {
             let seed = point.get("seed")?.as_f64()?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 0 to 10,000")]
             Some((seed as usize + 1).saturating_sub(adaptive.least))
         });
         let mut round = seed.unwrap_or(0);
-        for (need, jobs) in step.needs.iter().zip(needs) {
-            let rounds: BTreeSet<usize> = jobs.iter().map(|id| self.jobs.rounds[id.index()]).collect();
-            if rounds.len() > 1 {
+        for (need, group) in step.needs.iter().zip(needs) {
+            let (first, last) = group.rounds;
+            if first < last {
                 let name = &self.recipe.steps[need.step].name.value;
                 let message =
                     format!("`{}` needs every seed of `{name}`, whose number is decided on the way", step.name.value);
@@ -137,7 +168,7 @@ impl Builder<'_> {
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "how many?").help(help);
                 self.problems.push(need.span, problem);
             }
-            round = round.max(rounds.last().copied().unwrap_or(0));
+            round = round.max(last);
         }
         round
     }
@@ -149,12 +180,13 @@ impl Builder<'_> {
             points.iter().all(|point| point.get(axis).is_some())
                 && candidates.iter().all(|(point, _)| point.get(axis).is_some())
         };
-        let axes = recipe.steps[need.step].axes().into_iter().filter(|axis| everywhere(axis)).map(str::to_owned);
+        let all: Vec<String> = recipe.steps[need.step].axes().into_iter().map(str::to_owned).collect();
+        let axes = all.iter().filter(|axis| everywhere(axis)).cloned().collect();
         let only = resolved(recipe, &need.only);
         // An axis that the needed step does not have has been reported, and so has a step without jobs.
         let known = recipe.steps[need.step].axes();
         let sound = !candidates.is_empty() && only.iter().all(|(axis, _)| known.contains(axis));
-        let mut join = Join { axes: axes.collect(), by_shared: HashMap::new(), sound };
+        let mut join = Join { axes, all, by_shared: HashMap::new(), groups: HashMap::new(), sound };
         for (index, (point, _)) in candidates.iter().enumerate() {
             if selected(point, &only) {
                 join.by_shared.entry(join.key(point)).or_default().push(index);
@@ -164,22 +196,26 @@ impl Builder<'_> {
     }
 
     /// For each needed step, its jobs whose points agree with this one and are selected.
-    fn needed_jobs(&mut self, step: &Step, point: &Point, joins: &[Join]) -> Vec<Vec<JobId>> {
+    fn needed_jobs(&mut self, step: &Step, point: &Point, joins: &mut [Join]) -> Vec<Rc<Group>> {
         let mut needed_jobs = Vec::with_capacity(joins.len());
         for (need, join) in step.needs.iter().zip(joins) {
-            let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
-            let needed = &self.steps[need.step];
-            let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
-            let mut seen = HashSet::new();
-            let jobs: Vec<JobId> = matching.map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
-            if jobs.is_empty() && join.sound {
+            let values = join.group(point);
+            let group = match join.groups.get(&values) {
+                Some(group) => Rc::clone(group),
+                None => {
+                    let group = Rc::new(self.group(need, join, point));
+                    join.groups.insert(values, Rc::clone(&group));
+                    group
+                }
+            };
+            if group.jobs.is_empty() && join.sound {
                 let needed = &self.recipe.steps[need.step].name.value;
                 let message = format!("`{}` needs `{needed}`, which has no point that agrees", self.label(step, point));
                 let help = "steps join on the axes that both have; give the needed step these values too";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
             }
-            needed_jobs.push(jobs);
+            needed_jobs.push(group);
         }
         needed_jobs
     }
@@ -214,12 +250,25 @@ impl Builder<'_> {
         fits
     }
 
+    /// The jobs of a needed step whose points agree with a point.
+    fn group(&mut self, need: &Need, join: &Join, point: &Point) -> Group {
+        let candidates = join.by_shared.get(&join.key(point)).map(Vec::as_slice).unwrap_or_default();
+        let needed = &self.steps[need.step];
+        let matching = candidates.iter().map(|index| &needed[*index]).filter(|(other, _)| point.agrees(other));
+        let mut seen = HashSet::new();
+        let jobs: Vec<JobId> = matching.map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
+        let rounds = jobs.iter().map(|id| self.jobs.rounds[id.index()]);
+        let rounds = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
+        let list = (!jobs.is_empty()).then(|| self.jobs.needs.list(jobs.clone()));
+        Group { jobs, list, rounds }
+    }
+
     /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.
     fn values(
         &mut self,
         step: &Step,
         point: &Point,
-        needs: &[Vec<JobId>],
+        needs: &[Rc<Group>],
     ) -> Option<(Values, BTreeMap<String, String>)> {
         let matrix: Names = point.values.iter().cloned().collect();
         if !self.has_room(step, &matrix) {
@@ -281,13 +330,13 @@ impl Builder<'_> {
 
     /// What the expressions of a step mean that name results of needed jobs: a text for each that [`settle`] replaces,
     /// or a list of them where several jobs are needed. By the place of the expression.
-    fn results(&mut self, step: &Step, point: &Point, needs: &[Vec<JobId>]) -> Vec<(Span, Option<Value>)> {
+    fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Span, Option<Value>)> {
         let mut found = Vec::new();
         for (param, template) in &step.with {
             for reference in template.references() {
                 let Scope::Needs(name, product) = &reference.scope else { continue };
                 let index = step.needs.iter().position(|need| self.recipe.steps[need.step].name.value == *name);
-                let jobs = index.map(|index| needs[index].as_slice()).unwrap_or_default();
+                let jobs = index.map(|index| needs[index].jobs.as_slice()).unwrap_or_default();
                 let flows: Vec<Value> = jobs
                     .iter()
                     .filter_map(|id| self.result(*id, *product, reference))
@@ -319,7 +368,7 @@ impl Builder<'_> {
 
     /// One result of one job, if that job will leave it.
     fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Flow> {
-        let job = &self.jobs.graph[id];
+        let job = &self.jobs.jobs[id.index()];
         let name = reference.name.as_str();
         let (message, help) = match product {
             Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {

@@ -1,12 +1,11 @@
 //! Jobs as a file has them, so that another process, on another machine, runs what was planned without planning again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use petgraph::graph::DiGraph;
 use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
-use super::{Identity, Job, JobId, Key, Label, Plan};
+use super::{Identity, Job, JobId, Key, Label, ListId, Needed, Plan, needs::Needs};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 
 /// A job, whole.
@@ -18,7 +17,7 @@ pub struct Frozen {
     pub key: Key,
     /// How people name it.
     pub label: Label,
-    /// What the key is made of.
+    /// What the key is made of, as [`Plan::freeze`] gives it without the keys that stand in `lists`.
     pub identity: Identity,
     /// Every parameter; what it takes from other jobs stands in them by their keys.
     pub values: Values,
@@ -28,6 +27,9 @@ pub struct Frozen {
     pub policy: Policy,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.
     pub needs: Vec<usize>,
+    /// More of them: lists that other jobs need, too, by numbers that whoever writes them gives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<usize>,
 }
 
 /// Why jobs from a file are no plan.
@@ -42,39 +44,79 @@ pub enum Thawing {
 }
 
 impl Plan {
-    /// A job as another process gets it.
-    pub fn freeze(&self, id: JobId) -> Frozen {
+    /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
+    pub fn freeze(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> Frozen {
         let Job { key, identity, values, resources, policy, label, .. } = self.job(id).clone();
-        let needs: BTreeSet<usize> = self.needs(id).map(JobId::index).collect();
-        let needs = needs.into_iter().collect();
-        Frozen { index: id.index(), key, label, identity, values, resources, policy, needs }
+        let (lists, own) = self.written_needs(id);
+        let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
+        let identity = Identity { needs, ..identity };
+        let needs = own.into_iter().map(JobId::index).collect();
+        let lists = lists.into_iter().map(number).collect();
+        Frozen { index: id.index(), key, label, identity, values, resources, policy, needs, lists }
     }
 
-    /// The plan of these jobs. Their places in it are their places in the list, and so are those of the jobs that they need.
-    /// There are no recipes to report on.
-    pub fn thaw(jobs: impl IntoIterator<Item = Frozen>) -> Result<Self, Thawing> {
-        let mut graph: DiGraph<Job, ()> = DiGraph::new();
-        for Frozen { key, label, identity, values, resources, policy, needs, .. } in jobs {
+    /// The plan of these jobs, with whole identities. Their places in it are their places in the list, and so are those of
+    /// the jobs that they need, and of those in the shared lists. There are no recipes to report on.
+    pub fn thaw(
+        frozen: impl IntoIterator<Item = Frozen>,
+        shared: &HashMap<usize, Vec<usize>>,
+    ) -> Result<Self, Thawing> {
+        let (mut jobs, mut graph): (Vec<Job>, Needs) = (Vec::new(), Needs::default());
+        // Each with the first place that may need it.
+        let mut known: HashMap<usize, (ListId, usize)> = HashMap::new();
+        for (number, list) in shared.iter().filter(|(_, list)| !list.is_empty()) {
+            let after = list.iter().max().map_or(0, |last| last + 1);
+            known.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), after));
+        }
+        for Frozen { key, label, identity, values, resources, policy, needs, lists, .. } in frozen {
             let task = Task::info(&identity.task).filter(|task| task.revision == identity.revision);
             let task = task.ok_or_else(|| Thawing::Task(identity.task.clone()))?;
-            if needs.iter().any(|need| *need >= graph.node_count()) {
+            let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
+            let lists = lists.filter(|lists| lists.iter().all(|(_, after)| *after <= jobs.len()));
+            let Some(lists) = lists.filter(|_| needs.iter().all(|need| *need < jobs.len())) else {
                 return Err(Thawing::Order(label.to_string()));
-            }
-            let id = graph.add_node(Job { key, identity, task, values, resources, policy, label });
-            for need in needs {
-                graph.update_edge(JobId::new(need), id, ());
-            }
+            };
+            let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
+            graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
+            jobs.push(Job { key, identity, task, values, resources, policy, label });
         }
-        Ok(Self {
+        Ok(Self::bare(jobs, graph))
+    }
+
+    /// Some of the jobs as a plan of their own, in which they have the same order. What they need and is not among them, they
+    /// do not need there. `change` may change a job's values.
+    pub fn part(&self, of: &BTreeSet<JobId>, mut change: impl FnMut(JobId, &mut Values)) -> Self {
+        let places: HashMap<JobId, JobId> = of.iter().enumerate().map(|(place, id)| (*id, JobId::new(place))).collect();
+        let (mut jobs, mut graph) = (Vec::new(), Needs::default());
+        let mut known: HashMap<ListId, Option<ListId>> = HashMap::new();
+        for id in of {
+            let mut job = self.job(*id).clone();
+            change(*id, &mut job.values);
+            jobs.push(job);
+            for list in self.lists_of(*id) {
+                known.entry(*list).or_insert_with(|| {
+                    let there = self.list(*list).iter().filter_map(|need| places.get(need).copied());
+                    Some(there.collect::<Vec<JobId>>()).filter(|jobs| !jobs.is_empty()).map(|jobs| graph.list(jobs))
+                });
+            }
+            graph.push(self.lists_of(*id).iter().filter_map(|list| known[list]));
+        }
+        Self::bare(jobs, graph)
+    }
+
+    /// A plan without recipes.
+    fn bare(jobs: Vec<Job>, needs: Needs) -> Self {
+        Self {
             studies: Vec::new(),
             executor: Executor::default(),
             only: Vec::new(),
             sources: Sources::default(),
             warnings: Vec::new(),
             typed: Vec::new(),
-            rounds: vec![0; graph.node_count()],
-            graph,
+            rounds: vec![0; jobs.len()],
+            jobs,
+            needs,
             origins: Vec::new(),
-        })
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sweep_job::{Backend, Kind, Part, TaskInfo, Value, Values, tasks::input_name};
 
-use super::flow;
+use super::{flow, needed::Needed};
 
 /// A job's name in the store: the BLAKE3 digest of its [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,9 +32,9 @@ pub struct Identity {
     /// The digests of the input files, by parameter; those of a list as `parameter.1`, `parameter.2`, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub inputs: BTreeMap<String, String>,
-    /// The keys of the jobs that it needs, sorted.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub needs: Vec<Key>,
+    /// The keys of the jobs that it needs, sorted. Last, see [`Identity::key`].
+    #[serde(skip_serializing_if = "Needed::is_empty", default)]
+    pub needs: Needed,
 }
 
 /// [`Identity::format`].
@@ -47,10 +47,8 @@ impl Identity {
         values: &Values,
         backend: Option<Backend>,
         inputs: BTreeMap<String, String>,
-        mut needs: Vec<Key>,
+        needs: Needed,
     ) -> Self {
-        needs.sort_unstable();
-        needs.dedup();
         let mut params = task.identity(values);
         params.retain(|name, _| !inputs.contains_key(name));
         for param in task.params().filter(|param| matches!(param.kind, Kind::List(Kind::Path(_)))) {
@@ -69,7 +67,19 @@ impl Identity {
     /// Its digest.
     pub fn key(&self) -> Result<Key, serde_json::Error> {
         let mut hasher = blake3::Hasher::new();
-        serde_json::to_writer(&mut hasher, self)?;
+        if self.needs.is_empty() {
+            serde_json::to_writer(&mut hasher, self)?;
+            return Ok(Key(*hasher.finalize().as_bytes()));
+        }
+        // The same JSON, but the needed keys are in it already: n jobs may need the same n.
+        let head = serde_json::to_vec(&Self { needs: Needed::default(), ..self.clone() })?;
+        hasher.update(head.strip_suffix(b"}").unwrap_or(&head));
+        hasher.update(br#","needs":"#);
+        for (index, keys) in self.needs.json().enumerate() {
+            hasher.update(if index == 0 { b"[" } else { b"," });
+            hasher.update(keys);
+        }
+        hasher.update(b"]}");
         Ok(Key(*hasher.finalize().as_bytes()))
     }
 }
@@ -79,14 +89,21 @@ impl Key {
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
+
+    /// Its hexadecimal digits.
+    pub(super) fn digits(self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            (pair[0], pair[1]) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+        }
+        digits
+    }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0 {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        f.write_str(str::from_utf8(&self.digits()).unwrap_or_default())
     }
 }
 
@@ -162,7 +179,7 @@ mod tests {
     fn identity(params: &[(&str, Value)], needs: Vec<Key>) -> Identity {
         let task = Task::info("train").unwrap();
         let given = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        Identity::new(task, &task.complete(given), Some(Backend::Cpu), BTreeMap::new(), needs)
+        Identity::new(task, &task.complete(given), Some(Backend::Cpu), BTreeMap::new(), needs.into())
     }
 
     #[test]
@@ -170,6 +187,17 @@ mod tests {
         let json = serde_json::to_string(&identity(&[("iters", Value::Int(7)), ("lr", Value::Float(1e-3))], vec![]));
         let pinned = r#"{"format":1,"task":"train","revision":3,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
         assert_eq!(json.unwrap(), pinned);
+    }
+
+    #[test]
+    fn the_key_is_the_digest_of_the_whole_json() {
+        let keys: Vec<Key> =
+            (0..5).map(|seed| identity(&[("seed", Value::Int(seed))], vec![]).key().unwrap()).collect();
+        for needs in [vec![], keys[..1].to_vec(), keys] {
+            let identity = identity(&[], needs);
+            let digest = blake3::hash(serde_json::to_string(&identity).unwrap().as_bytes());
+            assert_eq!(identity.key().unwrap().to_string(), digest.to_hex().as_str());
+        }
     }
 
     #[test]

@@ -12,21 +12,23 @@ mod frozen;
 mod include;
 mod key;
 mod lint;
+mod needed;
+mod needs;
 mod order;
 mod select;
 mod selection;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
-use petgraph::{Direction, graph::DiGraph};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, TaskInfo, Values};
 
 use self::{
     build::{Builder, Jobs},
+    needs::Needs,
     order::expand_all,
 };
 pub use self::{
@@ -35,6 +37,8 @@ pub use self::{
     flow::{Unsettled, settle},
     frozen::{Frozen, Thawing},
     key::{BadKey, Identity, Key},
+    needed::{KeyList, Needed},
+    needs::{ListId, Numbering},
     select::NothingSelected,
 };
 pub(crate) use self::{
@@ -63,7 +67,8 @@ pub struct Plan {
     pub warnings: Vec<Warning>,
     /// See [`Plan::command`].
     typed: Vec<String>,
-    graph: DiGraph<Job, ()>,
+    jobs: Vec<Job>,
+    needs: Needs,
     origins: Vec<Origin>,
     rounds: Vec<usize>,
 }
@@ -192,7 +197,8 @@ impl Plan {
             sources,
             warnings,
             typed,
-            graph: jobs.graph,
+            jobs: jobs.jobs,
+            needs: jobs.needs,
             origins: jobs.origins,
             rounds: jobs.rounds,
         })
@@ -205,22 +211,22 @@ impl Plan {
 
     /// How many jobs there are; points that are the same job count once.
     pub fn len(&self) -> usize {
-        self.graph.node_count()
+        self.jobs.len()
     }
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.graph.node_count() == 0
+        self.jobs.is_empty()
     }
 
     /// A job.
     pub fn job(&self, id: JobId) -> &Job {
-        &self.graph[id]
+        &self.jobs[id.index()]
     }
 
     /// Every job, each after the jobs that it needs.
     pub fn jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
-        self.graph.node_indices().map(|id| (id, &self.graph[id]))
+        self.jobs.iter().enumerate().map(|(index, job)| (JobId::new(index), job))
     }
 
     /// The steps of all recipes with their jobs.
@@ -235,7 +241,7 @@ impl Plan {
 
     /// The arguments of `sweep run` that mean these recipes.
     pub fn typed(&self) -> Vec<String> {
-        self.typed_for(self.graph.node_weights().find_map(|job| job.identity.backend))
+        self.typed_for(self.jobs.iter().find_map(|job| job.identity.backend))
     }
 
     fn typed_for(&self, backend: Option<Backend>) -> Vec<String> {
@@ -298,21 +304,6 @@ impl Plan {
 
     /// The files that jobs read, with their digests.
     pub fn inputs(&self) -> BTreeMap<PathBuf, String> {
-        self.graph.node_indices().flat_map(|id| self.inputs_of(id)).collect()
-    }
-
-    /// The jobs that need a job, directly or through others.
-    pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
-        let mut reached = HashSet::new();
-        let mut open = vec![id];
-        while let Some(job) = open.pop() {
-            open.extend(self.graph.neighbors(job).filter(|next| reached.insert(*next)));
-        }
-        reached
-    }
-
-    /// The jobs that a job needs.
-    pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
-        self.graph.neighbors_directed(id, Direction::Incoming)
+        self.jobs().flat_map(|(id, _)| self.inputs_of(id)).collect()
     }
 }

@@ -24,19 +24,13 @@ impl Plan {
     /// for every recipe that has the step; `bitter:train` counts for one.
     pub fn selection(&self) -> Result<HashSet<JobId>, NothingSelected> {
         if self.only.is_empty() {
-            return Ok(self.graph.node_indices().collect());
+            return Ok(self.jobs().map(|(id, _)| id).collect());
         }
         let mut open = Vec::new();
         for selection in &self.only {
             open.extend(self.selected(selection)?);
         }
-        let mut selected = HashSet::new();
-        while let Some(job) = open.pop() {
-            if selected.insert(job) {
-                open.extend(self.needs(job));
-            }
-        }
-        Ok(selected)
+        Ok(self.with_needs(open).into_iter().collect())
     }
 
     fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     plan::{JobId, Key, Plan, Study},
     store::{Measured, Record, Stamp, Store, StoreError},
+    threads,
 };
 
 /// The finished jobs of a plan.
@@ -84,13 +85,9 @@ impl Results {
         };
         // Most of the time goes into understanding them, which cores can share.
         let threads = thread::available_parallelism().map_or(1, usize::from).min(open.len() / 500 + 1);
-        thread::scope(|scope| {
-            let parts = open.chunks(open.len().div_ceil(threads).max(1));
-            let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
-            for part in handles.into_iter().filter_map(|handle| handle.join().ok()) {
-                records.extend(part.into_iter().map(|(id, record)| (id, Cow::Owned(record))));
-            }
-        });
+        let parts: Vec<&[JobId]> = open.chunks(open.len().div_ceil(threads).max(1)).collect();
+        let read = threads::each(&parts, read).into_iter().flatten();
+        records.extend(read.map(|(id, record)| (id, Cow::Owned(record))));
         records
     }
 }

@@ -99,7 +99,7 @@ impl<'a, 'o> Run<'a, 'o> {
         history: &'a History,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> Self {
-        let specs = specs(plan, wanted, options.limits, history);
+        let (specs, lists) = specs(plan, wanted, options.limits, history);
         let (sender, receiver) = channel();
         let count = |state: Wanted| wanted.iter().filter(|other| **other == state).count();
         Self {
@@ -110,7 +110,7 @@ impl<'a, 'o> Run<'a, 'o> {
             history,
             wanted: wanted.to_vec(),
             lost: BTreeSet::new(),
-            scheduler: Scheduler::new(&specs, options.limits, options.fail_fast),
+            scheduler: Scheduler::new(&specs, &lists, options.limits, options.fail_fast),
             preparing: BTreeMap::new(),
             running: BTreeMap::new(),
             storing: BTreeSet::new(),
@@ -134,7 +134,7 @@ impl<'a, 'o> Run<'a, 'o> {
     pub(super) fn drive(mut self, control: Control<'_>) -> io::Result<Summary> {
         let Control { signals, mut rounds } = control;
         if let Some(signals) = signals {
-            signals.forward(self.sender.clone());
+            signals.forward(self.sender.clone())?;
         }
         let begun = Instant::now();
         self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
@@ -190,8 +190,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.jobs += 1;
                 self.tell(&RunEvent::Added { job, because });
             }
-            let specs = specs(self.plan, &self.wanted, self.options.limits, self.history);
-            self.scheduler = Scheduler::new(&specs, self.options.limits, self.options.fail_fast);
+            let (specs, lists) = specs(self.plan, &self.wanted, self.options.limits, self.history);
+            self.scheduler = Scheduler::new(&specs, &lists, self.options.limits, self.options.fail_fast);
             if !self.step(Event::Begin) {
                 return Ok(true);
             }
@@ -373,6 +373,19 @@ impl<'a, 'o> Run<'a, 'o> {
         Event::Done(job)
     }
 
+    /// There are too many processes for another one. The job waits for those of this run to end; without any, nothing that
+    /// this run does will change that.
+    fn crowded(&mut self, job: usize, failure: Failure) -> Vec<Event> {
+        if !self.running.is_empty() {
+            self.retrying.insert(job, Retry { at: Some(Instant::now() + FIRST_WAIT), seconds: 0.0, failure });
+            return vec![Event::Later(job)];
+        }
+        self.summary.broken.get_or_insert_with(|| failure.message.clone());
+        self.report_failure(job, 0.0, failure);
+        // Carried out from the end.
+        vec![Event::Stop, Event::Failed(job)]
+    }
+
     /// The store cannot be used. If that is so for every job, nothing more is started.
     fn store_failed(&mut self, job: usize, error: &StoreError, seconds: f64, failure: Failure) -> Vec<Event> {
         self.waiting.remove(&job);
@@ -381,7 +394,7 @@ impl<'a, 'o> Run<'a, 'o> {
         if !error.is_lasting() {
             return vec![Event::Failed(job)];
         }
-        self.summary.broken.get_or_insert_with(|| error.to_string());
+        self.summary.broken.get_or_insert_with(|| format!("the store cannot be written: {error}"));
         // Carried out from the end.
         vec![Event::Stop, Event::Failed(job)]
     }

@@ -4,6 +4,7 @@
 //! retries and what becomes of a failure are the same. What it has to say goes to a file in that folder.
 
 use std::{
+    collections::HashMap,
     io,
     path::Path,
     thread,
@@ -14,7 +15,8 @@ use sweep_job::{Backend, Device, Failure, FailureKind};
 
 use super::{
     Control, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary, Wanted, journal,
-    orders, slots::Limits,
+    orders::{self, Orders},
+    slots::Limits,
 };
 use crate::{
     device, machine,
@@ -47,11 +49,12 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
         return Err(invalid(format!("at {at} is the order of {}, not of {key}", order.key)));
     }
     let store = Store::open(results).map_err(io::Error::other)?;
-    let _held = hold(&store)?;
+    let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(order.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
-    let missing = order.identity.needs.iter().copied().find(|need| !arrives(&store, &folder, *need));
-    let plan = thaw([Frozen { needs: Vec::new(), ..order }])?;
+    let missing = order.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
+    let alone = Frozen { needs: Vec::new(), lists: Vec::new(), ..order };
+    let plan = thaw(Orders { jobs: vec![alone], lists: HashMap::new() })?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
@@ -76,7 +79,7 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let manifest = folder.manifest()?;
     let plan = thaw(orders::read(folder.path())?)?;
     let store = Store::open(results).map_err(io::Error::other)?;
-    let _held = hold(&store)?;
+    let _held = store.hold()?;
     let keys: Vec<Key> = manifest.jobs.iter().map(|job| job.key).collect();
     let done = store.look(&keys).map_err(io::Error::other)?.whole;
     let jobs = manifest.jobs.iter().zip(done);
@@ -124,12 +127,8 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn thaw(orders: impl IntoIterator<Item = Frozen>) -> io::Result<Plan> {
-    Plan::thaw(orders).map_err(|error| invalid(error.to_string()))
-}
-
-fn hold(store: &Store) -> io::Result<crate::store::InUse> {
-    store.hold()?.ok_or_else(|| io::Error::other("`sweep cache gc` is removing records from this store"))
+fn thaw(orders: Orders) -> io::Result<Plan> {
+    Plan::thaw(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
 }
 
 /// Whether a needed job has a record, or gets one in the time that a network file system may take to show it. One that is

@@ -17,12 +17,15 @@ use super::{
 };
 use crate::{
     fault,
-    plan::{JobId, Key, Plan},
+    plan::{JobId, Key, Numbering, Plan},
     store::Presence,
 };
 
-/// Version of [`Manifest`]'s JSON.
-const FORMAT: u32 = 1;
+/// Version of [`Manifest`]'s JSON. 1: first; 2: lists of jobs that many jobs need.
+const FORMAT: u32 = 2;
+
+/// The version of a form without such lists, which earlier programs read, too.
+const WITHOUT_LISTS: u32 = 1;
 
 /// What a run set out to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,6 +53,9 @@ pub struct Manifest {
     pub typed: Vec<String>,
     /// Every job of the plan; events speak of them by their place here.
     pub jobs: Vec<ManifestJob>,
+    /// Lists of jobs that many jobs need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<Vec<usize>>,
 }
 
 /// How the jobs of a run get their processes.
@@ -83,9 +89,12 @@ pub struct ManifestJob {
     /// How long it may take, in seconds, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
-    /// The jobs that it needs.
+    /// The jobs that it needs, besides those of `lists`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<usize>,
+    /// The manifest's lists whose jobs it needs, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<usize>,
 }
 
 /// A run's folder.
@@ -95,16 +104,24 @@ pub struct RunFolder(PathBuf);
 impl Manifest {
     /// What a run of a plan sets out to do.
     pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits, through: Through, history: &History) -> Self {
-        let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| ManifestJob {
-            label: job.label.to_string(),
-            key: job.key,
-            wanted: wanted[id.index()],
-            demand: demand(job, limits),
-            expected,
-            needs: plan.needs(id).map(JobId::index).collect(),
+        let mut numbers = Numbering::default();
+        let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| {
+            let (lists, needs) = plan.written_needs(id);
+            ManifestJob {
+                label: job.label.to_string(),
+                key: job.key,
+                wanted: wanted[id.index()],
+                demand: demand(job, limits),
+                expected,
+                needs: needs.into_iter().map(JobId::index).collect(),
+                lists: numbers.of(lists),
+            }
         });
+        let jobs = jobs.collect();
+        let places = |list| plan.list(list).iter().copied().map(JobId::index).collect();
+        let lists: Vec<Vec<usize>> = numbers.lists().into_iter().map(places).collect();
         Self {
-            format: FORMAT,
+            format: if lists.is_empty() { WITHOUT_LISTS } else { FORMAT },
             recipe: plan.title(),
             at: fault::now(),
             pid: std::process::id(),
@@ -113,8 +130,17 @@ impl Manifest {
             limits,
             typed: plan.typed(),
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
-            jobs: jobs.collect(),
+            jobs,
+            lists,
         }
+    }
+
+    /// Whether every job that is needed is there.
+    fn is_whole(&self) -> bool {
+        let there = |needs: &Vec<usize>| needs.iter().all(|need| *need < self.jobs.len());
+        let mut jobs = self.jobs.iter();
+        self.lists.iter().all(there)
+            && jobs.all(|job| there(&job.needs) && job.lists.iter().all(|list| *list < self.lists.len()))
     }
 }
 
@@ -174,7 +200,13 @@ impl RunFolder {
 
     /// What the run set out to do.
     pub fn manifest(&self) -> io::Result<Manifest> {
-        Ok(serde_json::from_slice(&fs::read(self.0.join("plan.json"))?)?)
+        let path = self.0.join("plan.json");
+        let manifest: Manifest = serde_json::from_slice(&fs::read(&path)?)?;
+        if !manifest.is_whole() {
+            let message = format!("{}: a job needs one that is not there", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        Ok(manifest)
     }
 
     /// What happened so far. A line that is torn, because it is being written or because the engine was killed while it

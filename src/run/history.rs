@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::slots::Limits;
 use crate::{
-    plan::{JobId, Plan},
+    plan::{JobId, ListId, Plan},
     store::Entry,
 };
 
@@ -38,8 +38,11 @@ impl History {
             wanted[id.index()] = true;
         }
         let (mut ends, mut work) = (vec![0.0_f64; plan.len()], 0.0);
+        let mut ends_of: HashMap<ListId, f64> = HashMap::new();
         for (id, job) in plan.jobs().filter(|(id, _)| wanted[id.index()]) {
-            let begins = plan.needs(id).map(|need| ends[need.index()]).fold(0.0, f64::max);
+            let end = |list: &ListId| plan.list(*list).iter().map(|need| ends[need.index()]).fold(0.0, f64::max);
+            let lists = plan.lists_of(id).iter().map(|list| *ends_of.entry(*list).or_insert_with(|| end(list)));
+            let begins = lists.fold(0.0, f64::max);
             ends[id.index()] = begins + seconds[id.index()];
             work += seconds[id.index()] * super::estimate::share(&super::demand(job, limits), limits);
         }

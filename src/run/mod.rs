@@ -145,17 +145,24 @@ fn gpus(job: &Job) -> usize {
     }
 }
 
-/// The jobs as the scheduler knows them.
-fn specs(plan: &Plan, wanted: &[Wanted], limits: Limits, history: &History) -> Vec<JobSpec> {
+/// The lists of jobs that are needed together, by the jobs' places in the plan.
+fn lists(plan: &Plan) -> Vec<Vec<usize>> {
+    plan.lists().map(|list| list.iter().copied().map(JobId::index).collect()).collect()
+}
+
+/// The jobs as the scheduler knows them, and the lists of those that are needed.
+fn specs(plan: &Plan, wanted: &[Wanted], limits: Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
     let expected = history.expect(plan);
-    plan.jobs()
+    let specs = plan
+        .jobs()
         .zip(expected)
         .map(|((id, job), expected)| JobSpec {
-            needs: plan.needs(id).map(JobId::index).collect(),
+            needs: plan.lists_of(id).to_vec(),
             demand: demand(job, limits),
             expected,
             cached: wanted[id.index()] != Wanted::Yes,
             tolerated: job.policy.tolerated,
         })
-        .collect()
+        .collect();
+    (specs, lists(plan))
 }

@@ -1,45 +1,132 @@
-//! The jobs of a run in its folder, one a line, for the processes that run them elsewhere.
+//! The jobs of a run in its folder, one a line, for the processes that run them elsewhere. Lists of jobs that many of them need
+//! stand once, in a file beside it.
 
 use std::{
+    collections::HashMap,
     io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _},
     path::Path,
+    sync::Arc,
 };
 
 use fs_err as fs;
+use serde::{Deserialize, Serialize};
 
-use crate::plan::{Frozen, Plan};
+use crate::plan::{Frozen, JobId, Key, KeyList, ListId, Plan};
 
 /// The file in a run's folder.
 const FILE: &str = "orders.jsonl";
 
+/// The file of the shared lists; not there if there are none.
+const LISTS: &str = "needs.jsonl";
+
+/// Jobs that many jobs need: a line of that file.
+#[derive(Debug, Serialize, Deserialize)]
+struct List {
+    /// Their places in the plan.
+    jobs: Vec<usize>,
+    /// Their keys.
+    keys: Vec<Key>,
+}
+
+/// All orders of a run.
+pub(super) struct Orders {
+    /// The jobs.
+    pub(super) jobs: Vec<Frozen>,
+    /// The places of the jobs of the shared lists, by the lists' numbers.
+    pub(super) lists: HashMap<usize, Vec<usize>>,
+}
+
+/// A file of lines that is being written.
+struct Lines {
+    file: BufWriter<fs::File>,
+    at: u64,
+}
+
+impl Lines {
+    fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: BufWriter::new(fs::File::create(path)?), at: 0 })
+    }
+
+    /// Adds a line, and answers where it begins.
+    fn add(&mut self, line: &impl Serialize) -> io::Result<u64> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.file.write_all(&text)?;
+        self.at += text.len() as u64;
+        Ok(self.at - text.len() as u64)
+    }
+
+    /// Other machines read it as soon as they are asked to.
+    fn finish(self) -> io::Result<()> {
+        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
 /// Writes every job of a plan, in its order, and answers where each begins.
 pub(super) fn write(plan: &Plan, folder: &Path) -> io::Result<Vec<u64>> {
-    let mut places = Vec::with_capacity(plan.len());
-    let mut at = 0;
-    let mut file = BufWriter::new(fs::File::create(folder.join(FILE))?);
-    for (id, _) in plan.jobs() {
-        let mut line = serde_json::to_vec(&plan.freeze(id))?;
-        line.push(b'\n');
-        places.push(at);
-        at += line.len() as u64;
-        file.write_all(&line)?;
+    let mut numbers: HashMap<ListId, usize> = HashMap::new();
+    let mut lists = None;
+    for list in plan.jobs().flat_map(|(id, _)| plan.written_needs(id).0) {
+        if numbers.contains_key(&list) {
+            continue;
+        }
+        let lists = match &mut lists {
+            Some(lists) => lists,
+            none => none.insert(Lines::create(&folder.join(LISTS))?),
+        };
+        let jobs = plan.list(list).iter().copied().map(JobId::index).collect();
+        let keys = plan.list(list).iter().map(|id| plan.job(*id).key).collect();
+        let at = usize::try_from(lists.add(&List { jobs, keys })?).map_err(io::Error::other)?;
+        numbers.insert(list, at);
     }
-    // Other machines read it as soon as they are asked to.
-    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    Ok(places)
+    lists.map(Lines::finish).transpose()?;
+    let mut lines = Lines::create(&folder.join(FILE))?;
+    let places: io::Result<Vec<u64>> =
+        plan.jobs().map(|(id, _)| lines.add(&plan.freeze(id, |list| numbers[&list]))).collect();
+    lines.finish()?;
+    places
 }
 
 /// The job that begins at this place.
 pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<Frozen> {
-    let mut file = fs::File::open(folder.join(FILE))?;
-    file.seek(SeekFrom::Start(at))?;
-    let mut line = String::new();
-    BufReader::new(file).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    let line = |file: &str, at: u64| -> io::Result<String> {
+        let mut file = fs::File::open(folder.join(file))?;
+        file.seek(SeekFrom::Start(at))?;
+        let mut line = String::new();
+        BufReader::new(file).read_line(&mut line)?;
+        Ok(line)
+    };
+    let mut order: Frozen = serde_json::from_str(&line(FILE, at)?)?;
+    for list in &order.lists {
+        let list: List = serde_json::from_str(&line(LISTS, *list as u64)?)?;
+        order.identity.needs.push(Arc::new(KeyList::new(list.keys)));
+    }
+    Ok(order)
 }
 
 /// All of them.
-pub(super) fn read(folder: &Path) -> io::Result<Vec<Frozen>> {
+pub(super) fn read(folder: &Path) -> io::Result<Orders> {
+    let (mut lists, mut keys) = (HashMap::new(), HashMap::new());
+    match fs::read_to_string(folder.join(LISTS)) {
+        Ok(text) => {
+            let mut at = 0;
+            for line in text.split_inclusive('\n') {
+                let list: List = serde_json::from_str(line)?;
+                lists.insert(at, list.jobs);
+                keys.insert(at, Arc::new(KeyList::new(list.keys)));
+                at += line.len();
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
     let lines = BufReader::new(fs::File::open(folder.join(FILE))?).lines();
-    lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect()
+    let jobs = lines.map(|line| {
+        let mut order: Frozen = serde_json::from_str(&line?)?;
+        for list in order.lists.iter().filter_map(|list| keys.get(list)) {
+            order.identity.needs.push(Arc::clone(list));
+        }
+        Ok(order)
+    });
+    Ok(Orders { jobs: jobs.collect::<io::Result<_>>()?, lists })
 }

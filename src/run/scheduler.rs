@@ -14,6 +14,7 @@ use super::slots::{Demand, Lack, Lease, Limits, Slots};
 #[derive(Debug)]
 pub struct Scheduler {
     jobs: Vec<Node>,
+    barriers: Vec<Barrier>,
     /// What could start, sorted by what it takes: of jobs that take the same, none fits if the first does not.
     ready: BTreeMap<Demand, BTreeSet<Turn>>,
     slots: Slots,
@@ -30,7 +31,7 @@ type Turn = (Reverse<u64>, usize);
 /// What the scheduler knows of a job.
 #[derive(Debug, Clone, Default)]
 pub struct JobSpec {
-    /// The jobs that it needs, by index.
+    /// What it needs: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
     /// What it takes.
     pub demand: Demand,
@@ -94,13 +95,25 @@ pub enum Reason {
 
 #[derive(Debug)]
 struct Node {
+    /// How many barriers are before it.
     waiting_for: usize,
-    dependents: Vec<usize>,
+    /// The barriers that wait for it.
+    before: Vec<usize>,
     demand: Demand,
     turn: Turn,
     tolerated: bool,
     gpus: Vec<usize>,
     state: State,
+}
+
+/// A list of jobs that others need, between the ones and the others: as many steps as both have jobs, not as they have
+/// pairs.
+#[derive(Debug, Clone, Default)]
+struct Barrier {
+    /// How many of its jobs are not done.
+    waiting_for: usize,
+    /// The jobs that need it.
+    dependents: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,15 +127,15 @@ enum State {
 }
 
 impl Scheduler {
-    /// A scheduler for these jobs, each of which comes after the jobs that it needs. A job that wants more than there is
-    /// gets all of it.
-    pub fn new(specs: &[JobSpec], limits: Limits, fail_fast: bool) -> Self {
+    /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are needed
+    /// together, each once. A job that wants more than there is gets all of it.
+    pub fn new(specs: &[JobSpec], lists: &[Vec<usize>], limits: Limits, fail_fast: bool) -> Self {
         let mut jobs: Vec<Node> = specs
             .iter()
             .enumerate()
             .map(|(index, spec)| Node {
                 waiting_for: 0,
-                dependents: Vec::new(),
+                before: Vec::new(),
                 demand: limits.clamp(spec.demand),
                 turn: (Reverse(spec.expected), index),
                 tolerated: spec.tolerated,
@@ -130,20 +143,34 @@ impl Scheduler {
                 state: if spec.cached { State::Done } else { State::Waiting },
             })
             .collect();
-        // From the end, so that a job's own way is complete before it counts for what it needs.
-        let mut beyond = vec![0_u64; specs.len()];
-        for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
-            let way = beyond[index].saturating_add(spec.expected);
-            jobs[index].turn.0 = Reverse(way);
-            for need in spec.needs.iter().copied().filter(|need| !specs[*need].cached) {
-                jobs[index].waiting_for += 1;
-                jobs[need].dependents.push(index);
-                beyond[need] = beyond[need].max(way);
+        let mut barriers = vec![Barrier::default(); lists.len()];
+        for (list, members) in lists.iter().enumerate() {
+            for member in members.iter().copied().filter(|member| !specs[*member].cached) {
+                jobs[member].before.push(list);
+                barriers[list].waiting_for += 1;
             }
         }
+        // From the end, so that a job's own way is complete before it counts for what it needs.
+        let mut beyond = vec![0_u64; lists.len()];
+        for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
+            let rest = jobs[index].before.iter().map(|list| beyond[*list]).max().unwrap_or(0);
+            let way = rest.saturating_add(spec.expected);
+            jobs[index].turn.0 = Reverse(way);
+            for list in spec.needs.iter().copied() {
+                // What is done already holds nothing up.
+                if barriers[list].waiting_for > 0 {
+                    jobs[index].waiting_for += 1;
+                    barriers[list].dependents.push(index);
+                    beyond[list] = beyond[list].max(way);
+                }
+            }
+        }
+        // In the plan's order.
+        barriers.iter_mut().for_each(|barrier| barrier.dependents.reverse());
         let open = jobs.iter().filter(|job| job.state == State::Waiting).count();
         let mut scheduler = Self {
             jobs,
+            barriers,
             ready: BTreeMap::new(),
             slots: Slots::new(limits),
             open,
@@ -182,12 +209,8 @@ impl Scheduler {
             }
             Event::Done(job) => {
                 if self.end(job, State::Done) {
-                    for dependent in std::mem::take(&mut self.jobs[job].dependents) {
-                        let node = &mut self.jobs[dependent];
-                        node.waiting_for -= 1;
-                        if node.waiting_for == 0 && node.state == State::Waiting {
-                            self.queue(dependent);
-                        }
+                    for barrier in std::mem::take(&mut self.jobs[job].before) {
+                        self.lower(barrier);
                     }
                 }
             }
@@ -233,6 +256,22 @@ impl Scheduler {
         node.state = state;
         self.running -= 1;
         true
+    }
+
+    /// A job of a barrier is done.
+    fn lower(&mut self, barrier: usize) {
+        let barrier = &mut self.barriers[barrier];
+        barrier.waiting_for -= 1;
+        if barrier.waiting_for > 0 {
+            return;
+        }
+        for dependent in std::mem::take(&mut barrier.dependents) {
+            let node = &mut self.jobs[dependent];
+            node.waiting_for -= 1;
+            if node.waiting_for == 0 && node.state == State::Waiting {
+                self.queue(dependent);
+            }
+        }
     }
 
     fn queue(&mut self, job: usize) {
@@ -284,7 +323,9 @@ impl Scheduler {
     fn skip_dependents(&mut self, lost: usize, actions: &mut Vec<Action>) {
         let mut stack = vec![lost];
         while let Some(job) = stack.pop() {
-            for dependent in std::mem::take(&mut self.jobs[job].dependents) {
+            let barriers = std::mem::take(&mut self.jobs[job].before);
+            let dependents = barriers.into_iter().map(|barrier| std::mem::take(&mut self.barriers[barrier].dependents));
+            for dependent in dependents.flatten().collect::<Vec<usize>>() {
                 if self.jobs[dependent].state == State::Waiting {
                     self.skip(dependent, Reason::Needs(job), actions);
                     stack.push(dependent);

@@ -9,6 +9,7 @@ use signal_hook::{
 };
 
 use super::local::Input;
+use crate::threads::refused;
 
 /// Signals, caught from now on.
 #[derive(Debug)]
@@ -21,13 +22,14 @@ impl Signals {
     }
 
     /// Sends every signal on, as long as the run goes on; afterwards they do what they do to any program.
-    pub(super) fn forward(mut self, inputs: Sender<Input>) {
-        thread::spawn(move || {
+    pub(super) fn forward(mut self, inputs: Sender<Input>) -> io::Result<()> {
+        let forward = move || {
             for signal in self.0.forever() {
                 if inputs.send(Input::Signal(signal)).is_err() {
                     let _ = emulate_default_handler(signal);
                 }
             }
-        });
+        };
+        thread::Builder::new().name("signals".into()).spawn(forward).map(|_| ()).map_err(refused)
     }
 }

@@ -140,6 +140,12 @@ impl Watch {
     }
 }
 
+/// What is not done of needed jobs.
+struct Open {
+    first: Option<usize>,
+    others: usize,
+}
+
 impl Snapshot {
     /// Reads a run.
     pub fn read(folder: &RunFolder) -> io::Result<Self> {
@@ -324,8 +330,9 @@ impl Snapshot {
                 alone = job.demand.exclusive.then_some(index).or(alone);
             }
         }
+        let open: Vec<Open> = self.manifest.lists.iter().map(|list| self.open(list)).collect();
         let reasons: Vec<Option<String>> = (0..self.jobs.len())
-            .map(|job| matches!(self.jobs[job], State::Waiting(_)).then(|| self.reason(job, &slots, alone)))
+            .map(|job| matches!(self.jobs[job], State::Waiting(_)).then(|| self.reason(job, &open, &slots, alone)))
             .collect();
         for (state, reason) in self.jobs.iter_mut().zip(reasons) {
             if let Some(reason) = reason {
@@ -334,14 +341,23 @@ impl Snapshot {
         }
     }
 
-    fn reason(&self, job: usize, slots: &Slots, alone: Option<usize>) -> String {
-        let job = &self.manifest.jobs[job];
+    /// Which of some needed jobs are not done.
+    fn open(&self, needs: &[usize]) -> Open {
         let done = |need: &usize| matches!(self.jobs[*need], State::Done { .. } | State::Cached);
-        let open: Vec<usize> = job.needs.iter().copied().filter(|need| !done(need)).collect();
-        if let Some(first) = open.first() {
-            let others =
-                if open.len() > 1 { format!(" and {}", count(open.len() - 1, "other job")) } else { String::new() };
-            return format!("needs {}{others}", self.manifest.jobs[*first].label);
+        let mut open = needs.iter().copied().filter(|need| !done(need));
+        let first = open.next();
+        Open { first, others: open.count() }
+    }
+
+    /// Why a job waits; `open` has what is not done of the manifest's lists.
+    fn reason(&self, job: usize, open: &[Open], slots: &Slots, alone: Option<usize>) -> String {
+        let job = &self.manifest.jobs[job];
+        let own = self.open(&job.needs);
+        let open = || job.lists.iter().map(|list| &open[*list]).chain([&own]).filter(|open| open.first.is_some());
+        if let Some(first) = open().filter_map(|open| open.first).min() {
+            let others = open().map(|open| open.others + 1).sum::<usize>() - 1;
+            let others = if others > 0 { format!(" and {}", count(others, "other job")) } else { String::new() };
+            return format!("needs {}{others}", self.manifest.jobs[first].label);
         }
         if self.manifest.through != Through::Local {
             return "waits for an allocation".into();

@@ -5,6 +5,7 @@
 //! reports (`files.rs`), and what the pages are made of.
 
 mod compare;
+mod connections;
 mod files;
 mod guard;
 mod runs;
@@ -36,6 +37,9 @@ use tokio::{
 use self::guard::Names;
 use crate::report::page::Shell;
 
+/// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.
+const READERS: usize = 4;
+
 /// How long connections have to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -46,25 +50,24 @@ struct Site {
     /// Turns true when the server ends.
     closing: watch::Receiver<bool>,
     runs: runs::Known,
+    /// What pages are told of as it happens.
+    hub: stream::Hub,
 }
 
 /// Serves a results folder until a signal ends it; `ready` is told the address. Answers the signal.
 pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketAddr)) -> io::Result<i32> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let listener = TcpListener::bind((host, port)).await?;
         let (close, closing) = watch::channel(false);
-        let site = Site { results: results.to_owned(), closing: closing.clone(), runs: runs::Known::default() };
+        let (runs, hub) = (runs::Known::default(), stream::Hub::default());
+        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub };
         let names = Names::new(host);
         ready(listener.local_addr()?);
-        let mut closed = closing.clone();
-        let serving = axum::serve(listener, router(Arc::new(site), names)).with_graceful_shutdown(async move {
-            let _ = closed.wait_for(|closing| *closing).await;
-        });
-        let serving = tokio::spawn(serving.into_future());
+        let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), names), closing));
         let received = tokio::select! {
             _ = interrupt.recv() => SignalKind::interrupt(),
             _ = terminate.recv() => SignalKind::terminate(),

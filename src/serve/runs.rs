@@ -6,10 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use axum::{
-    extract::State,
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::State, response::Response};
 use maud::html;
 use serde::Serialize;
 
@@ -99,7 +96,8 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>) -> Response {
-    stream::stream(Arc::clone(&site), Look { site, before: None }).into_response()
+    // Every run has a name.
+    stream::stream(Arc::clone(&site), String::new(), || Some(Look { site, before: None })).await
 }
 
 struct Look {
@@ -114,6 +112,14 @@ impl stream::Look for Look {
         let text = serde_json::to_string(&data).ok().filter(|_| news);
         self.before = Some(data);
         text
+    }
+
+    fn whole(&self) -> String {
+        self.before.as_ref().and_then(|data| serde_json::to_string(data).ok()).unwrap_or_else(|| "{}".to_owned())
+    }
+
+    fn is_over(&self) -> bool {
+        false
     }
 }
 

@@ -1,51 +1,210 @@
-//! What is sent to a page as it happens (server-sent events).
+//! What is sent to pages as it happens (server-sent events). It is looked at once, however many pages show the same: all of them
+//! are sent the same bytes.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use axum::response::{
-    IntoResponse as _, Response, Sse,
-    sse::{Event, KeepAlive},
+use axum::{
+    body::{Body, Bytes},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
 };
 use futures_util::stream::unfold;
+use tokio::sync::watch;
 
 use super::{Site, read};
 
-/// How often the disk is looked at for a page.
+/// How often the disk is looked at.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// Somebody who looks, and says what is new: a text that is one line of JSON.
+/// How often a page hears that the connection holds.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// So many things that have ended are remembered.
+const MOST_ENDED: usize = 8;
+
+/// A comment, which pages do not see.
+const ALIVE: Bytes = Bytes::from_static(b":\n\n");
+
+/// Nothing more will come, so there is no need to ask again.
+const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
+
+/// Somebody who looks, and says what is new: texts that are one line of JSON.
 pub(super) trait Look: Send + 'static {
-    /// What a page has to be told; `None` if nothing changed.
+    /// What a page has to be told that knew of the look before; `None` if nothing changed.
     fn look(&mut self) -> Option<String>;
+    /// What a page has to be told that knows nothing, after a look.
+    fn whole(&self) -> String;
+    /// Whether nothing will change any more.
+    fn is_over(&self) -> bool;
 }
 
-/// Looks again and again, until the page is closed or the server ends.
-pub(super) fn stream(site: Arc<Site>, look: impl Look) -> Response {
-    let begin = (Some(look), site, true);
-    let events = unfold(begin, |(look, site, first)| async move {
-        let mut look = look?;
-        let mut closing = site.closing.clone();
-        let mut first = first;
-        loop {
-            if !first {
-                tokio::select! {
-                    () = tokio::time::sleep(PAUSE) => {}
-                    _ = closing.wait_for(|closing| *closing) => return None,
-                }
-            }
-            first = false;
-            let (back, news) = read(move || {
-                let news = look.look();
-                (look, news)
-            })
-            .await
-            .ok()?;
-            look = back;
-            if let Some(news) = news {
-                let event = Event::default().data(news);
-                return Some((Ok::<_, Infallible>(event), (Some(look), site, false)));
+/// All that is being looked at, by its name.
+#[derive(Debug, Default)]
+pub(super) struct Hub(Mutex<Shows>);
+
+#[derive(Debug, Default)]
+struct Shows {
+    live: HashMap<String, Arc<watch::Sender<State>>>,
+    /// The latest first.
+    ended: VecDeque<(String, State)>,
+}
+
+/// What was found when it was last looked.
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// How often something was new; 0 before the first look.
+    version: u64,
+    /// For pages that know of the version before.
+    news: Bytes,
+    /// For all others.
+    whole: Bytes,
+    over: bool,
+    /// Whether there is such a thing, once that is known.
+    there: Option<bool>,
+}
+
+impl Hub {
+    fn shows(&self) -> MutexGuard<'_, Shows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what nobody is told of any more.
+    fn is_idle(&self, name: &str, sender: &watch::Sender<State>) -> bool {
+        let mut shows = self.shows();
+        let idle = sender.receiver_count() == 0;
+        if idle {
+            shows.live.remove(name);
+        }
+        idle
+    }
+
+    /// Nobody looks any more; the last state is remembered if it stays as it is.
+    fn end(&self, name: String, state: Option<State>) {
+        let mut shows = self.shows();
+        shows.live.remove(&name);
+        if let Some(state) = state {
+            shows.ended.truncate(MOST_ENDED - 1);
+            shows.ended.push_front((name, state));
+        }
+    }
+}
+
+/// Looks at what has this name, unless somebody does so already, until every page that shows it is closed, it is over, or the
+/// server ends. `open` begins to look, if there is such a thing.
+pub(super) async fn stream<L: Look>(
+    site: Arc<Site>,
+    name: String,
+    open: impl FnOnce() -> Option<L> + Send + 'static,
+) -> Response {
+    let mut states = {
+        let mut shows = site.hub.shows();
+        let ended = shows.ended.iter().find(|(ended, _)| *ended == name).map(|(_, state)| state.clone());
+        match (ended, shows.live.get(&name)) {
+            (Some(state), _) => watch::channel(state).1,
+            (None, Some(sender)) => sender.subscribe(),
+            (None, None) => {
+                let (sender, states) = watch::channel(State::default());
+                let sender = Arc::new(sender);
+                shows.live.insert(name.clone(), Arc::clone(&sender));
+                tokio::spawn(follow(Arc::clone(&site), name, sender, open));
+                states
             }
         }
-    });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+    };
+    let mut closing = site.closing.clone();
+    tokio::select! {
+        found = states.wait_for(|state| state.there.is_some()) => match found.map(|state| state.there) {
+            Ok(Some(false)) => return StatusCode::NOT_FOUND.into_response(),
+            Ok(_) => {}
+            Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        },
+        _ = closing.wait_for(|closing| *closing) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    (headers, tell(site, states)).into_response()
+}
+
+/// Looks again and again.
+async fn follow<L: Look>(
+    site: Arc<Site>,
+    name: String,
+    sender: Arc<watch::Sender<State>>,
+    open: impl FnOnce() -> Option<L> + Send + 'static,
+) {
+    let mut closing = site.closing.clone();
+    let Ok(Some(mut look)) = read(open).await else {
+        site.hub.end(name, None);
+        sender.send_modify(|state| state.there = Some(false));
+        return;
+    };
+    loop {
+        let first = sender.borrow().version == 0;
+        let found = read(move || {
+            let news = look.look().map(|news| (event(&news), if first { event(&news) } else { event(&look.whole()) }));
+            let over = look.is_over();
+            (look, news, over)
+        });
+        let Ok((back, news, over)) = found.await else {
+            site.hub.end(name, None);
+            return;
+        };
+        look = back;
+        if let Some((news, whole)) = news {
+            let version = sender.borrow().version + 1;
+            sender.send_replace(State { version, news, whole, over, there: Some(true) });
+        } else if over || first {
+            sender.send_modify(|state| (state.over, state.there) = (over, Some(true)));
+        }
+        if over {
+            let state = sender.borrow().clone();
+            site.hub.end(name, Some(state).filter(|state| state.version > 0));
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            _ = closing.wait_for(|closing| *closing) => return,
+        }
+        if site.hub.is_idle(&name, &sender) {
+            return;
+        }
+    }
+}
+
+/// A text as an event.
+fn event(text: &str) -> Bytes {
+    format!("data: {text}\n\n").into()
+}
+
+/// What one page is told.
+fn tell(site: Arc<Site>, states: watch::Receiver<State>) -> Body {
+    let begin = Some((states, site.closing.clone(), 0));
+    Body::from_stream(unfold(begin, |page| async move {
+        let (mut states, mut closing, seen) = page?;
+        loop {
+            let State { version, news, whole, over, .. } = states.borrow_and_update().clone();
+            if version > seen {
+                let told = if seen > 0 && version == seen + 1 { news } else { whole };
+                return Some((Ok::<_, Infallible>(told), Some((states, closing, version))));
+            }
+            if over {
+                return Some((Ok(END), None));
+            }
+            let silent = tokio::select! {
+                changed = states.changed() => {
+                    changed.ok()?;
+                    false
+                },
+                () = tokio::time::sleep(BEAT) => true,
+                _ = closing.wait_for(|closing| *closing) => return None,
+            };
+            if silent {
+                return Some((Ok(ALIVE), Some((states, closing, seen))));
+            }
+        }
+    }))
 }

@@ -60,7 +60,10 @@ const showRest = (rest) => {
   }
 };
 showRest(data.rest);
-new EventSource(`${base}/events`).addEventListener("message", (event) => {
+const source = new EventSource(`${base}/events`);
+// What has ended stays as it is: there is nothing to ask again for.
+source.addEventListener("end", () => source.close());
+source.addEventListener("message", (event) => {
   const { columns, jobs, rest } = JSON.parse(event.data);
   if (columns) data.columns = columns;
   jobs.forEach(([index, line]) => { data.jobs[index] = JSON.parse(line); });

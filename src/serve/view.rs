@@ -1,7 +1,7 @@
 //! One run: what its jobs are doing, as it happens, and what is known of each.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
     path::Path,
     sync::Arc,
@@ -52,7 +52,9 @@ struct View {
     lines: Vec<String>,
     columns: Vec<String>,
     /// What else it has.
-    rest: String,
+    rest: serde_json::Value,
+    /// How often it was looked in vain for an engine.
+    gone: u32,
 }
 
 /// What is new for a page.
@@ -104,7 +106,8 @@ impl View {
             losses: HashMap::new(),
             lines: Vec::new(),
             columns: Vec::new(),
-            rest: String::new(),
+            rest: serde_json::Value::Null,
+            gone: 0,
         })
     }
 
@@ -215,12 +218,15 @@ impl View {
             .iter()
             .map(|name| Node { name: name.clone(), about: String::new(), needs: Vec::new(), tally: Tally::default() })
             .collect();
+        let mut seen = HashSet::new();
         for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
             let (step, _) = self.jobs[index];
             if doing.is_selected() {
                 nodes[step].tally.add(doing.word());
             }
-            for need in &job.needs {
+            let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
+            let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
+            for need in job.needs.iter().chain(lists) {
                 let (needed, _) = self.jobs[*need];
                 // A point may need another one of its own step's name in a second recipe, never itself.
                 if needed != step && !nodes[step].needs.contains(&needed) {
@@ -242,13 +248,25 @@ impl stream::Look for View {
         let changed = lines.iter().enumerate().filter(|(index, line)| anew || self.lines.get(*index) != Some(line));
         let jobs: Vec<(usize, String)> = changed.map(|(index, line)| (index, line.clone())).collect();
         let rest = self.rest(&snapshot);
-        let text = rest.to_string();
-        if jobs.is_empty() && !anew && text == self.rest {
+        self.gone = if snapshot.live || snapshot.elsewhere { 0 } else { self.gone + 1 };
+        if jobs.is_empty() && !anew && rest == self.rest {
             return None;
         }
-        let news = News { columns: anew.then(|| headings.clone()), jobs, rest: (text != self.rest).then_some(rest) };
-        (self.lines, self.columns, self.rest) = (lines, headings, text);
+        let other = (rest != self.rest).then(|| rest.clone());
+        let news = News { columns: anew.then(|| headings.clone()), jobs, rest: other };
+        (self.lines, self.columns, self.rest) = (lines, headings, rest);
         serde_json::to_string(&news).ok()
+    }
+
+    fn whole(&self) -> String {
+        let jobs = self.lines.iter().cloned().enumerate().collect();
+        let news = News { columns: Some(self.columns.clone()), jobs, rest: Some(self.rest.clone()) };
+        serde_json::to_string(&news).unwrap_or_else(|_| "{}".to_owned())
+    }
+
+    fn is_over(&self) -> bool {
+        // Of a run that begins the journal is there for a moment before its engine holds it.
+        self.gone > 1
     }
 }
 
@@ -301,14 +319,9 @@ fn render(site: &Site, run: &str) -> Option<Response> {
 }
 
 pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
-    let opened = Arc::clone(&site);
-    match read(move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok()))
-        .await
-    {
-        Ok(Some(view)) => stream::stream(site, view),
-        Ok(None) => StatusCode::NOT_FOUND.into_response(),
-        Err(response) => response,
-    }
+    let (opened, name) = (Arc::clone(&site), run.clone());
+    let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok());
+    stream::stream(site, name, open).await
 }
 
 /// What is known of a job: of its record, and what it wrote in this run.

@@ -97,16 +97,24 @@ impl Store {
         for (key, _) in &garbage.records {
             let aside = self.staging(*key);
             remove_if_there(&aside)?;
-            fs::rename(self.folder(*key), &aside)?;
+            match fs::rename(self.folder(*key), &aside) {
+                // Another one has removed it since it was looked.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                renamed => renamed?,
+            }
             remove_if_there(&aside)?;
         }
         Ok(())
     }
 }
 
-/// Bytes of the files below a path; links are not followed.
+/// Bytes of the files below a path; links are not followed. What is gone by now takes nothing: workers that are about to end
+/// still write and remove.
 fn size(path: &Path) -> io::Result<u64> {
-    let metadata = fs::symlink_metadata(path)?;
+    let metadata = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        metadata => metadata?,
+    };
     if !metadata.is_dir() {
         return Ok(metadata.len());
     }

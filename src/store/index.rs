@@ -20,7 +20,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sweep_job::{Backend, Metric};
 
 use super::{Digest, Record, Store, StoreError};
-use crate::plan::{Identity, Key};
+use crate::{
+    plan::{Identity, Key},
+    threads,
+};
 
 /// What the index says of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -339,11 +342,7 @@ fn parse<L: Line>(text: &[u8], wanted: &HashMap<Key, Stamp>, only: Option<&HashS
         let meant = |line: &&[u8]| about(line).is_some_and(|(stamp, key)| wanted.get(&key) == Some(&stamp));
         (lines().filter(meant).filter_map(|line| L::parse(line, only)).collect(), lines().count())
     };
-    let read: Vec<(Vec<L>, usize)> = thread::scope(|scope| {
-        let handles: Vec<_> = parts.iter().map(|part| scope.spawn(|| read(part))).collect();
-        // A thread that panics leaves nothing, and its records are read anew.
-        handles.into_iter().map(|handle| handle.join().unwrap_or_default()).collect()
-    });
+    let read = threads::each(&parts, read);
     let written = read.iter().map(|(_, written)| written).sum();
     (read.into_iter().flat_map(|(lines, _)| lines).map(|line| (line.key(), line)).collect(), written)
 }

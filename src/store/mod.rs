@@ -19,6 +19,8 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use fs_err as fs;
@@ -37,7 +39,7 @@ pub use self::{
     transfer::{Imported, TransferError},
     verify::{Defect, Verified},
 };
-use crate::{fault, plan::Key};
+use crate::{fault, plan::Key, text::say};
 
 /// Version of the store's layout, which is in the file `format`. 1: first.
 pub const STORE_FORMAT: u32 = 1;
@@ -211,10 +213,20 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// Says that somebody reads from the store and relies on what is there, so that nothing is removed meanwhile; `None`
-    /// while something is being removed.
-    pub fn hold(&self) -> io::Result<Option<InUse>> {
-        InUse::shared(&self.root, self.is_shared())
+    /// Says that somebody reads from the store and relies on what is there, so that nothing is removed meanwhile. Waits, and
+    /// says so, while something is being removed.
+    pub fn hold(&self) -> io::Result<InUse> {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let mut said = false;
+        loop {
+            if let Some(held) = InUse::shared(&self.root, self.is_shared())? {
+                return Ok(held);
+            }
+            if !std::mem::replace(&mut said, true) {
+                say(format_args!("waiting for `sweep cache gc`, which removes records from this store"));
+            }
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Takes the lock of this name, which is no job's; `None` while another process holds it.
@@ -361,10 +373,16 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn remove_if_there(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    /// So often something may be added while a folder is emptied: by a worker that is about to end.
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => thread::sleep(Duration::from_millis(1)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        }
     }
+    fs::remove_dir_all(folder)
 }
 
 #[cfg(all(test, feature = "remote"))]

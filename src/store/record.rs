@@ -123,11 +123,12 @@ pub(super) mod tests {
     use sweep_job::{Task, Unit};
 
     use super::*;
+    use crate::plan::Needed;
 
     pub(in crate::store) fn sample() -> Record {
         let task = Task::info("mock").unwrap();
         let params = task.complete(Values::new());
-        let identity = Identity::new(task, &params, None, BTreeMap::new(), Vec::new());
+        let identity = Identity::new(task, &params, None, BTreeMap::new(), Needed::default());
         let mut outcome = Outcome::default();
         outcome.metric("value", 0.1 + 0.2, Unit::One);
         Record {

@@ -47,3 +47,32 @@ fn damage_and_later_formats_are_told_apart() {
     fs::write(&path, "{\"format\":99,\"news\":true}").unwrap();
     assert!(matches!(store.get(key), Err(StoreError::TooNew { found: 99, .. })));
 }
+
+#[test]
+fn what_vanishes_while_garbage_is_looked_for_is_no_garbage() {
+    let results = tempfile::tempdir().unwrap();
+    let store = Store::new(results.path());
+    let record = sample();
+    let left = results.path().join("store/staging").join(record.key.to_string()).join("files");
+    std::thread::scope(|scope| {
+        // As the worker of a killed engine, until it ends too.
+        let worker = scope.spawn(|| {
+            for _ in 0..100 {
+                fs::create_dir_all(&left).unwrap();
+                (0..20).for_each(|file| fs::write(left.join(file.to_string()), "content").unwrap());
+                fs::remove_dir_all(left.parent().unwrap()).unwrap();
+            }
+        });
+        while !worker.is_finished() {
+            store.garbage(&std::collections::HashSet::new()).unwrap();
+        }
+    });
+    // Two that look at the same record: it is gone when the second one comes to it.
+    let Claim::Miss(pending) = store.claim(record.key).unwrap() else { panic!("not done") };
+    pending.commit(record.clone()).unwrap();
+    let garbage = store.garbage(&std::collections::HashSet::new()).unwrap();
+    assert_eq!(garbage.records.len(), 1);
+    store.remove(&garbage).unwrap();
+    store.remove(&garbage).unwrap();
+    assert!(!store.contains(record.key));
+}

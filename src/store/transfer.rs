@@ -48,9 +48,6 @@ pub enum TransferError {
     /// It is an archive of something else, torn, or made to do harm.
     #[error("the archive is not one of records: {0}")]
     Foreign(String),
-    /// Records are being removed.
-    #[error("`sweep cache gc` is removing records from this store; try again when it is done")]
-    BeingCleared,
     /// A chosen record is damaged.
     #[error("the record {0} is damaged: {1}")]
     Damaged(String, String),
@@ -99,7 +96,7 @@ impl Store {
     /// Takes the records of an archive that are not here yet.
     pub fn import(&self, from: impl Read) -> Result<Imported, TransferError> {
         self.create()?;
-        let _held = self.hold()?.ok_or(TransferError::BeingCleared)?;
+        let _held = self.hold()?;
         let beside = self.root.join("staging").join(format!("{IMPORT}{}-{}", std::process::id(), unique()));
         remove_if_there(&beside)?;
         fs::create_dir_all(&beside)?;

@@ -124,7 +124,12 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         prlimit(Some(pid), Resource::Data, limit).map_err(|error| failed(error.into()))?;
     }
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let words = thread::spawn(move || stderr.map_or_else(String::new, last_words));
+    let words = thread::Builder::new().spawn(move || stderr.map_or_else(String::new, last_words));
+    let words = words.map_err(|error| {
+        let _ = child.kill();
+        let _ = child.wait();
+        failed(error)
+    })?;
     if let Some(mut stdin) = stdin {
         // One that cannot read its job any more has something to say of its end.
         let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));

@@ -99,6 +99,45 @@ fn nothing_is_removed_while_a_sweep_runs() {
 }
 
 #[test]
+fn a_sweep_waits_while_something_is_removed() {
+    let sandbox = done();
+    // As `cache gc --yes` holds it.
+    let store = fs_err::OpenOptions::new().append(true).open(sandbox.path("results/store/in-use")).unwrap();
+    store.file().lock().unwrap();
+    sandbox.write("more.yaml", "steps: { more: { uses: mock, with: { value: 77 } } }");
+    let mut run = sandbox.command(&["run", "more.yaml"]).spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = std::io::BufReader::new(run.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut stderr, &mut said).unwrap();
+    assert_eq!(said, "waiting for `sweep cache gc`, which removes records from this store\n");
+    assert!(sandbox.runs().len() == 1 && run.try_wait().unwrap().is_none(), "it has not begun");
+    drop(store);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut stderr, &mut rest).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(0), "{rest}");
+    assert!(rest.contains("1 done") && !rest.contains("waiting for"), "{rest}");
+}
+
+#[test]
+fn sweeps_beside_gc_all_end_well() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock, matrix: { value: [1, 2] }, resources: { cpus: 1 } } }");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    std::thread::scope(|scope| {
+        let removing = scope.spawn(|| {
+            for _ in 0..60 {
+                let ended = sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
+                let in_use = ended.stderr.contains("a sweep is running on this store");
+                assert!(ended.code == Some(0) || in_use, "{}", ended.stderr);
+            }
+        });
+        while !removing.is_finished() {
+            let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        }
+    });
+}
+
+#[test]
 fn records_move_to_another_machine() {
     let (here, there) = (done(), Sandbox::with(RECIPE));
     let exported = here.sweep(&["cache", "export", "all.tar", "recipe.yaml"]);

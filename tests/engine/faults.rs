@@ -167,7 +167,7 @@ fn a_disk_that_is_really_full() {
 
 #[test]
 fn a_folder_that_nobody_may_write_to() {
-    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }\ntables: { t: { from: a, cells: [value] } }");
     let Some(disk) = Disk::mount(&sandbox.path("results"), "1m") else { return };
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
     let remount = |how: &str| {
@@ -177,6 +177,13 @@ fn a_folder_that_nobody_may_write_to() {
     remount("remount,ro");
     let cached = sandbox.sweep(&["run", "recipe.yaml"]);
     assert!(cached.stderr.contains("1 of 1 job cached"), "what is done can be read: {}", cached.stderr);
+    assert_eq!(cached.code, Some(0), "{}", cached.stderr);
+    let report = sandbox.sweep(&["report", "recipe.yaml"]);
+    assert!(report.code == Some(0) && report.stdout.contains("value"), "{report:?}");
+    assert_eq!(cached.stdout.trim(), report.stdout.trim(), "the same tables");
+    let notes: Vec<&str> = cached.stderr.lines().filter(|line| line.contains("Read-only file system")).collect();
+    assert!(notes.len() == 1 && notes[0].starts_with("note: "), "{}", cached.stderr);
+    assert!(!cached.stderr.contains("report: "), "{}", cached.stderr);
     sandbox.write("other.yaml", "steps: { b: { uses: mock, with: { value: 2 } } }");
     let refused = sandbox.sweep(&["run", "other.yaml"]);
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
@@ -218,6 +225,41 @@ fn a_folder_of_somebody_else() {
     assert!(stderr.starts_with("error: cannot write to the store") && stderr.contains("Permission denied"), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     mode("results", 0o755);
+}
+
+#[test]
+fn without_more_processes_there_is_one_sentence() {
+    let steps = "{ uses: mock, matrix: { value: [1, 2, 3] }, resources: { cpus: 1 } }";
+    for most in 1..=6 {
+        let sandbox =
+            Sandbox::with(&format!("steps: {{ a: {steps} }}\ntables: {{ t: {{ from: a, cells: [value] }} }}"));
+        let program = sandbox.path("sweep");
+        assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_sweep")).arg(&program).status().unwrap().success());
+        let everyone = std::fs::Permissions::from_mode(0o777);
+        fs_err::set_permissions(sandbox.path("."), everyone).unwrap();
+        let mut limited = Command::new("prlimit");
+        limited
+            .arg(format!("--nproc={most}"))
+            .args(["./sweep", "run", "recipe.yaml"])
+            .current_dir(sandbox.path("."))
+            .env("NO_COLOR", "1")
+            .env_remove("SWEEP_RESULTS");
+        if rustix::process::geteuid().is_root() {
+            // Who may do everything may start everything; and the processes of a user who has no others are counted.
+            let user = 1_000_000 + std::process::id();
+            limited.uid(user).gid(user);
+        }
+        let ended = limited.output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert!(!stderr.contains("panicked"), "{most}: {stderr}");
+        let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+        match ended.status.code() {
+            Some(0) => assert_eq!(sandbox.records().len(), 3, "{most}: {stderr}"),
+            Some(1) => assert!(errors.len() == 1 && errors[0].contains("`ulimit -u`"), "{most}: {stderr}"),
+            code => panic!("{most}: {code:?}: {stderr}"),
+        }
+        assert!(most > 1 || ended.status.code() == Some(1), "{stderr}");
+    }
 }
 
 #[test]

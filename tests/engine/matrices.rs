@@ -224,3 +224,88 @@ fn needs_can_select() {
     let some = sandbox.sweep(&["run", "recipe.yaml"]);
     assert!(some.stderr.contains("2 cached, 2 done, 2 failed"), "{}", some.stderr);
 }
+
+/// `n` jobs that need `n` others, all of them.
+fn all_to_all(n: usize) -> Sandbox {
+    Sandbox::with(&format!(
+        "
+name: all
+steps:
+  a: {{ uses: mock, matrix: {{ value: {{ range: [0, {n}] }} }} }}
+  b: {{ uses: mock, needs: a, matrix: {{ seed: {{ range: [0, {n}] }} }}, with: {{ value: -1 }} }}
+"
+    ))
+}
+
+#[test]
+fn what_many_jobs_need_is_written_once() {
+    let size = |n: usize, format: &str| {
+        let ended = all_to_all(n).sweep(&["plan", "recipe.yaml", "--format", format]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stdout.len()
+    };
+    for format in ["json", "dot", "mermaid"] {
+        let (small, large) = (size(50, format), size(400, format));
+        assert!(large < 10 * small, "{format}: {small} bytes for 2 x 50 jobs, {large} for 2 x 400");
+    }
+    let plan = all_to_all(400).sweep(&["plan", "recipe.yaml", "--format", "json"]).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!((&plan["format"], plan["lists"][0].as_array().unwrap().len()), (&2.into(), 400));
+    let of = |job: usize| (plan["jobs"][job]["needs"].to_string(), plan["jobs"][job]["lists"].to_string());
+    assert_eq!([of(0), of(400), of(799)].map(|(_, lists)| lists), ["null", "[0]", "[0]"]);
+    assert!([of(0), of(400), of(799)].iter().all(|(needs, _)| needs == "[]"));
+}
+
+#[test]
+fn what_many_jobs_need_is_waited_for_and_shown() {
+    let sandbox = all_to_all(12);
+    sandbox.write("results/plan.json", &sandbox.sweep(&["plan", "recipe.yaml", "--format", "json"]).stdout);
+    let ended = sandbox.sweep(&["run", "--plan", "results/plan.json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let events = sandbox.events();
+    let place = |label: &str, kind: &str| events.iter().position(|(job, event)| job == label && event == kind).unwrap();
+    let last = (0..12).map(|value| place(&format!("a/value={value}"), "done")).max().unwrap();
+    assert!((0..12).all(|seed| place(&format!("b/seed={seed}"), "started") > last), "all of them first: {events:?}");
+    let records = sandbox.records();
+    assert_eq!(records["b/seed=3"]["identity"]["needs"].as_array().unwrap().len(), 12);
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0), "the keys are those of the identities");
+    let run = &sandbox.runs()[0];
+    let plan: serde_json::Value =
+        serde_json::from_str(&sandbox.read(&format!("results/runs/{run}/plan.json"))).unwrap();
+    assert_eq!((plan["lists"].as_array().unwrap().len(), &plan["jobs"][15]["lists"][0]), (1, &0.into()));
+    // One that fails takes all that need it with it, and the others of its list nothing.
+    sandbox.write(
+        "recipe.yaml",
+        &sandbox
+            .read("recipe.yaml")
+            .replace("uses: mock, matrix: { value", "uses: mock, with: { seed: 1, end: fail }, matrix: { value"),
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(ended.code == Some(5) && ended.stderr.contains("12 failed, 12 skipped"), "{}", ended.stderr);
+    let status = sandbox.sweep(&["status"]);
+    assert!(status.stdout.contains("needs a/value="), "{}", status.stdout);
+}
+
+#[test]
+fn lists_with_jobs_in_common_are_one_need() {
+    let sandbox = Sandbox::with(
+        "
+name: common
+steps:
+  a: { uses: mock, matrix: { value: { range: [0, 4] } } }
+  more: { uses: mock, matrix: { value: { range: [2, 6] } } }
+  b: { uses: mock, needs: [a, more], matrix: { seed: { range: [0, 3] } }, with: { value: -1 } }
+",
+    );
+    let plan = sandbox.sweep(&["plan", "recipe.yaml", "--format", "json"]).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    let list = |list: &serde_json::Value| plan["lists"][usize::try_from(list.as_u64().unwrap()).unwrap()].clone();
+    for job in &plan["jobs"].as_array().unwrap()[6..] {
+        let mut needs = job["needs"].as_array().unwrap().clone();
+        needs.extend(job["lists"].as_array().unwrap().iter().flat_map(|index| list(index).as_array().unwrap().clone()));
+        let different: std::collections::BTreeSet<String> = needs.iter().map(ToString::to_string).collect();
+        assert_eq!((needs.len(), different.len()), (6, 6), "{job}");
+    }
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}

@@ -132,3 +132,105 @@ fn a_port_that_is_taken_is_one_sentence() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.starts_with("error: cannot serve") && ended.stderr.contains("--port 0"), "{}", ended.stderr);
 }
+
+/// A run of many jobs that were cached, which has ended.
+fn large_run(sandbox: &Sandbox, jobs: usize) {
+    let jobs: Vec<serde_json::Value> = (0..jobs)
+        .map(|job| {
+            serde_json::json!({
+                "label": format!("step/value={job},note=a point of a step with more than one axis"),
+                "key": format!("{job:064x}"),
+                "wanted": "cached",
+                "demand": { "cpus": 1, "gpus": 0, "memory": 0, "exclusive": false },
+            })
+        })
+        .collect();
+    let manifest = serde_json::json!({
+        "format": 1, "recipe": "large", "at": "2026-01-01T00:00:00Z", "pid": 1, "host": "here",
+        "limits": { "cpus": 2, "gpus": 0, "memory": 0, "jobs": 2 }, "jobs": jobs,
+    });
+    sandbox.write("results/runs/20260101T000000Z-1/plan.json", &manifest.to_string());
+    sandbox.write("results/runs/20260101T000000Z-1/journal.jsonl", "");
+}
+
+/// A process's resident memory, in MiB.
+fn resident(server: &Running) -> u64 {
+    let status = fs_err::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() / 1024
+}
+
+/// Asks for the events of the large run; how many jobs' lines came, and whether the stream said that it ends.
+fn events_of_large_run(port: u16) -> (usize, bool) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    write!(stream, "GET /runs/20260101T000000Z-1/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    (answer.matches("a point of a step").count(), answer.contains("event: end"))
+}
+
+#[test]
+fn many_pages_of_an_ended_run_take_as_much_as_one() {
+    const JOBS: usize = 4000;
+    let sandbox = Sandbox::new();
+    large_run(&sandbox, JOBS);
+    let (server, port) = serve(&sandbox);
+    assert_eq!(events_of_large_run(port), (JOBS, true));
+    let one = resident(&server);
+    let most = std::thread::scope(|scope| {
+        let pages: Vec<_> = (0..200).map(|_| scope.spawn(move || events_of_large_run(port))).collect();
+        let mut most = 0;
+        while !pages.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            most = most.max(resident(&server));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(pages.into_iter().all(|page| page.join().unwrap() == (JOBS, true)));
+        most
+    });
+    assert!(most < one + 100, "{most} MiB with 200 pages, {one} MiB with one");
+    // Once told, it is not looked at again.
+    let stat = || fs_err::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+    let ticks = || {
+        stat().rsplit(") ").next().unwrap().split(' ').skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(ticks() - before < 20, "the server is busy with nothing");
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code, Some(0));
+}
+
+#[test]
+fn whoever_never_finishes_a_request_is_cut_and_others_are_answered() {
+    let sandbox = study();
+    let mut command = std::process::Command::new("sh");
+    // So few files that the half requests would take all of them.
+    command.args(["-c", "ulimit -n 64; exec \"$0\" ui --port 0", env!("CARGO_BIN_EXE_sweep")]);
+    command.current_dir(sandbox.path(".")).env_remove("SWEEP_RESULTS").stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.trim().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
+    let server = Running::from(child);
+    let half: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: local").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(code(&ask(port, "GET", "/", "localhost")), 200, "after those before it were cut");
+    for mut stream in half {
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest);
+        let late = ended
+            .is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
+        assert!(!late, "a half request is cut");
+    }
+    server.signal(Signal::INT);
+    assert_eq!(server.code(), Some(0));
+}

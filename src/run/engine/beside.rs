@@ -24,6 +24,7 @@ use crate::{
         slots::Lease,
     },
     store::{Pending, Provenance, RECORD_FORMAT, Record, StoreError},
+    threads::refused,
 };
 
 /// So many jobs give their slots back while their results are being stored; those of more keep theirs, so that results do not
@@ -121,7 +122,11 @@ impl Run<'_, '_> {
     }
 
     fn not_started(&mut self, job: usize, error: io::Error) -> Vec<Event> {
+        let (crowded, error) = (error.kind() == io::ErrorKind::WouldBlock, refused(error));
         let failure = io_failure(format!("the worker could not be started: {error}"));
+        if crowded {
+            return self.crowded(job, failure);
+        }
         self.store_failed(job, &StoreError::from(error), 0.0, failure)
     }
 

@@ -10,6 +10,12 @@ fn job(needs: &[usize], demand: Demand) -> JobSpec {
     JobSpec { needs: needs.to_vec(), demand, expected: 1, ..JobSpec::default() }
 }
 
+/// A scheduler for jobs whose needs are other jobs, each in a list of its own.
+fn scheduler(specs: &[JobSpec], limits: Limits, fail_fast: bool) -> Scheduler {
+    let lists: Vec<Vec<usize>> = (0..specs.len()).map(|job| vec![job]).collect();
+    Scheduler::new(specs, &lists, limits, fail_fast)
+}
+
 fn cpus(cpus: usize) -> Demand {
     Demand { cpus, ..Demand::default() }
 }
@@ -26,7 +32,7 @@ const LIMITS: Limits = Limits { cpus: 2, gpus: 2, memory: 100, jobs: 2 };
 
 #[test]
 fn a_failure_skips_what_needs_it() {
-    let mut scheduler = Scheduler::new(&chain(), LIMITS, false);
+    let mut scheduler = scheduler(&chain(), LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     let skip = |job, need| Action::Skip { job, because: Reason::Needs(need) };
     assert_eq!(scheduler.on(Event::Failed(0)), [skip(1, 0), skip(2, 1), Action::Finish]);
@@ -36,20 +42,20 @@ fn a_failure_skips_what_needs_it() {
 fn cached_needs_count_as_done() {
     let mut specs = chain();
     specs[0].cached = true;
-    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(1, 1, &[])]);
 }
 
 #[test]
 fn nothing_to_do_is_over_at_once() {
-    assert_eq!(Scheduler::new(&[], LIMITS, false).on(Event::Begin), [Action::Finish]);
+    assert_eq!(scheduler(&[], LIMITS, false).on(Event::Begin), [Action::Finish]);
 }
 
 #[test]
 fn a_job_that_wants_everything_waits_for_everything_and_is_not_overtaken() {
     let mut specs = [job(&[], cpus(1)), job(&[], cpus(99)), job(&[], cpus(1))];
     specs[0].expected = 2;
-    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 2, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
@@ -62,7 +68,7 @@ fn the_longest_way_goes_first() {
     for (spec, expected) in specs.iter_mut().zip([1, 5, 2, 9]) {
         spec.expected = expected;
     }
-    let mut scheduler = Scheduler::new(&specs, Limits { cpus: 1, ..LIMITS }, false);
+    let mut scheduler = scheduler(&specs, Limits { cpus: 1, ..LIMITS }, false);
     let mut order = Vec::new();
     let mut actions = scheduler.on(Event::Begin);
     while let Some(Action::Start { job, .. }) = actions.first() {
@@ -73,12 +79,29 @@ fn the_longest_way_goes_first() {
 }
 
 #[test]
+fn a_list_that_many_need_is_a_barrier() {
+    // Both of the last need both of the first.
+    let both = JobSpec { needs: vec![0], ..job(&[], cpus(1)) };
+    let specs = [job(&[], cpus(1)), job(&[], cpus(1)), both.clone(), both];
+    let limits = Limits { cpus: 4, jobs: 4, ..LIMITS };
+    let begin = || {
+        let mut scheduler = Scheduler::new(&specs, &[vec![0, 1]], limits, false);
+        assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(1, 1, &[])]);
+        assert_eq!(scheduler.on(Event::Done(1)), []);
+        scheduler
+    };
+    assert_eq!(begin().on(Event::Done(0)), [start(2, 1, &[]), start(3, 1, &[])]);
+    let skip = |job| Action::Skip { job, because: Reason::Needs(0) };
+    assert_eq!(begin().on(Event::Failed(0)), [skip(2), skip(3), Action::Finish]);
+}
+
+#[test]
 fn every_gpu_has_one_job_and_others_go_on_without() {
     let gpu = Demand { gpus: 1, ..cpus(1) };
     let mut specs = vec![job(&[], gpu), job(&[], gpu), job(&[], gpu), job(&[], cpus(1))];
     specs[3].expected = 0;
     let limits = Limits { cpus: 8, gpus: 2, memory: 0, jobs: 8 };
-    let mut scheduler = Scheduler::new(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[0]), start(1, 1, &[1]), start(3, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[1])]);
 }
@@ -91,7 +114,7 @@ fn memory_is_kept_for_the_job_that_waits_for_it() {
         spec.expected = expected;
     }
     let limits = Limits { cpus: 8, gpus: 0, memory: 100, jobs: 8 };
-    let mut scheduler = Scheduler::new(&specs, limits, false);
+    let mut scheduler = scheduler(&specs, limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(3, 1, &[])], "10 would fit, but 80 is first");
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[]), start(2, 1, &[])]);
 }
@@ -100,7 +123,7 @@ fn memory_is_kept_for_the_job_that_waits_for_it() {
 fn a_measuring_job_is_alone() {
     let alone = Demand { exclusive: true, ..cpus(1) };
     let specs = [job(&[], cpus(1)), job(&[], alone), job(&[], cpus(1))];
-    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
@@ -111,7 +134,7 @@ fn what_is_being_stored_takes_no_slot_but_is_not_done() {
     let alone = Demand { exclusive: true, ..cpus(1) };
     let mut specs = vec![job(&[], cpus(2)), job(&[0], cpus(1)), job(&[], cpus(2)), job(&[], alone)];
     specs[3].expected = 0;
-    let mut scheduler = Scheduler::new(&specs, LIMITS, false);
+    let mut scheduler = scheduler(&specs, LIMITS, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 2, &[])]);
     assert_eq!(scheduler.on(Event::Storing(0)), [start(2, 2, &[])], "what needs it waits for its record");
     assert_eq!(scheduler.on(Event::Storing(2)), [], "and what must be alone for the disk");
@@ -125,7 +148,7 @@ fn what_is_being_stored_takes_no_slot_but_is_not_done() {
 fn a_tolerated_failure_stops_nothing() {
     let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), job(&[], cpus(1))];
     specs[0].tolerated = true;
-    let mut scheduler = Scheduler::new(&specs, Limits { jobs: 1, ..LIMITS }, true);
+    let mut scheduler = scheduler(&specs, Limits { jobs: 1, ..LIMITS }, true);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
     let skip = Action::Skip { job: 1, because: Reason::Needs(0) };
     assert_eq!(scheduler.on(Event::Failed(0)), [skip, start(2, 1, &[])]);
@@ -136,24 +159,36 @@ fn demands() -> impl Strategy<Value = Demand> {
         .prop_map(|(cpus, gpus, memory, exclusive)| Demand { cpus, gpus, memory, exclusive })
 }
 
-/// Random graphs (edges go from lower to higher indices), slots, and outcomes.
-fn runs() -> impl Strategy<Value = (Vec<JobSpec>, Limits, bool, Vec<(u8, u8)>)> {
+/// Jobs, and the lists of those that are needed together.
+type Graph = (Vec<JobSpec>, Vec<Vec<usize>>);
+
+/// Random graphs (edges go from lower to higher indices), slots, and outcomes. Lists are shared, and may have jobs in common.
+fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
     let specs = (1usize..20).prop_flat_map(|count| {
+        let list = (0..count).prop_flat_map(|last| proptest::collection::btree_set(0..=last, 1..=last + 1));
+        let lists = proptest::collection::vec(list, 1..8);
         let jobs: Vec<_> = (0..count)
             .map(|index| {
-                let needs = proptest::collection::vec(0..index.max(1), 0..4usize.min(index + 1));
+                let needs = proptest::collection::vec(0..8usize, 0..4usize);
                 let flags = (proptest::bool::weighted(0.15), proptest::bool::weighted(0.2));
                 (needs, demands(), any::<u64>(), flags).prop_map(
                     move |(mut needs, demand, expected, (cached, tolerated))| {
-                        needs.retain(|need| *need < index);
                         needs.sort_unstable();
                         needs.dedup();
-                        JobSpec { needs, demand, expected, cached, tolerated }
+                        (index, JobSpec { needs, demand, expected, cached, tolerated })
                     },
                 )
             })
             .collect();
-        jobs
+        (jobs, lists).prop_map(|(jobs, lists)| {
+            let lists: Vec<Vec<usize>> = lists.into_iter().map(|list| list.into_iter().collect()).collect();
+            let jobs = jobs.into_iter().map(|(index, mut job)| {
+                // A list that has the job itself, or a later one, is none that it can need.
+                job.needs.retain(|list| lists.get(*list).is_some_and(|list| list.iter().all(|need| *need < index)));
+                job
+            });
+            (jobs.collect(), lists)
+        })
     });
     let limits = (1usize..5, 0usize..3, 0u64..120, 1usize..5).prop_map(|(cpus, gpus, memory, jobs)| Limits {
         cpus,
@@ -167,6 +202,7 @@ fn runs() -> impl Strategy<Value = (Vec<JobSpec>, Limits, bool, Vec<(u8, u8)>)> 
 /// A run as the engine would see it, with everything checked that a scheduler promises.
 struct Model<'a> {
     specs: &'a [JobSpec],
+    lists: &'a [Vec<usize>],
     limits: Limits,
     fail_fast: bool,
     running: BTreeMap<usize, Lease>,
@@ -180,6 +216,10 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
+    fn needs(&self, job: usize) -> impl Iterator<Item = usize> {
+        self.specs[job].needs.iter().flat_map(|list| self.lists[*list].iter().copied())
+    }
+
     fn take(&mut self, actions: Vec<Action>) -> Result<bool, TestCaseError> {
         let mut over = false;
         for action in actions {
@@ -187,7 +227,7 @@ impl Model<'_> {
             match action {
                 Action::Start { job, lease } => {
                     prop_assert!(!self.stopped, "started after a stop");
-                    prop_assert!(self.specs[job].needs.iter().all(|need| self.done.contains(need)), "needs first");
+                    prop_assert!(self.needs(job).all(|need| self.done.contains(&need)), "needs first");
                     prop_assert!(!self.ended.contains(&job) && !self.elsewhere.contains(&job));
                     prop_assert!(!self.storing.contains(&job));
                     prop_assert!(self.storing.is_empty() || !self.specs[job].demand.exclusive, "not quite alone");
@@ -197,7 +237,7 @@ impl Model<'_> {
                 }
                 Action::Skip { job, because } => {
                     if let Reason::Needs(need) = because {
-                        prop_assert!(self.specs[job].needs.contains(&need) && self.ended.contains(&need));
+                        prop_assert!(self.needs(job).any(|other| other == need) && self.ended.contains(&need));
                     }
                     self.elsewhere.remove(&job);
                     self.stopped |= because == Reason::Stopped;
@@ -274,11 +314,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_job_ends_once_and_slots_hold((specs, limits, fail_fast, choices) in runs()) {
-        let mut scheduler = Scheduler::new(&specs, limits, fail_fast);
+    fn every_job_ends_once_and_slots_hold(((specs, lists), limits, fail_fast, choices) in runs()) {
+        let mut scheduler = Scheduler::new(&specs, &lists, limits, fail_fast);
         let cached: BTreeSet<usize> = (0..specs.len()).filter(|job| specs[*job].cached).collect();
         let mut model = Model {
             specs: &specs,
+            lists: &lists,
             limits,
             fail_fast,
             running: BTreeMap::new(),

@@ -12,6 +12,7 @@ use std::{
 use rustix::process::geteuid;
 
 use super::mark::Mark;
+use crate::threads::refused;
 
 /// How long a command may take. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -269,8 +270,18 @@ fn run(mut command: Command, input: Option<&str>) -> io::Result<Answer> {
     }
     let (out, complaint) = (child.stdout.take(), child.stderr.take());
     thread::scope(|scope| {
-        let out = scope.spawn(move || text(out));
-        let complaint = scope.spawn(move || text(complaint));
+        let reader = || thread::Builder::new();
+        let readers = reader()
+            .spawn_scoped(scope, move || text(out))
+            .and_then(|out| Ok((out, reader().spawn_scoped(scope, move || text(complaint))?)));
+        let (out, complaint) = match readers {
+            Ok(readers) => readers,
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                return Err(refused(error));
+            }
+        };
         let until = Instant::now() + PATIENCE;
         let mut pause = Duration::from_micros(500);
         let status = loop {

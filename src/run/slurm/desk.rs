@@ -94,14 +94,14 @@ impl<'a, 'o> Desk<'a, 'o> {
     }
 
     /// Says that a run with so many `open` jobs begins; gives what its signals come through.
-    pub(super) fn begin(&mut self, signals: Option<Signals>, open: usize) -> Receiver<Input> {
+    pub(super) fn begin(&mut self, signals: Option<Signals>, open: usize) -> io::Result<Receiver<Input>> {
         let (sender, receiver) = channel();
         if let Some(signals) = signals {
-            signals.forward(sender);
+            signals.forward(sender)?;
         }
         let cached = self.summary.cached;
         self.tell(&RunEvent::Begun { jobs: open + cached, cached });
-        receiver
+        Ok(receiver)
     }
 
     pub(super) fn tell(&mut self, event: &RunEvent) {

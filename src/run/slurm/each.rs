@@ -71,7 +71,7 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     pub(super) fn drive(mut self, signals: Option<Signals>) -> io::Result<Summary> {
-        let receiver = self.desk.begin(signals, self.jobs.open);
+        let receiver = self.desk.begin(signals, self.jobs.open)?;
         while self.jobs.open > 0 && !self.desk.leaving {
             if Instant::now() >= self.desk.next_poll {
                 self.look()?;
@@ -382,10 +382,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.jobs.close(job, false);
                 continue;
             }
-            let Some(needs) = self.jobs.needs_of(job) else { continue };
-            if needs.len() > MOST_NEEDS {
-                continue;
-            }
+            let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
             if Instant::now() >= until {
                 self.desk.next_poll = Instant::now();
                 return;

@@ -1,6 +1,7 @@
 //! What is known of each job of a run through Slurm.
 
 use std::{
+    collections::HashSet,
     ops::{Index, IndexMut},
     path::PathBuf,
     time::Instant,
@@ -9,15 +10,24 @@ use std::{
 use sweep_job::Failure;
 
 use crate::{
-    plan::{JobId, Plan},
-    run::Wanted,
+    plan::{ListId, Plan},
+    run::{self, Wanted},
 };
 
 /// All jobs of a plan, by their places in it.
 pub(super) struct Jobs {
     jobs: Vec<Job>,
+    lists: Vec<List>,
     /// How many have no end yet.
     pub(super) open: usize,
+}
+
+/// Jobs that are needed together.
+struct List {
+    /// Those that are known to have no end yet, and perhaps others.
+    open: Vec<usize>,
+    /// The jobs that need them.
+    dependents: Vec<usize>,
 }
 
 /// A job.
@@ -25,8 +35,9 @@ pub(super) struct Job {
     pub(super) stage: Stage,
     /// It has no record and will not get one.
     lost: bool,
-    needs: Vec<usize>,
-    dependents: Vec<usize>,
+    /// The lists of the jobs that it needs, and the lists that it is in.
+    needs: Vec<ListId>,
+    of: Vec<ListId>,
     /// How often it was submitted.
     pub(super) submissions: u32,
     /// How far its process's words have been read.
@@ -72,21 +83,24 @@ impl Jobs {
             .map(|(id, _)| Job {
                 stage: if wanted[id.index()] == Wanted::Yes { Stage::Held } else { Stage::Over },
                 lost: false,
-                needs: plan.needs(id).map(JobId::index).collect(),
-                dependents: Vec::new(),
+                needs: plan.lists_of(id).to_vec(),
+                of: Vec::new(),
                 submissions: 0,
                 read: 0,
                 last: None,
                 log: None,
             })
             .collect();
-        for job in 0..jobs.len() {
-            for need in jobs[job].needs.clone() {
-                jobs[need].dependents.push(job);
-            }
+        let mut lists: Vec<List> =
+            run::lists(plan).into_iter().map(|open| List { open, dependents: Vec::new() }).collect();
+        for (index, list) in lists.iter().enumerate() {
+            list.open.iter().for_each(|job| jobs[*job].of.push(index));
+        }
+        for (index, job) in jobs.iter().enumerate() {
+            job.needs.iter().for_each(|list| lists[*list].dependents.push(index));
         }
         let open = jobs.iter().filter(|job| job.stage.is_held()).count();
-        Self { jobs, open }
+        Self { jobs, lists, open }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -105,10 +119,11 @@ impl Jobs {
     /// The jobs that cannot run without a lost one, each with the one that it needs.
     pub(super) fn dependents(&self, lost: usize) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
         let mut open = vec![lost];
         while let Some(job) = open.pop() {
-            for dependent in &self.jobs[job].dependents {
+            let new = self.jobs[job].of.iter().filter(|list| lists.insert(**list));
+            for dependent in new.flat_map(|list| &self.lists[*list].dependents) {
                 if !matches!(self.jobs[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
                     found.push((*dependent, job));
                     open.push(*dependent);
@@ -118,18 +133,26 @@ impl Jobs {
         found
     }
 
-    /// What a job still waits for, by its numbers in Slurm; `None` while something of it is not there.
-    pub(super) fn needs_of(&self, job: usize) -> Option<Vec<u64>> {
+    /// What a job still waits for, by its numbers in Slurm; `None` while something of it is not there, or while it is more
+    /// than `most`.
+    pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<u64>> {
         let mut ids = Vec::new();
-        for need in &self.jobs[job].needs {
-            match &self.jobs[*need].stage {
-                // One that has ended is never named: Slurm forgets how.
-                Stage::Over => {}
-                Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id),
-                Stage::Sent(_) | Stage::Held => return None,
+        for list in &self.jobs[job].needs {
+            let open = &mut self.lists[*list].open;
+            // One that has ended is never named: Slurm forgets how. Nor does it begin anew.
+            open.retain(|need| !matches!(self.jobs[*need].stage, Stage::Over));
+            if open.len() > most {
+                return None;
+            }
+            for need in open {
+                match &self.jobs[*need].stage {
+                    Stage::Over => {}
+                    Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id),
+                    Stage::Sent(_) | Stage::Held => return None,
+                }
             }
         }
-        Some(ids)
+        Some(ids).filter(|ids| ids.len() <= most)
     }
 
     /// Those in Slurm.

@@ -69,7 +69,7 @@ pub fn run(
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
     if let Some(pilots) = options.pilots {
-        return Ok(pilots::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals));
+        return pilots::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals);
     }
     each::Run::new(plan, store, wanted, options, observers)?.drive(signals)
 }

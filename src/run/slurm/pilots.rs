@@ -71,8 +71,8 @@ impl<'a, 'o> Run<'a, 'o> {
         })
     }
 
-    pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> Summary {
-        let receiver = self.desk.begin(signals, self.open.len());
+    pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> io::Result<Summary> {
+        let receiver = self.desk.begin(signals, self.open.len())?;
         // More engines than jobs would have nothing to do.
         let pilots = pilots.min(self.open.len());
         while !self.desk.leaving && (!self.open.is_empty() || self.pilots.values().any(|pilot| !pilot.over)) {
@@ -92,7 +92,7 @@ impl<'a, 'o> Run<'a, 'o> {
             self.listen();
         }
         self.desk.summary.detached = self.desk.leaving && !self.open.is_empty();
-        self.desk.end()
+        Ok(self.desk.end())
     }
 
     /// Submits as many pilots as are missing.

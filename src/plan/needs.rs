@@ -1,0 +1,168 @@
+//! The graph of a plan, as lists of jobs that are needed together. Jobs share lists: where each of `n` jobs needs the same
+//! `m`, there are `n + m` entries and not `n · m`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{JobId, Plan};
+
+/// A list's index in a [`Plan`].
+pub type ListId = usize;
+
+/// The lists, and which of them each job needs.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    lists: Vec<Arc<[JobId]>>,
+    /// How many jobs need each list.
+    users: Vec<usize>,
+    /// The lists that each job needs; no job is in two of them.
+    of: Vec<Vec<ListId>>,
+    by_jobs: HashMap<Arc<[JobId]>, ListId>,
+    /// What is in a list and not in another one, for long lists.
+    without: HashMap<(ListId, ListId), Option<ListId>>,
+}
+
+/// A list of this length is looked through again and again.
+const SHORT: usize = 16;
+
+impl Needs {
+    /// The list of these jobs, which are at least one.
+    pub(super) fn list(&mut self, mut jobs: Vec<JobId>) -> ListId {
+        jobs.sort_unstable();
+        jobs.dedup();
+        let jobs: Arc<[JobId]> = jobs.into();
+        let next = self.lists.len();
+        let list = *self.by_jobs.entry(Arc::clone(&jobs)).or_insert(next);
+        if list == next {
+            self.lists.push(jobs);
+            self.users.push(0);
+        }
+        list
+    }
+
+    /// The jobs of a list, in the plan's order.
+    pub(super) fn jobs(&self, list: ListId) -> &[JobId] {
+        &self.lists[list]
+    }
+
+    /// What the next job needs: all of these lists.
+    pub(super) fn push(&mut self, lists: impl IntoIterator<Item = ListId>) {
+        let mut own: Vec<ListId> = Vec::new();
+        for list in lists {
+            let rest = own.iter().try_fold(list, |rest, other| self.without(rest, *other));
+            own.extend(rest);
+        }
+        own.iter().for_each(|list| self.users[*list] += 1);
+        self.of.push(own);
+    }
+
+    /// What is in a list and not in another one; `None` if that is nothing.
+    fn without(&mut self, list: ListId, other: ListId) -> Option<ListId> {
+        if let Some(known) = self.without.get(&(list, other)) {
+            return *known;
+        }
+        let (jobs, others) = (&self.lists[list], &self.lists[other]);
+        let (short, long) = if jobs.len() < others.len() { (jobs, others) } else { (others, jobs) };
+        let (is_short, meet) = (short.len() <= SHORT, short.iter().any(|job| long.binary_search(job).is_ok()));
+        let rest = if meet {
+            let rest: Vec<JobId> = jobs.iter().copied().filter(|job| others.binary_search(job).is_err()).collect();
+            (!rest.is_empty()).then(|| self.list(rest))
+        } else {
+            Some(list)
+        };
+        if meet || !is_short {
+            self.without.insert((list, other), rest);
+        }
+        rest
+    }
+
+    /// Whether a list is worth a place of its own: with one, there is less to write.
+    fn is_shared(&self, list: ListId) -> bool {
+        let (jobs, users) = (self.lists[list].len(), self.users[list]);
+        jobs * users > jobs + users
+    }
+}
+
+impl Plan {
+    /// The jobs that a job needs, each once.
+    pub fn needs(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
+        self.lists_of(id).iter().flat_map(|list| self.list(*list).iter().copied())
+    }
+
+    /// The lists of the jobs that a job needs. No job is in two of them.
+    pub fn lists_of(&self, id: JobId) -> &[ListId] {
+        &self.needs.of[id.index()]
+    }
+
+    /// The jobs of a list, in the plan's order.
+    pub fn list(&self, list: ListId) -> &[JobId] {
+        self.needs.jobs(list)
+    }
+
+    /// All lists, by their index.
+    pub fn lists(&self) -> impl Iterator<Item = &[JobId]> {
+        self.needs.lists.iter().map(AsRef::as_ref)
+    }
+
+    /// What a job needs, as it is written down: lists that it shares with other jobs, and the other jobs one by one.
+    pub fn written_needs(&self, id: JobId) -> (Vec<ListId>, Vec<JobId>) {
+        let (shared, own): (Vec<ListId>, Vec<ListId>) =
+            self.lists_of(id).iter().partition(|list| self.needs.is_shared(**list));
+        (shared, own.into_iter().flat_map(|list| self.list(list).iter().copied()).collect())
+    }
+
+    /// These jobs, and all that they need.
+    pub fn with_needs(&self, jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<JobId> {
+        let mut open: Vec<JobId> = jobs.into_iter().collect();
+        let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
+        while let Some(job) = open.pop() {
+            if found.insert(job) {
+                let new = self.lists_of(job).iter().filter(|list| seen.insert(**list));
+                open.extend(new.flat_map(|list| self.list(*list)));
+            }
+        }
+        found
+    }
+
+    /// The jobs that need a job, directly or through others.
+    pub fn dependents(&self, id: JobId) -> HashSet<JobId> {
+        let mut reached = HashSet::new();
+        let mut lists: HashMap<ListId, bool> = HashMap::new();
+        // What a job needs comes before it.
+        for (job, _) in self.jobs().skip(id.index() + 1) {
+            let mut needs = self.lists_of(job).iter();
+            let meets = |list: &ListId| self.list(*list).iter().any(|need| *need == id || reached.contains(need));
+            if needs.any(|list| *lists.entry(*list).or_insert_with(|| meets(list))) {
+                reached.insert(job);
+            }
+        }
+        reached
+    }
+}
+
+/// Numbers for the shared lists that somebody writes down, in the order in which they are met.
+#[derive(Debug, Default)]
+pub struct Numbering {
+    numbers: BTreeMap<ListId, usize>,
+    lists: Vec<ListId>,
+}
+
+impl Numbering {
+    /// The numbers of lists.
+    pub fn of(&mut self, lists: Vec<ListId>) -> Vec<usize> {
+        let number = |list| {
+            *self.numbers.entry(list).or_insert_with(|| {
+                self.lists.push(list);
+                self.lists.len() - 1
+            })
+        };
+        lists.into_iter().map(number).collect()
+    }
+
+    /// The lists, each at its number.
+    pub fn lists(self) -> Vec<ListId> {
+        self.lists
+    }
+}

@@ -1,0 +1,32 @@
+//! Work that several threads share, as far as the system gives any.
+
+use std::{io, panic::resume_unwind, thread};
+
+/// Does the same with each part, at the same time as far as there are threads to be had, and answers in the order of the parts.
+pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
+    let (Some((last, others)), work) = (parts.split_last(), &work) else { return Vec::new() };
+    thread::scope(|scope| {
+        let started: Vec<_> = others
+            .iter()
+            .map(|part| {
+                let part = *part;
+                thread::Builder::new().spawn_scoped(scope, move || work(part)).map_err(|_| part)
+            })
+            .collect();
+        let last = work(*last);
+        let ended = started.into_iter().map(|started| match started {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(part) => work(part),
+        });
+        ended.chain([last]).collect()
+    })
+}
+
+/// Why no process or thread could be started, with what to do about it where the system has too many.
+pub(crate) fn refused(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return error;
+    }
+    let text = format!("the system starts no more processes and threads for this user (`ulimit -u`): {error}");
+    io::Error::new(io::ErrorKind::WouldBlock, text)
+}
