@@ -181,7 +181,7 @@ impl Plan {
             only,
             sources,
             typed,
-            jobs: jobs.jobs,
+            jobs: jobs.all,
             needs: jobs.needs,
             origins: jobs.origins,
             rounds: jobs.rounds,
