@@ -75,7 +75,9 @@ impl Rerun {
         let part = plan.part(&jobs, |id, values| {
             for (path, _) in plan.inputs_of(id) {
                 let original = opened.original(&path);
-                values.values_mut().for_each(|value| replace(value, &path.display().to_string(), &original));
+                for value in values.values_mut() {
+                    replace(value, &path.display().to_string(), &original);
+                }
             }
         });
         let sample = wanted.iter().filter_map(|id| places.get(&id.index())).map(|place| JobId::new(*place)).collect();

@@ -67,7 +67,8 @@ impl Join {
 /// The jobs of all recipes.
 #[derive(Default)]
 pub(super) struct Jobs {
-    pub(super) jobs: Vec<Job>,
+    /// Each after those that it needs.
+    pub(super) all: Vec<Job>,
     pub(super) needs: Needs,
     /// The keys of lists of jobs.
     keys: HashMap<ListId, Arc<KeyList>>,
@@ -91,7 +92,7 @@ impl Jobs {
 
     /// The keys of a list's jobs.
     fn keys(&mut self, list: ListId) -> Arc<KeyList> {
-        let (jobs, needs) = (&self.jobs, &self.needs);
+        let (jobs, needs) = (&self.all, &self.needs);
         let keys = || needs.jobs(list).iter().map(|id| jobs[id.index()].key).collect();
         Arc::clone(self.keys.entry(list).or_insert_with(|| Arc::new(KeyList::new(keys()))))
     }
@@ -130,8 +131,8 @@ impl Builder<'_> {
                     let label = self.label(step, point);
                     let Step { task, resources, policy, .. } = *step;
                     let job = Job { key, identity, task, values, resources, policy, label };
-                    let id = JobId::new(self.jobs.jobs.len());
-                    self.jobs.jobs.push(job);
+                    let id = JobId::new(self.jobs.all.len());
+                    self.jobs.all.push(job);
                     self.jobs.needs.push(lists());
                     let point = self.steps[index].len();
                     self.jobs.origins.push(Origin { study: self.study, step: index, point });
@@ -368,7 +369,7 @@ impl Builder<'_> {
 
     /// One result of one job, if that job will leave it.
     fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Flow> {
-        let job = &self.jobs.jobs[id.index()];
+        let job = &self.jobs.all[id.index()];
         let name = reference.name.as_str();
         let (message, help) = match product {
             Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {

@@ -197,7 +197,7 @@ impl Plan {
             sources,
             warnings,
             typed,
-            jobs: jobs.jobs,
+            jobs: jobs.all,
             needs: jobs.needs,
             origins: jobs.origins,
             rounds: jobs.rounds,

@@ -54,7 +54,9 @@ impl Needs {
             let rest = own.iter().try_fold(list, |rest, other| self.without(rest, *other));
             own.extend(rest);
         }
-        own.iter().for_each(|list| self.users[*list] += 1);
+        for list in &own {
+            self.users[*list] += 1;
+        }
         self.of.push(own);
     }
 

@@ -166,7 +166,9 @@ impl Scheduler {
             }
         }
         // In the plan's order.
-        barriers.iter_mut().for_each(|barrier| barrier.dependents.reverse());
+        for barrier in &mut barriers {
+            barrier.dependents.reverse();
+        }
         let open = jobs.iter().filter(|job| job.state == State::Waiting).count();
         let mut scheduler = Self {
             jobs,

@@ -126,7 +126,7 @@ pub(super) async fn stream<L: Look>(
         _ = closing.wait_for(|closing| *closing) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    (headers, tell(site, states)).into_response()
+    (headers, tell(&site, states)).into_response()
 }
 
 /// Looks again and again.
@@ -181,7 +181,7 @@ fn event(text: &str) -> Bytes {
 }
 
 /// What one page is told.
-fn tell(site: Arc<Site>, states: watch::Receiver<State>) -> Body {
+fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
     let begin = Some((states, site.closing.clone(), 0));
     Body::from_stream(unfold(begin, |page| async move {
         let (mut states, mut closing, seen) = page?;

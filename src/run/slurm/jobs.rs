@@ -16,7 +16,7 @@ use crate::{
 
 /// All jobs of a plan, by their places in it.
 pub(super) struct Jobs {
-    jobs: Vec<Job>,
+    all: Vec<Job>,
     lists: Vec<List>,
     /// How many have no end yet.
     pub(super) open: usize,
@@ -100,16 +100,16 @@ impl Jobs {
             job.needs.iter().for_each(|list| lists[*list].dependents.push(index));
         }
         let open = jobs.iter().filter(|job| job.stage.is_held()).count();
-        Self { jobs, lists, open }
+        Self { all: jobs, lists, open }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.jobs.len()
+        self.all.len()
     }
 
     /// A job has its end.
     pub(super) fn close(&mut self, job: usize, lost: bool) {
-        let job = &mut self.jobs[job];
+        let job = &mut self.all[job];
         if !matches!(job.stage, Stage::Over) {
             self.open -= 1;
         }
@@ -122,9 +122,9 @@ impl Jobs {
         let (mut seen, mut lists) = (HashSet::new(), HashSet::new());
         let mut open = vec![lost];
         while let Some(job) = open.pop() {
-            let new = self.jobs[job].of.iter().filter(|list| lists.insert(**list));
+            let new = self.all[job].of.iter().filter(|list| lists.insert(**list));
             for dependent in new.flat_map(|list| &self.lists[*list].dependents) {
-                if !matches!(self.jobs[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
+                if !matches!(self.all[*dependent].stage, Stage::Over) && seen.insert(*dependent) {
                     found.push((*dependent, job));
                     open.push(*dependent);
                 }
@@ -137,15 +137,15 @@ impl Jobs {
     /// than `most`.
     pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<u64>> {
         let mut ids = Vec::new();
-        for list in &self.jobs[job].needs {
+        for list in &self.all[job].needs {
             let open = &mut self.lists[*list].open;
             // One that has ended is never named: Slurm forgets how. Nor does it begin anew.
-            open.retain(|need| !matches!(self.jobs[*need].stage, Stage::Over));
+            open.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
             if open.len() > most {
                 return None;
             }
             for need in open {
-                match &self.jobs[*need].stage {
+                match &self.all[*need].stage {
                     Stage::Over => {}
                     Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id),
                     Stage::Sent(_) | Stage::Held => return None,
@@ -157,7 +157,7 @@ impl Jobs {
 
     /// Those in Slurm.
     pub(super) fn sent(&self) -> impl Iterator<Item = &Sent> {
-        self.jobs.iter().filter_map(|job| match &job.stage {
+        self.all.iter().filter_map(|job| match &job.stage {
             Stage::Sent(sent) => Some(sent),
             Stage::Held | Stage::Over => None,
         })
@@ -168,7 +168,7 @@ impl Jobs {
     }
 
     pub(super) fn held(&self) -> usize {
-        self.jobs.iter().filter(|job| job.stage.is_held()).count()
+        self.all.iter().filter(|job| job.stage.is_held()).count()
     }
 
     pub(super) fn nothing_to_submit(&self) -> bool {
@@ -180,12 +180,12 @@ impl Index<usize> for Jobs {
     type Output = Job;
 
     fn index(&self, job: usize) -> &Job {
-        &self.jobs[job]
+        &self.all[job]
     }
 }
 
 impl IndexMut<usize> for Jobs {
     fn index_mut(&mut self, job: usize) -> &mut Job {
-        &mut self.jobs[job]
+        &mut self.all[job]
     }
 }

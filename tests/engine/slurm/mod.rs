@@ -315,6 +315,32 @@ steps:
 }
 
 #[test]
+fn what_many_jobs_need_is_in_the_orders_once() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    for pilot in [&[][..], &["--pilot", "1"]] {
+        let sandbox = Sandbox::with(
+            "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2, 3, 4] }, resources: { cpus: 1 } }
+  b: { uses: mock, needs: a, matrix: { seed: [0, 1, 2] }, with: { value: -1 }, resources: { cpus: 1 } }
+",
+        );
+        let ended = cluster.sweep(&sandbox, &run("recipe.yaml", pilot));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let folder = format!("results/runs/{}", sandbox.runs()[0]);
+        assert_eq!(sandbox.read(&format!("{folder}/needs.jsonl")).lines().count(), 1);
+        for order in sandbox.read(&format!("{folder}/orders.jsonl")).lines() {
+            let order: Value = serde_json::from_str(order).unwrap();
+            assert!(order["identity"]["needs"].is_null() && order["needs"].as_array().unwrap().is_empty(), "{order}");
+        }
+        let records = sandbox.records();
+        assert_eq!(records["b/seed=1"]["identity"]["needs"].as_array().unwrap().len(), 4);
+        assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0), "the identities are whole");
+        cluster.until_nothing_is_left(&sandbox);
+    }
+}
+
+#[test]
 fn a_job_that_slurm_lets_run_too_early_does_not() {
     let Some((cluster, _quiet)) = alone() else { return };
     let sandbox = Sandbox::with(
