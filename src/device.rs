@@ -94,6 +94,16 @@ pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
     format!("{} · {}{facts}{reasons}", device.backend, device.name)
 }
 
+/// One sentence if `device` is a program that imitates a GPU, which takes minutes for what the CPU backend does in seconds.
+pub fn warning(device: &Device) -> Option<String> {
+    device.software.then(|| {
+        let Device { backend, name, .. } = device;
+        format!(
+            "`--backend {backend}` computes on {name}, a program that imitates a GPU, far slower than `--backend cpu`"
+        )
+    })
+}
+
 fn ask(backend: Backend) -> Result<Probe, Silence> {
     let mut child = Command::new(program()?)
         .args(["worker", "--probe", backend.name(), "--engine", &std::process::id().to_string()])
@@ -138,4 +148,30 @@ fn ask(backend: Backend) -> Result<Probe, Silence> {
     };
     let text = reader.join().map_err(|_| io::Error::other("the reader panicked"))??;
     serde_json::from_slice(&text).map_err(|_| Silence::Ended(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(backend: Backend, name: &str, software: bool) -> Device {
+        Device { backend, index: 0, name: name.to_owned(), driver: String::new(), software, memory: None, chosen: None }
+    }
+
+    #[test]
+    fn only_an_imitation_is_warned_of() {
+        let imitation = device(Backend::Wgpu, "llvmpipe (LLVM 15.0.6, 256 bits)", true);
+        let probe = Probe { devices: vec![imitation, device(Backend::Cpu, "EPYC", false)], rejected: Vec::new() };
+        let warned = |choice| warning(&choose(&probe, choice).unwrap());
+        assert_eq!(
+            warned(BackendChoice::Only(Backend::Wgpu)).as_deref(),
+            Some(
+                "`--backend wgpu` computes on llvmpipe (LLVM 15.0.6, 256 bits), a program that imitates a GPU, far slower \
+                 than `--backend cpu`"
+            )
+        );
+        assert_eq!(warned(BackendChoice::Auto), None);
+        assert_eq!(warned(BackendChoice::Only(Backend::Cpu)), None);
+        assert_eq!(warning(&device(Backend::Wgpu, "Radeon", false)), None);
+    }
 }

@@ -179,6 +179,9 @@ fn check_on_vulkan() {
     }
     let output = sweep(folder.path(), &["run", "recipe.yaml", "--backend", "wgpu"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let imitated = devices.lines().find(|line| line.starts_with("wgpu ")).is_some_and(|line| line.contains("imitated"));
+    let warned = stderr(&output).lines().any(|line| line.starts_with("warning: `--backend wgpu` computes on "));
+    assert_eq!(warned, imitated, "{}", stderr(&output));
     let record = records(folder.path()).remove(0);
     assert_eq!((metric(&record, "assertions"), &record["identity"]["backend"]), (13.0, &Value::from("wgpu")));
 }

@@ -143,6 +143,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if open > 0 {
         if let Some((probe, device)) = &device {
             say(format_args!("{}", device::describe(probe, device, limits.cpus)));
+            if let Some(warning) = device::warning(device) {
+                say(format_args!("warning: {warning}"));
+            }
         }
         store.create().map_err(Error::io("cannot write to the store"))?;
         let through = if slurm.is_some() {

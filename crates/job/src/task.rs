@@ -102,7 +102,7 @@ impl Task {
     pub const ALL: &'static [TaskInfo] = &[
         TaskInfo {
             name: "train",
-            revision: 3,
+            revision: 4,
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
@@ -177,7 +177,7 @@ impl Task {
         },
         TaskInfo {
             name: "parity",
-            revision: 1,
+            revision: 2,
             about: "asserts that a backend computes what plain operations on the CPU compute, and names what differs first",
             groups: Parity::GROUPS,
             metrics: Parity::METRICS,

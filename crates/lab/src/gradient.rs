@@ -146,13 +146,9 @@ impl<B: Compute> Forward<B> {
         dropout: Dropout,
         wanted: Wanted,
     ) -> Self {
-        let format = activations(computing.precision);
-        let inner = || match format {
-            DType::F32 => network.valid(),
-            format => network.valid().in_format(format),
-        };
-        let same = format == DType::F32 && wanted == Wanted::All;
-        let products = (computing.precision == Precision::Mixed).then_some(DType::BF16);
+        let inner = || in_precision(network, computing.precision);
+        let same = activations(computing.precision) == DType::F32 && wanted == Wanted::All;
+        let products = autocasts(computing.precision);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
                 let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner(), wanted) };
@@ -283,6 +279,24 @@ fn activations(precision: Precision) -> DType {
         Precision::Bf16 => DType::BF16,
         Precision::F16 => DType::F16,
     }
+}
+
+/// `network` without a graph, with its numbers in the format of activations.
+pub(crate) fn in_precision<B: Compute>(network: &Gpt<Autodiff<B>>, precision: Precision) -> Gpt<B> {
+    match activations(precision) {
+        DType::F32 => network.valid(),
+        format => network.valid().in_format(format),
+    }
+}
+
+/// The format of matrix products, where it is not that of activations.
+fn autocasts(precision: Precision) -> Option<DType> {
+    Some(products(precision)).filter(|format| *format != activations(precision))
+}
+
+/// Does `work`, which computes with a network [`in_precision`], with matrix products in the format of `precision`.
+pub(crate) fn with_products<T>(precision: Precision, work: impl FnOnce() -> T) -> T {
+    autocast::with(autocasts(precision), work)
 }
 
 /// The format of matrix products.

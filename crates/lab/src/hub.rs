@@ -18,7 +18,10 @@ use burn::tensor::{
 };
 use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
 use serde::{Deserialize, Serialize};
-use sweep_job::tasks::{Activation, BlockSpec};
+use sweep_job::{
+    Group as _,
+    tasks::{Activation, Architecture, AttentionKind, BlockSpec, CrossProjection, Model, Selection},
+};
 
 use crate::{
     LabError, files,
@@ -127,8 +130,22 @@ impl Config {
         }
     }
 
+    /// An error if a number is none that a recipe could ask for: what follows allocates, and counts, as much as they say.
+    fn check_sizes(&self) -> Result<(), String> {
+        check("n_layer", self.n_layer, "n_layer")?;
+        check("n_head", self.n_head, "n_head")?;
+        check("n_embd", self.n_embd, "d_model")?;
+        check("n_positions", self.n_positions, "block_size")?;
+        check("vocab_size", self.vocab_size, "vocab_size")?;
+        if let Some(inner) = self.n_inner {
+            check("n_inner", inner, "mlp_hidden")?;
+        }
+        self.sweep.map_or(Ok(()), |own| check_block(&own.block))
+    }
+
     /// The dimensions, or what this program cannot compute.
     fn dims(&self) -> Result<GptDims, String> {
+        self.check_sizes()?;
         let block = match (self.model_type.as_str(), self.sweep) {
             (GPT2, None) => BlockSpec::GPT2,
             (OWN, Some(Own { block, .. })) => block,
@@ -164,6 +181,50 @@ impl Config {
         };
         dims.checked().map_err(|error| error.to_string())
     }
+}
+
+/// An error if `number`, which the file has at `key`, is not in the range of the recipes' parameter `param`.
+fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result<(), String> {
+    let number = number.into();
+    let param = [Model::PARAMS, Architecture::PARAMS].into_iter().flatten().find(|known| known.name == param);
+    match (param.and_then(|param| param.bounds), number.as_f64()) {
+        (Some(bounds), Some(found)) if !(bounds.min..=bounds.max).contains(&found) => {
+            Err(format!("{key} {number} is not supported; it must be {bounds}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same for every number in what a block is made of that its network goes on computing with.
+fn check_block(block: &BlockSpec) -> Result<(), String> {
+    let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _ } = block;
+    if let AttentionKind::Latent { dim } = attention {
+        check("sweep.block.attention.latent.dim", *dim, "latent_dim")?;
+    }
+    if let Some(hidden) = mlp_hidden {
+        check("sweep.block.mlp_hidden", *hidden, "mlp_hidden")?;
+    }
+    if let Some(reciprocal) = reciprocal {
+        check("sweep.block.reciprocal.window", reciprocal.window, "ra_window")?;
+    }
+    if let Some(gate) = gate {
+        check("sweep.block.gate.dim", gate.dim, "gate_dim")?;
+    }
+    if let Some(cross) = cross {
+        if let CrossProjection::Bottleneck { dim } = cross.projection {
+            check("sweep.block.cross.projection.bottleneck.dim", dim, "cross_dim")?;
+        }
+        match cross.select {
+            Selection::TopK { k } => check("sweep.block.cross.select.top_k.k", k, "cross_k")?,
+            Selection::Rms { tau } => check("sweep.block.cross.select.rms.tau", tau, "cross_tau")?,
+            Selection::All => {}
+        }
+    }
+    if let Some(ra_ct) = ra_ct {
+        check("sweep.block.ra_ct.k", ra_ct.k, "ra_ct_k")?;
+        check("sweep.block.ra_ct.alpha", ra_ct.alpha, "ra_ct_alpha")?;
+    }
+    Ok(())
 }
 
 /// The dimensions of the network in `folder`, and the strength of its mechanisms.

@@ -245,6 +245,59 @@ fn configurations_that_are_not_supported() {
     assert!(missing.starts_with("cannot read the network: ") && missing.contains("DIR/config.json"), "{missing}");
 }
 
+/// A network with any of these numbers would be counted, named or allocated for minutes, or overflow, before its tensors are
+/// seen to be missing.
+#[test]
+fn sizes_that_no_recipe_may_ask_for_are_refused_at_once() {
+    let huge = [
+        ("n_layer", json!(1_000_000_000_u64), "from 1 to 1024"),
+        ("n_layer", json!(0), "from 1 to 1024"),
+        ("n_head", json!(4096), "from 1 to 1024"),
+        ("n_embd", json!(u64::MAX), "from 1 to 65536"),
+        ("n_embd", json!(0), "from 1 to 65536"),
+        ("n_positions", json!(1_u64 << 40), "from 1 to 16384"),
+        ("vocab_size", json!(1_u64 << 60), "from 2 to 1000000"),
+        ("n_inner", json!(u64::MAX), "from 1 to 1000000"),
+        ("n_inner", json!(0), "from 1 to 1000000"),
+    ];
+    for (key, value, allowed) in huge {
+        let wanted = format!("DIR/config.json: {key} {value} is not supported; it must be {allowed}");
+        let dir = changed(|config, _| config[key] = value);
+        assert_eq!(refusal(dir.path()), wanted);
+    }
+    let negative = changed(|config, _| config["n_layer"] = json!(-1));
+    assert!(refusal(negative.path()).contains("invalid value: integer `-1`"));
+
+    let parts = [
+        (Ablation::Step8, "/attention/latent/dim", "from 1 to 65536"),
+        (Ablation::Step3, "/mlp_hidden", "from 1 to 1000000"),
+        (Ablation::Step3, "/gate/dim", "from 1 to 65536"),
+        (Ablation::Step4, "/cross/projection/bottleneck/dim", "from 1 to 65536"),
+        (Ablation::Step4, "/cross/select/top_k/k", "from 1 to 65536"),
+        (Ablation::Step5, "/reciprocal/window", "from 0 to 65536"),
+        (Ablation::Step13, "/ra_ct/k", "from 1 to 65536"),
+    ];
+    for (ablation, place, allowed) in parts {
+        let (_, dir) = saved(ablation, 1.0);
+        let mut config = config(dir.path());
+        *config.pointer_mut(&format!("/sweep/block{place}")).unwrap() = json!(u64::MAX);
+        std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+        let key = format!("sweep.block{}", place.replace('/', "."));
+        let wanted = format!("DIR/config.json: {key} {} is not supported; it must be {allowed}", u64::MAX);
+        assert_eq!(refusal(dir.path()), wanted);
+    }
+    for (ablation, place, wanted) in [
+        (Ablation::V1, "/attention/folded/rank", "a head of 8 cannot fold 0 of them"),
+        (Ablation::V3, "/r_mlp/low", "the reciprocal part of the MLP has a width of 0"),
+    ] {
+        let (_, dir) = saved(ablation, 1.0);
+        let mut config = config(dir.path());
+        *config.pointer_mut(&format!("/sweep/block{place}")).unwrap() = json!(0);
+        std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+        assert_eq!(refusal(dir.path()), format!("DIR/config.json: {wanted}"));
+    }
+}
+
 #[test]
 fn an_evaluation_starts_from_a_folder() {
     let given = json!({"init": golden("gpt2"), "batch_size": 2, "eval_batches": 2});

@@ -257,3 +257,32 @@ fn a_check_tells_what_it_found() {
     assert!(outcome.facts.values().all(|fact| fact.starts_with("held: ")), "{:?}", outcome.facts);
     assert_eq!(outcome.facts["logits-shape"], "held: [2, 32, 64]");
 }
+
+/// What is set against the ceilings follows from arithmetic by hand.
+#[test]
+fn operations_and_bytes_are_those_of_the_arithmetic() {
+    let tiny = json!({
+        "n_layer": 1, "n_head": 2, "d_model": 16, "block_size": 8, "vocab_size": 256, "attention": "mla", "latent_dim": 4,
+        "batch_size": 2, "eval_batches": 1, "iters": 4, "warmup_iters": 0, "ceiling": true, "breakdown": true,
+        "dropout": 0,
+    });
+    // Of a weight in four bytes AdamW reads and writes the weight and two moments and reads the gradient: 7 x 4. AMSGrad reads
+    // and writes the largest second moment too: 9 x 4. With SPAM it is AMSGrad unless told otherwise.
+    for (more, bytes) in [
+        (json!({}), 28.0),
+        (json!({"amsgrad": true}), 36.0),
+        (json!({"optimizer": "adamwspam"}), 36.0),
+        (json!({"optimizer": "adamwspam", "amsgrad": false}), 28.0),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let metrics = run("train", merged(tiny.clone(), &more), dir.path()).unwrap().metrics;
+        let of = |name: &str| metrics[name].value;
+        let found = of("bandwidth.optimizer") * of("time.optimizer") * of("bandwidth.ceiling") / of("parameters");
+        assert!((found - bytes).abs() < 1e-6, "{more}: {found} bytes");
+        // Multiplications for one token: output layer 256 x 16, queries and output 2 x 16 x 16, latent keys and values
+        // 2 x 16 x 4, two heads' maps to and from them 2 x 2 x 8 x 4, scores and context 2 x 2 x 8 x 4, MLP 2 x 16 x 64; each
+        // is two operations, forward and twice backward.
+        let operations = of("compute.flops") / of("throughput.tokens_per_s");
+        assert!((operations - 6.0 * (4096.0 + 512.0 + 128.0 + 128.0 + 128.0 + 2048.0)).abs() < 1e-3, "{operations}");
+    }
+}

@@ -12,8 +12,8 @@ params! {
         iters: usize = 3, in 1..=10_000, unit "iterations";
         /// Seed of the weights and of the batches.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
-        /// Times what may differ: a part of the largest number of a tensor, 1e-4 in single precision, 1e-2 in half precision,
-        /// 5e-2 in bfloat16.
+        /// Times what may differ: of logits, as a part of the largest, 1e-4 in single precision, 1e-2 in half precision, 5e-2 in
+        /// bfloat16; of gradients 1e-3, 4e-2 and 0.2; of losses 1e-3, 1e-2 and 5e-2 nats.
         tolerance: f64 = 1.0, in 0.0..=1e6;
     }
 }
@@ -57,7 +57,7 @@ impl Parity {
         MetricInfo {
             name: "error.gradients",
             unit: Unit::One,
-            doc: "largest difference of a gradient's number, as a part of the largest of its parameter; the worst parameter's",
+            doc: "largest difference of a gradient's number, as a part of the largest of its parameter; the worst parameter's; of the first step that is not left out",
         },
         MetricInfo { name: "error.loss", unit: Unit::Nats, doc: "largest difference of a training loss" },
         MetricInfo {
@@ -69,6 +69,11 @@ impl Parity {
             name: "error.masks",
             unit: Unit::Fraction,
             doc: "part of the prunable weights that one of the two prunes and the other does not; with `prune` only",
+        },
+        MetricInfo {
+            name: "steps.left_out",
+            unit: Unit::Count,
+            doc: "steps that both leave out because the backend's gradients in half precision overflowed; 0 but with `precision: f16`",
         },
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
     ];

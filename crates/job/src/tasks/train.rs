@@ -173,7 +173,7 @@ impl Train {
         MetricInfo {
             name: "compute.flops",
             unit: Unit::FlopsPerSecond,
-            doc: "floating-point operations a second: 6 for each weight in a product and token, and attention's",
+            doc: "floating-point operations a second: 2 for each multiplication in a matrix product, forward and for every gradient that is needed, without what checkpointing computes again",
         },
         MetricInfo {
             name: "compute.ceiling",
@@ -189,7 +189,7 @@ impl Train {
         MetricInfo {
             name: "bandwidth.optimizer",
             unit: Unit::Fraction,
-            doc: "bytes that AdamW has to read and write over the time that it takes and what a copy reaches; with `breakdown`",
+            doc: "bytes that AdamW has to read and write (28 for each weight, 36 with `amsgrad`) over the time that it takes and what a copy reaches; with `breakdown`",
         },
         MetricInfo {
             name: "steps.left_out",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::{DType, Distribution, Tensor};
 use rayon::prelude::*;
 
-use crate::{LabError, backend::Compute, model::GptDims};
+use crate::{LabError, backend::Compute};
 
 /// The best that was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,15 +79,6 @@ fn best<B: Compute, T>(device: &B::Device, mut work: impl FnMut() -> T) -> Resul
     Ok(least)
 }
 
-/// Floating-point operations of training on one token: six for each weight in a matrix product, twelve for each pair of
-/// token and width in attention (as the PaLM paper counts, with the token table counted as the output layer that it is).
-/// What checkpointing computes again is not counted, because it brings nothing.
-pub fn flops_per_token(dims: &GptDims, weights: f64) -> f64 {
-    // The position table takes part in no product.
-    let in_products = weights - (dims.block_size * dims.d_model) as f64;
-    6.0 * in_products + 12.0 * (dims.n_layer * dims.d_model * dims.block_size) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use burn::backend::{Flex, flex::FlexDevice};
@@ -100,22 +91,5 @@ mod tests {
         // Any machine that runs this does more than a million operations a second, and none does 10^15.
         assert!((1e6..1e15).contains(&ceiling.flops), "{ceiling:?}");
         assert!((1e6..1e15).contains(&ceiling.bytes), "{ceiling:?}");
-    }
-
-    #[test]
-    fn gpt_2_takes_what_the_paper_says() {
-        use sweep_job::tasks::{Activation, BlockSpec};
-        let dims = GptDims {
-            n_layer: 12,
-            n_head: 12,
-            d_model: 768,
-            block_size: 1024,
-            vocab_size: 50_304,
-            activation: Activation::Gelu,
-            block: BlockSpec::GPT2,
-        };
-        // nanoGPT's estimate for 124 million parameters: 6 N + 12 L H Q T = 855 MFLOP a token.
-        let found = flops_per_token(&dims, 124_475_904.0);
-        assert!((found / 855e6 - 1.0).abs() < 0.01, "{found}");
     }
 }

@@ -3,6 +3,7 @@
 //! What a machine cannot measure is absent, with a reason, and never 0.
 
 pub mod ceiling;
+pub mod flops;
 pub(crate) mod fusion;
 pub mod heap;
 pub(crate) mod resident;

@@ -129,14 +129,17 @@ impl GptDims {
             return Err(LabError::Dimensions("latent reciprocity needs MLA's latent keys".into()));
         }
         if let AttentionKind::Folded { rank, .. } = self.block.attention
-            && rank >= d_model / n_head
+            && (rank == 0 || rank >= d_model / n_head)
         {
             return Err(LabError::Dimensions(format!("a head of {} cannot fold {rank} of them", d_model / n_head)));
         }
-        if let Some(RMlpSpec { low, .. }) = self.block.r_mlp
-            && low >= self.mlp_hidden()
-        {
-            return Err(LabError::Dimensions(format!("the reciprocal part of the MLP alone has a width of {low}")));
+        if let Some(RMlpSpec { low, .. }) = self.block.r_mlp {
+            if low == 0 {
+                return Err(LabError::Dimensions("the reciprocal part of the MLP has a width of 0".into()));
+            }
+            if low >= self.mlp_hidden() {
+                return Err(LabError::Dimensions(format!("the reciprocal part of the MLP alone has a width of {low}")));
+            }
         }
         Ok(self)
     }

@@ -24,11 +24,7 @@ use crate::{
     gradient::{self, Dropout, Forward, LossScale},
     hub,
     measure::{
-        self, Breakdown, Part,
-        ceiling::{Ceiling, flops_per_token},
-        fusion,
-        sampler::Sampler,
-        trace::Trace,
+        self, Breakdown, Part, ceiling::Ceiling, flops::flops_per_token, fusion, sampler::Sampler, trace::Trace,
     },
     model::{self, Gpt, GptDims, ParamInfo},
     optim::{self, AdamW, Gradients, Reading},
@@ -107,7 +103,7 @@ impl Work for Job<'_> {
         let scratch = folders.scratch.as_path();
         let (network, mut outcome, trace) = trainer.run(network, done, &parameters, scratch, report)?;
         describe(&mut outcome, train, &parameters);
-        describe_speed(&mut outcome, &dims, ceiling);
+        describe_speed(&mut outcome, train, &dims, ceiling);
         explain_absence(&mut outcome, train, backend);
         if let Some(trace) = trace {
             let path = folders.files.join(TRACE);
@@ -135,18 +131,24 @@ fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
 }
 
 /// Adds how much of what the device can do at best a training does.
-fn describe_speed(outcome: &mut Outcome, dims: &GptDims, ceiling: Option<Ceiling>) {
+fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDims, ceiling: Option<Ceiling>) {
     let of = |outcome: &Outcome, name: &str| outcome.metrics.get(name).map(|metric| metric.value);
-    let Some(weights) = of(outcome, "parameters") else { return };
-    let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims, weights));
+    let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims));
     outcome.metric("compute.flops", flops.unwrap_or(f64::NAN), Unit::FlopsPerSecond);
     let Some(ceiling) = ceiling else { return };
     outcome.metric("compute.ceiling", ceiling.flops, Unit::FlopsPerSecond);
     outcome.metric("compute.mfu", flops.unwrap_or(f64::NAN) / ceiling.flops, Unit::Fraction);
     outcome.metric("bandwidth.ceiling", ceiling.bytes, Unit::BytesPerSecond);
-    // Weight and both moments are read and written, the gradient is read: seven times four bytes.
-    let least = 28.0 * weights / ceiling.bytes;
-    outcome.metric("bandwidth.optimizer", least / of(outcome, "time.optimizer").unwrap_or(f64::NAN), Unit::Fraction);
+    let (Some(weights), Some(seconds)) = (of(outcome, "parameters"), of(outcome, "time.optimizer")) else { return };
+    let least = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
+    outcome.metric("bandwidth.optimizer", least / seconds, Unit::Fraction);
+}
+
+/// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
+/// the gradient is read, and AMSGrad's largest second moment is read and written too, all of them in four bytes.
+const fn bytes_per_weight(amsgrad: bool) -> f64 {
+    let (read_and_written, read) = if amsgrad { (4, 1) } else { (3, 1) };
+    (4 * (2 * read_and_written + read)) as f64
 }
 
 /// Says of every metric that is declared and was not measured why that is so.

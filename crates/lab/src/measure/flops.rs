@@ -1,0 +1,107 @@
+//! Floating-point operations of training, counted from a network's dimensions, by mechanism.
+
+use sweep_job::tasks::{AttentionKind, BlockSpec, CrossProjection};
+
+use crate::model::GptDims;
+
+/// Floating-point operations of training on one token of a sequence as long as the network takes: two for each
+/// multiplication in the matrix products of the forward pass, and in those of every gradient that the loss depends on.
+///
+/// That is six for each weight in a product, and for each pair of token and width in the scores of attention and in what it
+/// gathers, over whole sequences (as the PaLM paper counts, with the token table counted as the output layer that it is).
+/// Not counted is what brings nothing: what checkpointing computes again, and what the last block would give to the next;
+/// nor running sums and means, which need no product, although some are computed as one.
+pub fn flops_per_token(dims: &GptDims) -> f64 {
+    let head = trained(dims.vocab_size * dims.d_model);
+    let blocks = (1..=dims.n_layer).map(|number| block(dims, number == dims.n_layer));
+    2.0 * (head + blocks.sum::<usize>()) as f64
+}
+
+/// Multiplications of a product of `size` multiplications, and of the gradients of both its factors.
+const fn trained(size: usize) -> usize {
+    3 * size
+}
+
+/// The same where one factor needs no gradient.
+const fn trained_on_one_side(size: usize) -> usize {
+    2 * size
+}
+
+/// Multiplications for one token in a block, `last` being whether no other follows it.
+fn block(dims: &GptDims, last: bool) -> usize {
+    let (d, heads, seen, hidden) = (dims.d_model, dims.n_head, dims.block_size, dims.mlp_hidden());
+    // The others multiply no matrices: they scale, move or drop numbers.
+    let BlockSpec { attention, r_mlp, gate, cross, recip, mlp_hidden: _, reciprocal: _, ra_ct: _, kv_prune: _ } =
+        &dims.block;
+    let mut sum = match attention {
+        // Queries, keys, values and output; scores and context.
+        AttentionKind::Standard | AttentionKind::Folded { .. } => trained(4 * d * d + 2 * seen * d),
+        // Every head's scores and context are as wide as the latent vectors, to which and from which it has its own maps.
+        AttentionKind::Latent { dim } => trained(2 * d * d + 4 * d * dim + 2 * seen * heads * dim),
+    };
+    sum += trained(2 * d * hidden);
+    if let Some(spec) = r_mlp.filter(|spec| spec.mixer) {
+        sum += trained(spec.low * spec.low);
+    }
+    if let Some(gate) = gate.filter(|_| !last) {
+        sum += trained(hidden * gate.dim + gate.dim * heads);
+    }
+    if let Some(cross) = cross {
+        let (projections, width) = match cross.projection {
+            CrossProjection::Full => (hidden * hidden, hidden),
+            CrossProjection::Bottleneck { dim } => (2 * hidden * dim, dim),
+        };
+        // No gradient flows through the attention weights along which it gathers.
+        sum += trained(projections) + trained_on_one_side(seen * width);
+    }
+    if let (Some(_), AttentionKind::Latent { dim }) = (recip, attention) {
+        // None flows through the keys either. What goes back to keys is for the next block.
+        sum += trained_on_one_side(hidden * dim) + if last { 0 } else { trained(hidden * dim) };
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::Deserialize;
+    use sweep_job::{Task, Value, Values, tasks::Ablation};
+
+    use super::*;
+    use crate::model::VOCAB_UINT16;
+
+    /// What `scripts/count-flops.py` has printed: operations that PyTorch 2.15's `FlopCounterMode` counted in the forward
+    /// and backward pass of networks of GPT-2's shape (12 blocks, 12 heads, width 768, 1024 tokens, 50,304 in the table),
+    /// which that script writes in PyTorch by itself, divided by the 1024 tokens.
+    const COUNTED: &str = include_str!("../../tests/golden/flops.json");
+
+    #[derive(Deserialize)]
+    struct Counted {
+        /// Parameters beside the size.
+        given: Values,
+        flops: f64,
+    }
+
+    /// The dimensions of a network of GPT-2's shape with these parameters.
+    fn dims(given: Values) -> GptDims {
+        let info = Task::info("train").unwrap();
+        let mut values = Values::from([("model".to_owned(), Value::Text("gpt2".to_owned()))]);
+        values.extend(given);
+        let Some(Task::Train(train)) = info.build(&info.complete(values)) else { panic!("a training") };
+        GptDims::new(&train.model, &train.architecture, VOCAB_UINT16).unwrap()
+    }
+
+    #[test]
+    fn operations_are_those_that_an_independent_counter_counts() {
+        let counted: Vec<Counted> = serde_json::from_str(COUNTED).unwrap();
+        let mut steps = BTreeSet::new();
+        for Counted { given, flops } in counted {
+            assert_eq!(flops_per_token(&dims(given.clone())), flops, "{given:?}");
+            steps.extend(given.get("ablation").map(ToString::to_string));
+        }
+        for step in Ablation::ALL {
+            assert!(steps.contains(step.word()), "step {step} is not counted");
+        }
+    }
+}
