@@ -13,6 +13,7 @@ use super::{
     Digests, Identity, Job, JobId, Key, Label, Origin, PlanError, Point,
     flow::{self, Flow},
     key,
+    room::{Room, weight, weight_of},
     selection::{resolved, selected},
 };
 use crate::recipe::{Collector, Names, Need, Problem, Product, Recipe, Reference, Scope, Span, Spanned, Step, suggest};
@@ -69,6 +70,7 @@ pub(super) struct Builder<'a> {
     pub(super) jobs: &'a mut Jobs,
     pub(super) steps: Vec<Vec<(Point, JobId)>>,
     pub(super) problems: &'a mut Collector,
+    pub(super) room: &'a mut Room,
 }
 
 impl Builder<'_> {
@@ -80,6 +82,9 @@ impl Builder<'_> {
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
             let round = self.round(step, point, &needs);
             let needs: Vec<JobId> = needs.into_iter().flatten().collect();
+            if !self.has_room(step, point, &values, needs.len()) {
+                return Ok(());
+            }
             let backend = step.task.on_device.then_some(self.backend);
             let keys = needs.iter().map(|id| self.jobs.graph[*id].key).collect();
             let identity = Identity::new(step.task, &values, backend, inputs, keys);
@@ -107,6 +112,15 @@ impl Builder<'_> {
             self.steps[index].push((point.clone(), id));
         }
         Ok(())
+    }
+
+    /// Takes the memory for a point and its job: it stands in the list of points and in the job's name, its values in the job
+    /// and in the job's identity.
+    fn has_room(&mut self, step: &Step, point: &Point, values: &Values, needs: usize) -> bool {
+        const EACH: u64 = 512;
+        let values: u64 = values.values().map(weight).sum();
+        let bytes = EACH + 2 * weight_of(&point.values) + 2 * values + 64 * needs as u64;
+        self.room.take(bytes, step.name.span, &self.recipe.sources, self.problems)
     }
 
     /// In which further round a job runs, if at all: as far as its seed is beyond those that every point has, and no earlier

@@ -2,7 +2,10 @@
 
 use sweep_job::Value;
 
-use super::dimension::{self, Context};
+use super::{
+    dimension::{self, Context},
+    room::{product_of, weight},
+};
 use crate::recipe::{Assignment, Problem, Spanned, Step, Template};
 
 /// One assignment of all axes of a step, in the order of the axes.
@@ -96,6 +99,9 @@ fn product(step: &Step, context: &mut Context<'_>) -> (Vec<Point>, bool) {
             context.problem(step.name.span, message, "too many", "vary less at once, or split the step");
             return (points, false);
         }
+        if !context.take(product_of(&points, &assignments), step.name.span) {
+            return (points, false);
+        }
         points = points
             .iter()
             .flat_map(|point| {
@@ -134,6 +140,10 @@ fn include(points: &mut Vec<Point>, kept: usize, step: &Step, assignment: &Assig
     };
     let matched: Vec<usize> = (0..kept).filter(|index| points[*index].matches(&own)).collect();
     if !further.is_empty() && !matched.is_empty() && !axes.is_empty() {
+        let more: u64 = further.iter().map(|(_, value)| weight(value)).sum();
+        if !context.take(more.saturating_mul(matched.len() as u64), span) {
+            return;
+        }
         for index in matched {
             for (axis, value) in &further {
                 let (axis, value) = spanned(axis, value);
@@ -194,5 +204,10 @@ impl Context<'_> {
         help: impl Into<String>,
     ) {
         self.problems.push(span, Problem::new(self.sources, span, message, label).help(help));
+    }
+
+    /// Takes some of the memory that is left; `false` after a mistake, which has been reported.
+    pub(super) fn take(&mut self, bytes: u64, span: crate::recipe::Span) -> bool {
+        self.room.take(bytes, span, self.sources, self.problems)
     }
 }

@@ -11,6 +11,7 @@ mod flow;
 mod frozen;
 mod key;
 mod order;
+mod room;
 mod select;
 mod selection;
 
@@ -33,6 +34,7 @@ pub use self::{
     flow::{Unsettled, settle},
     frozen::{Frozen, Thawing},
     key::{BadKey, Identity, Key},
+    room::Room,
     select::NothingSelected,
 };
 pub(crate) use self::{
@@ -148,16 +150,21 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
+        Self::within(draft, backend, digests, Room::unlimited())
+    }
+
+    /// The same with no more memory than there is room.
+    pub fn within(draft: Draft, backend: Backend, digests: Digests, mut room: Room) -> Result<Self, PlanError> {
         let Draft { recipes, executor, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs::new(digests);
         let mut studies = Vec::with_capacity(recipes.len());
         for (study, recipe) in recipes.into_iter().enumerate() {
-            let (order, points) = expand_all(&recipe, &mut problems);
+            let (order, points) = expand_all(&recipe, &mut problems, &mut room);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
-            let mut builder =
-                Builder { study, recipe: &recipe, prefix, backend, jobs: &mut jobs, steps, problems: &mut problems };
+            let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
+            let mut builder = Builder { study, recipe: &recipe, prefix, backend, jobs, steps, problems, room };
             for step in order {
                 builder.add_step(step, &points[step])?;
             }

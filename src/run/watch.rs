@@ -64,8 +64,11 @@ pub enum State {
     },
     /// It has ended, and its result is being stored.
     Storing,
-    /// Another process runs it.
-    Elsewhere,
+    /// It waits for its record.
+    Elsewhere {
+        /// From a remote; else from another process, which runs it.
+        arriving: bool,
+    },
     /// It failed and will be started again.
     Retrying {
         /// Why.
@@ -105,7 +108,7 @@ impl State {
             Self::NotSelected => "left out",
             Self::Reserve => "reserve",
             Self::Cached => "cached",
-            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere => "waiting",
+            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere { .. } => "waiting",
             Self::Running { .. } | Self::Storing => "running",
             Self::Retrying { .. } => "retrying",
             Self::Done { .. } => "done",
@@ -216,7 +219,9 @@ impl Snapshot {
                 Now::Running { since, left }
             }
             Some(State::Done { seconds }) => Now::Over(*seconds),
-            Some(State::Waiting(_) | State::Queued { .. } | State::Elsewhere | State::Retrying { .. }) => Now::Open,
+            Some(State::Waiting(_) | State::Queued { .. } | State::Elsewhere { .. } | State::Retrying { .. }) => {
+                Now::Open
+            }
             _ => Now::Over(None),
         })
     }
@@ -229,7 +234,7 @@ impl Snapshot {
                 | State::Queued { .. }
                 | State::Running { .. }
                 | State::Storing
-                | State::Elsewhere
+                | State::Elsewhere { .. }
                 | State::Retrying { .. }
         )
     }
@@ -304,7 +309,7 @@ impl Snapshot {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }
             RunEvent::Submitted { id, .. } => State::Queued { id: *id, reason: String::new() },
-            RunEvent::Waiting { .. } => State::Elsewhere,
+            RunEvent::Waiting { arriving, .. } => State::Elsewhere { arriving: *arriving },
             RunEvent::Storing { .. } => State::Storing,
             RunEvent::Done { seconds, .. } => State::Done { seconds: *seconds },
             RunEvent::Retrying { failure, wait, .. } => State::Retrying {

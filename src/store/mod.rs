@@ -9,6 +9,7 @@ mod gc;
 mod index;
 mod lease;
 mod lock;
+mod origin;
 mod pending;
 mod record;
 mod transfer;
@@ -29,6 +30,7 @@ pub use self::{
     gc::{Garbage, GcError},
     index::{Entry, Measured, Stamp},
     lock::{Held, InUse},
+    origin::Origin,
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
     transfer::{Imported, TransferError},

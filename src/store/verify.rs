@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Record, Store, digest};
+use super::{Origin, Record, Store, digest, origin::ORIGIN};
 use crate::plan::Key;
 
 /// What was looked at.
@@ -52,6 +52,9 @@ impl Store {
             Err(error) => return Ok(vec![error.to_string()]),
         };
         let mut reasons: Vec<String> = wrong_key(&record).into_iter().collect();
+        if let Err(error) = Origin::read(&folder) {
+            reasons.push(format!("{ORIGIN} cannot be read: {error}"));
+        }
         let files = folder.join("files");
         let found = if files.is_dir() { digest::of_folder(&files)? } else { std::collections::BTreeMap::new() };
         if record.files.is_empty() && !found.is_empty() {
