@@ -113,6 +113,9 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// Nobody has said that somebody else's commands may run.
+    #[error("the bundle's commands were not run: {0}")]
+    NotConfirmed(&'static str),
     /// A remote cannot be used.
     #[error(transparent)]
     Remote(#[from] RemoteError),
@@ -196,8 +199,9 @@ impl Error {
             | Self::Unknown(_)
             | Self::Query(_)
             | Self::Bundle(BundleError::NothingDone)
+            | Self::NotConfirmed(_)
             | Self::BackendElsewhere
-            | Self::Remote(RemoteError::Address(..) | RemoteError::Absent)
+            | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
             | Self::NoSlurm
             | Self::NeedsSlurm(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,

@@ -4,6 +4,7 @@
 //! [`write()`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
 //! every key is computed from what it is made of, and every table, figure and verdict from the records.
 
+mod limits;
 mod rerun;
 mod verify;
 
@@ -19,7 +20,7 @@ use sweep_job::Backend;
 use tar::{Builder, EntryType, Header};
 
 pub use self::{
-    rerun::{Compared, Rerun, sample},
+    rerun::{Command, Compared, Rerun, commands, sample},
     verify::{Opened, Verified},
 };
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
     plan::{Key, Plan, normal},
     recipe::Request,
     run::RunFolder,
-    store::{Record, Store, StoreError},
+    store::{Origin, Record, Store, StoreError},
 };
 
 /// Version of the form. 1: first.
@@ -80,6 +81,9 @@ pub struct BundledJob {
     pub key: Key,
     /// Whether there is a record.
     pub done: bool,
+    /// Where the record came from, if it was not made where the bundle was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// What a file is held to.
@@ -101,6 +105,9 @@ pub enum BundleError {
     /// It is an archive of something else, or made to do harm.
     #[error("this is not a bundle: {0}")]
     Foreign(String),
+    /// It is larger than a bundle may be.
+    #[error("the bundle is not read: {0}")]
+    TooLarge(String),
     /// It comes from a later version.
     #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
     TooNew(u32),
@@ -128,10 +135,12 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (_, job) in plan.jobs() {
         let record = store.get(job.key)?;
-        jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some() });
+        let origin = record.as_ref().and_then(|_| store.origin(job.key));
+        let came = origin.as_ref().map(ToString::to_string);
+        jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some(), origin });
         let Some(record) = record else { continue };
         out.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
-        for (what, value) in facts(&record) {
+        for (what, value) in facts(&record).into_iter().chain(came.map(|came| ("from", came))) {
             environment.entry(what.to_owned()).or_default().insert(value);
         }
     }
@@ -240,23 +249,23 @@ impl Sum {
 /// Unpacks a bundle into an empty folder.
 pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
     let foreign = |what: String| BundleError::Foreign(what);
-    let mut any = false;
+    let mut read = limits::Read::default();
     archive::each(from, |Item { path, entry, .. }| {
         let inner = path.strip_prefix(TOP).map(Path::to_owned).unwrap_or_default();
         let plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
         if inner.as_os_str().is_empty() || !plain || entry.header().entry_type() != EntryType::Regular {
             return Err(foreign(format!("it holds `{}`", path.display())));
         }
+        read.add(&inner, entry.size())?;
         let target = into.join(inner);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
         let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
         io::copy(entry, &mut file)?;
-        any = true;
         Ok(())
     })?;
-    if !any {
+    if read.files == 0 {
         return Err(foreign("there is nothing in it".to_owned()));
     }
     let text = fs::read(into.join(CONTENTS)).map_err(|_| foreign(format!("it has no `{CONTENTS}`")))?;
@@ -318,12 +327,12 @@ mod tests {
             ("sweep-records/x", EntryType::Regular, ""),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let refused = unpack(entry(path, kind, link).as_slice(), folder.path());
+            let refused = unpack(io::Cursor::new(entry(path, kind, link)), folder.path());
             assert!(matches!(refused, Err(BundleError::Foreign(_))), "{path}: {refused:?}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{path}");
         }
         let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(unpack(&[][..], folder.path()), Err(BundleError::Foreign(_))));
-        assert!(matches!(unpack(&b"no archive"[..], folder.path()), Err(BundleError::Foreign(_))));
+        assert!(matches!(unpack(io::Cursor::new(b""), folder.path()), Err(BundleError::Foreign(_))));
+        assert!(matches!(unpack(io::Cursor::new(b"no archive"), folder.path()), Err(BundleError::Foreign(_))));
     }
 }

@@ -1,12 +1,12 @@
 //! A random sample of a bundle's jobs, run again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sweep_job::{Metric, Unit, Value};
 
 use super::Opened;
 use crate::{
-    plan::{Digests, JobId, Plan},
+    plan::{Digests, JobId, Plan, without_keys},
     report::is_timing,
     store::{Record, Store},
     text::clean,
@@ -83,6 +83,39 @@ impl Rerun {
         let sample = wanted.iter().filter_map(|id| places.get(&id.index())).map(|place| JobId::new(*place)).collect();
         Self { plan: part, sample, left }
     }
+}
+
+/// A command that jobs run, and what its environment has beside the caller's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The names of the jobs.
+    pub jobs: Vec<String>,
+    /// What the shell is given.
+    pub run: String,
+    /// Names and values.
+    pub env: Vec<(String, String)>,
+}
+
+/// The commands of a plan, each once.
+pub fn commands(plan: &Plan) -> Vec<Command> {
+    let mut found: Vec<Command> = Vec::new();
+    let mut known: HashMap<(String, Vec<(String, String)>), usize> = HashMap::new();
+    for (_, job) in plan.jobs() {
+        let Some(run) = job.values.get("run").filter(|_| job.task.name == "command") else { continue };
+        let text = |value: &Value| without_keys(&value.to_string());
+        let env = match job.values.get("env") {
+            Some(Value::Map(env)) => env.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+            _ => Vec::new(),
+        };
+        let command = (text(run), env);
+        let index = *known.entry(command.clone()).or_insert_with(|| {
+            let (run, env) = command;
+            found.push(Command { jobs: Vec::new(), run, env });
+            found.len() - 1
+        });
+        found[index].jobs.push(job.label.to_string());
+    }
+    found
 }
 
 /// Puts another path in the place of one.

@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use super::{BundleError, Contents, Sum};
 use crate::{
-    plan::{Digests, Plan, normal},
+    plan::{Digests, Plan, PlanError, normal},
     recipe::{Draft, RecipeError, Request},
     report::{Page, Report, Results},
     store::{Record, Store, wrong_key},
@@ -56,8 +56,13 @@ impl Opened {
         Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, only: &[] })
     }
 
+    /// Plans the recipe.
+    pub fn plan(&self, draft: Draft) -> Result<Plan, PlanError> {
+        Plan::with(draft, self.contents.backend, self.digests())
+    }
+
     /// The digests of the input files, which are not in the bundle.
-    pub fn digests(&self) -> Digests {
+    fn digests(&self) -> Digests {
         let Contents { inputs, root, .. } = &self.contents;
         Digests::locked(inputs.clone(), self.sources(), root.clone())
     }
@@ -145,6 +150,9 @@ impl Opened {
             let folder = store.folder(job.key);
             fs::create_dir_all(&folder)?;
             fs::write(folder.join("record.json"), text)?;
+            if let Some(origin) = &job.origin {
+                origin.write(&folder)?;
+            }
             verified.records += 1;
         }
         Ok(())

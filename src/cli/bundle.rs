@@ -1,7 +1,7 @@
 //! `sweep bundle` and `sweep verify`.
 
 use std::{
-    io::{self, BufReader, BufWriter, Write as _},
+    io::{self, BufReader, BufWriter, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -11,18 +11,19 @@ use sweep_job::{BackendChoice, Unit};
 
 use super::{Prepared, RecipeArgs, print};
 use crate::{
-    bundle::{self, Compared, Opened, Rerun, Verified},
+    bundle::{self, Command, Compared, Opened, Rerun, Verified},
     device,
     error::{Error, Exit},
     plan::Plan,
     recipe::Request,
+    remote::Arriving,
     report::{Page, Report, Results},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted,
         estimate::Pace,
     },
     store::Store,
-    text::{clean, count, say},
+    text::{clean, clean_lines, count, say},
     ui::{Lines, quantity},
 };
 
@@ -42,6 +43,9 @@ pub(super) struct VerifyArgs {
     /// Run so many of its jobs again, drawn at random, with those that they need, and compare what they measure.
     #[arg(long, value_name = "N", default_value = "0")]
     rerun: usize,
+    /// Run the bundle's commands without asking; they are shown all the same.
+    #[arg(long, requires = "rerun")]
+    yes: bool,
     /// Draws the same jobs again.
     #[arg(long, value_name = "N", requires = "rerun")]
     seed: Option<u64>,
@@ -98,7 +102,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let contents = &opened.contents;
     let name = args.bundle.display().to_string();
     let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
-    let plan = Plan::with(draft, contents.backend, opened.digests()).map_err(Error::plan(name))?;
+    let plan = opened.plan(draft).map_err(Error::plan(name))?;
     let verified = opened.verify(&plan)?;
     print(&text(&opened, &verified))?;
     if contents.sweep != env!("CARGO_PKG_VERSION") {
@@ -141,6 +145,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     for (label, reason) in &left {
         say(format_args!("note: {} cannot run again here: {}", clean(label), clean(reason)));
     }
+    confirm(&plan, args.yes)?;
     let needed = plan.len() - sample.len();
     let more = if needed > 0 { format!(" and {} that they need", count(needed, "job")) } else { String::new() };
     say(format_args!("running {}{more} again (`--seed {seed}` draws the same)", count(sample.len(), "job")));
@@ -177,6 +182,33 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     Ok(if differ == 0 { Exit::Done } else { Exit::Failure })
 }
 
+/// Shows the commands of somebody else's bundle, and asks whether they may run.
+fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
+    let commands = bundle::commands(plan);
+    if commands.is_empty() {
+        return Ok(());
+    }
+    say(format_args!("the bundle's jobs run these commands, as you, with your files and your network:"));
+    for Command { jobs, run, env } in &commands {
+        let first = jobs.first().map(|label| clean(label)).unwrap_or_default();
+        let more = if jobs.len() > 1 { format!(" and {}", count(jobs.len() - 1, "more job")) } else { String::new() };
+        say(format_args!("  {first}{more}"));
+        clean_lines(run).lines().for_each(|line| say(format_args!("    $ {line}")));
+        env.iter().for_each(|(name, value)| say(format_args!("      {}={}", clean(name), clean(value))));
+    }
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Error::NotConfirmed("there is no terminal to ask on; `--yes` runs them"));
+    }
+    // Without a line's end, which `say` would write.
+    let _ = write!(io::stderr(), "run them? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(Error::io("cannot read the answer"))?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed("as you wish")) }
+}
+
 fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backend) -> Result<run::Summary, Error> {
     let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
     let device = if on_device && cfg!(feature = "cpu") {
@@ -193,7 +225,8 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
     let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
     let folder = folder.path().to_owned();
-    let options = Options { limits, gpus, fail_fast: false, device, folder, deadline: run::DEADLINE, failures: None };
+    let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
+    let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
     let mut lines = Lines::new(io::stderr(), Pace::silent());
     let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
     let control = Control { signals: Some(signals), rounds: None };

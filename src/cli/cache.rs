@@ -20,8 +20,9 @@ use crate::{
     fault,
     plan::{Key, Plan},
     recipe::{Draft, Request},
+    remote::keygen,
     run::{RunFolder, Wanted},
-    store::{Store, StoreError},
+    store::{Origin, Store, StoreError},
     text::{clean, count, say},
     ui::{duration, quantity},
 };
@@ -96,6 +97,11 @@ enum CacheCommand {
         #[command(flatten)]
         values: Values,
     },
+    /// Make a key pair that signs what is pushed: the secret key goes to a new file, the public one is printed.
+    Keygen {
+        /// The file of the secret key.
+        file: PathBuf,
+    },
     /// Let several machines use this store, from a file system that they share: its locks hold on all of them from now on.
     Share,
     /// Take the records of an archive that are not here yet, each checked against its key and digests.
@@ -131,6 +137,11 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
                 }
             }
             remote::pull_all(&store, remote, (!recipes.is_empty()).then(|| keys.into_iter().collect()))
+        }
+        CacheCommand::Keygen { file } => {
+            print(&format!("{}\n", keygen(file)?))?;
+            say(format_args!("the secret key is in {}; the line above is for files of trusted keys", file.display()));
+            Ok(Exit::Done)
         }
         CacheCommand::Share => {
             if !store.share().map_err(Error::io("cannot write to the store"))? {
@@ -217,10 +228,14 @@ fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
     let lines =
         garbage.records.iter().map(|(key, bytes)| format!("{}  {:>9}  {}\n", key.short(), size(*bytes), label(*key)));
     print(&lines.collect::<String>())?;
-    let leftovers = garbage.leftovers.len();
-    let rest =
-        if leftovers > 0 { format!(" and what {} left", count(leftovers, "unfinished job")) } else { String::new() };
-    let what = format!("{}{rest}, {}", count(garbage.records.len(), "record"), size(garbage.bytes()));
+    let mut parts = vec![count(garbage.records.len(), "record")];
+    if !garbage.leftovers.is_empty() {
+        parts.push(format!("what {} left", count(garbage.leftovers.len(), "unfinished job")));
+    }
+    if !garbage.temporary.is_empty() {
+        parts.push(count(garbage.temporary.len(), "temporary file"));
+    }
+    let what = format!("{}, {}", parts.join(" and "), size(garbage.bytes()));
     if garbage.is_empty() {
         say(format_args!("nothing to remove"));
     } else if yes {
@@ -270,7 +285,8 @@ fn export(store: &Store, file: &Path, which: &[String], values: &Values) -> Resu
 
 fn import(store: &Store, file: &Path) -> Result<Exit, Error> {
     let archive = File::open(file).map_err(|error: io::Error| Error::io("cannot read the archive")(error))?;
-    let imported = store.import(BufReader::new(archive))?;
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+    let imported = store.import(BufReader::new(archive), &Origin::new(&format!("the archive {name}")))?;
     for (key, reason) in &imported.refused {
         say(format_args!("refused {}: {}", key.short(), clean(reason)));
     }

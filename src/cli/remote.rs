@@ -1,11 +1,14 @@
 //! `--remote`, `sweep cache push` and `sweep cache pull`.
 
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
 use clap::Args;
+use sweep_job::units::parse_seconds;
 
 use crate::{
     error::{Error, Exit},
     plan::Key,
-    remote::{Pulled, Pushed, Remote, RemoteError},
+    remote::{Arriving, Options, Puller, Pushed, Remote, RemoteError, Trusting, refused},
     store::Store,
     text::{clean, count, say},
 };
@@ -17,50 +20,81 @@ pub(super) struct RemoteArgs {
     /// Credentials come from the environment.
     #[arg(long, value_name = "URL", env = "SWEEP_REMOTE", hide_env_values = true)]
     remote: Option<String>,
+    /// Sign what is brought there with the secret key in this file, which `sweep cache keygen` makes.
+    #[arg(long, value_name = "FILE", env = "SWEEP_REMOTE_KEY")]
+    remote_key: Option<PathBuf>,
+    /// Whose records are taken from there: `any`, `own` (those that `--remote-key` has signed), or a file of public keys, one a
+    /// line (those that one of them has signed).
+    #[arg(long, value_name = "any|own|FILE", env = "SWEEP_REMOTE_TRUST", default_value = "any", value_parser = trusting)]
+    remote_trust: Trusting,
+    /// The longest that one record may take on its way, `90s` or `2h`; its job runs here then.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limit)]
+    remote_timeout: Duration,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as clap wants it")]
+fn trusting(text: &str) -> Result<Trusting, String> {
+    Ok(match text {
+        "any" => Trusting::Any,
+        "own" => Trusting::Own,
+        file => Trusting::Listed(PathBuf::from(file)),
+    })
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    let seconds = parse_seconds(text).map_err(|error| format!("{error}; write `90s` or `2h`"))?;
+    let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
+    limit.ok_or_else(|| "it must be more than 0 s".to_owned())
 }
 
 impl RemoteArgs {
     /// The remote, if there is one.
-    pub(super) fn open(&self) -> Result<Option<Remote>, Error> {
-        Ok(self.remote.as_deref().filter(|address| !address.is_empty()).map(Remote::open).transpose()?)
+    pub(super) fn open(&self) -> Result<Option<Arc<Remote>>, Error> {
+        let Self { remote, remote_key, remote_trust, remote_timeout } = self;
+        let options = Options { key: remote_key.clone(), trust: remote_trust.clone(), timeout: *remote_timeout };
+        let address = remote.as_deref().filter(|address| !address.is_empty());
+        Ok(address.map(|address| Remote::open(address, &options)).transpose()?.map(Arc::new))
     }
 
-    fn required(&self) -> Result<Remote, Error> {
+    fn required(&self) -> Result<Arc<Remote>, Error> {
         let missing = || Error::Unknown("say which remote: `--remote URL`, or the variable SWEEP_REMOTE".into());
         self.open()?.ok_or_else(missing)
     }
 }
 
-/// Brings records here before a run and says so. A remote that does not work is one warning, and `false`.
-pub(super) fn pull(remote: &Remote, store: &Store, keys: &[Key]) -> Result<bool, Error> {
+/// Brings records here before a run, and says so. Answers the pull if it goes on beside the run, because nothing has come for a
+/// while; with `all`, waits for it however slow it is.
+pub(super) fn pull(remote: &Arc<Remote>, store: &Store, keys: Vec<Key>, all: bool) -> Result<Option<Puller>, Error> {
     if keys.is_empty() {
-        return Ok(true);
+        return Ok(None);
     }
-    let pulled = remote.pull(store, keys)?;
-    report_refused(&pulled);
-    if let Some(reason) = &pulled.broken {
-        say(format_args!(
-            "warning: {}; going on without it, and `sweep cache push` brings the results there later",
-            clean(reason)
-        ));
+    let puller = Puller::new(Arc::clone(remote), store.clone(), keys).map_err(Error::io("cannot start a thread"))?;
+    if all {
+        puller.wait_for_all();
     }
-    if pulled.added > 0 {
-        say(format_args!("{} from {}", count(pulled.added, "record"), clean(remote.name())));
+    if puller.wait() {
+        for notice in puller.finish()? {
+            say(format_args!("{notice}"));
+        }
+        return Ok(None);
     }
-    Ok(pulled.broken.is_none())
+    let open = count(puller.arriving().open(), "record");
+    say(format_args!("note: {open} may still come from {}; what needs none of them goes on", clean(remote.name())));
+    Ok(Some(puller))
 }
 
-fn report_refused(pulled: &Pulled) {
-    for (key, reason) in &pulled.refused {
-        say(format_args!("warning: the remote's record {} is not used: {}", key.short(), clean(reason)));
+/// Says what has become of a pull that went on beside a run, and of what was pushed.
+pub(super) fn report(remote: Option<&Remote>, puller: Option<Puller>, pushed: Option<&Pushed>) {
+    match puller.map(Puller::finish) {
+        Some(Ok(notices)) => notices.iter().for_each(|notice| say(format_args!("{notice}"))),
+        // What it could not store, the run could not either, and says more.
+        Some(Err(error)) => say(format_args!("warning: {}", clean(&error.to_string()))),
+        None => {}
     }
-}
-
-/// Says what did not get to the remote.
-pub(super) fn report_pushed(pushed: &Pushed) {
-    if let Some(error) = &pushed.broken {
-        let left = count(pushed.left, "record");
-        let error = clean(&error.to_string()).into_owned();
+    // Of a remote that was given up, that was said.
+    let pushed = pushed.filter(|_| remote.is_none_or(|remote| !remote.is_given_up()));
+    if let Some(Pushed { left, broken: Some(error), .. }) = pushed {
+        let (left, error) = (count(*left, "record"), clean(&error.to_string()).into_owned());
         say(format_args!("warning: {left} did not get to the remote; `sweep cache push` tries again: {error}"));
     }
 }
@@ -80,6 +114,10 @@ pub(super) fn push_all(store: &Store, args: &RemoteArgs, keys: Option<Vec<Key>>)
     }
     let known = known - keys.len();
     say(format_args!("{} pushed, {known} there already", count(keys.len(), "record")));
+    let unsigned = keys.iter().filter(|key| remote.signs(store, **key) == Some(false)).count();
+    if unsigned > 0 {
+        say(format_args!("note: {} not signed, because made elsewhere", count(unsigned, "record")));
+    }
     Ok(Exit::Done)
 }
 
@@ -93,8 +131,10 @@ pub(super) fn pull_all(store: &Store, args: &RemoteArgs, keys: Option<Vec<Key>>)
     let all = keys.len();
     keys.retain(|key| !store.contains(*key));
     let known = all - keys.len();
-    let pulled = remote.pull(store, &keys)?;
-    report_refused(&pulled);
+    let pulled = remote.pull(store, &keys, &Arriving::default())?;
+    for notice in refused(&pulled) {
+        say(format_args!("{notice}"));
+    }
     if let Some(reason) = pulled.broken {
         return Err(Error::Remote(RemoteError::Broken(remote.name().to_owned(), reason)));
     }

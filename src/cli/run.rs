@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeSet, HashSet},
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use sweep_job::{Backend, Unit};
 
 use super::{
     ChangeArgs, OnlyArgs, Prepared, print,
-    remote::{RemoteArgs, pull, report_pushed},
+    remote::{self, RemoteArgs},
     saved::SavedPlan,
     use_color, warn, warn_of_damage,
 };
@@ -22,7 +23,7 @@ use crate::{
     further::Further,
     plan::{JobId, Key, Plan},
     recipe::Executor,
-    remote::{Pusher, Remote},
+    remote::{Puller, Pusher, Remote},
     report::{Format, Page, Report, Results, State, beside, overview},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Standing,
@@ -112,10 +113,10 @@ impl RunArgs {
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
-    let (standing, remote) = looked_up(args, &store, &plan, &selected)?;
-    warn_of_damage(&standing);
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
+    let Looked { standing, remote, puller } = look(args, &store, &plan, &selected, slurm.is_some())?;
+    warn_of_damage(&standing);
     let mut states = states(&plan, &selected, &standing.cached);
     check_plan(&plan, &states)?;
     let mut further = Further::new(&plan, &store, &states);
@@ -162,7 +163,8 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         pace = Pace::new(&manifest);
         let created = RunFolder::create(results, &manifest);
         let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
-        if let Some(remote) = remote {
+        // What is given up already takes nothing.
+        if let Some(remote) = remote.clone().filter(|remote| !remote.is_given_up()) {
             observers
                 .push(pusher.insert(Pusher::new(remote, store.clone()).map_err(Error::io("cannot start a thread"))?));
         }
@@ -189,7 +191,9 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
             let device = device.map(|(_, device)| device);
             let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
             let (deadline, failures) = (run::DEADLINE, None);
-            let options = Options { limits, gpus, fail_fast: args.fail_fast, device, folder, deadline, failures };
+            let arriving = puller.as_ref().map(|puller| puller.arriving().clone()).unwrap_or_default();
+            let fail_fast = args.fail_fast;
+            let options = Options { limits, gpus, fail_fast, device, folder, deadline, arriving, failures };
             let control = Control { signals: Some(signals), rounds: Some(&mut further) };
             run::run(&plan, &store, &states, &options, &history, control, observers)
                 .map_err(Error::io("the run cannot go on"))
@@ -204,9 +208,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         run(&mut observers)
     };
     let summary = summary?;
-    if let Some(pusher) = pusher {
-        report_pushed(&pusher.finish());
-    }
+    remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
     drop(in_use);
     if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
         say(format_args!("warning: the journal is not complete: {error}"));
@@ -297,20 +299,30 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
     Ok((prepared, store, selected))
 }
 
-/// Which jobs are done, those that the remote store has included; and that store, if it works.
-fn looked_up(
+/// What there is before a run.
+struct Looked {
+    /// Which jobs are done.
+    standing: Standing,
+    remote: Option<Arc<Remote>>,
+    /// The pull of what the remote may have, if that goes on.
+    puller: Option<Puller>,
+}
+
+/// Looks which jobs are done, those that the remote has included. Through Slurm nothing could wait for what comes later.
+fn look(
     args: &RunArgs,
     store: &Store,
     plan: &Plan,
     selected: &HashSet<JobId>,
-) -> Result<(Standing, Option<Remote>), Error> {
+    through_slurm: bool,
+) -> Result<Looked, Error> {
     let remote = args.remote.open()?;
-    let found = Standing::of(plan, store, selected)?;
-    let Some(remote) = remote else { return Ok((found, None)) };
-    let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found.cached[id.index()]);
+    let standing = Standing::of(plan, store, selected)?;
+    let Some(remote) = remote else { return Ok(Looked { standing, remote, puller: None }) };
+    let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !standing.cached[id.index()]);
     let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
-    let works = pull(&remote, store, &wanted)?;
-    Ok((Standing::of(plan, store, selected)?, Some(remote).filter(|_| works)))
+    let puller = remote::pull(&remote, store, wanted, through_slurm)?;
+    Ok(Looked { standing: Standing::of(plan, store, selected)?, remote: Some(remote), puller })
 }
 
 /// Makes the store one that several machines use, and says how its jobs are known in Slurm.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::json;
 use sweep_job::{Failure, Task};
 
@@ -16,7 +17,7 @@ use crate::{
     plan::command,
     report::page::tail,
     run::RunEvent,
-    store::{Record, Store},
+    store::{Origin, Record, Store},
     text::{clean, count},
     ui::{describe, duration, quantity, span},
 };
@@ -53,11 +54,12 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     let record = found?;
+    let origin = store.origin(record.key);
     match args.format {
-        ShowFormat::Text => print(&text(&record, &store.folder(record.key)))?,
+        ShowFormat::Text => print(&text(&record, origin.as_ref(), &store.folder(record.key)))?,
         ShowFormat::Json => {
-            let text =
-                serde_json::to_string_pretty(&record).map_err(|error| Error::io("cannot write it")(error.into()));
+            let text = serde_json::to_string_pretty(&Shown { record: &record, origin: origin.as_ref() })
+                .map_err(|error| Error::io("cannot write it")(error.into()));
             print(&(text? + "\n"))?;
         }
     }
@@ -125,7 +127,16 @@ fn without_record_json(unfinished: &Unfinished) -> serde_json::Value {
     })
 }
 
-fn text(record: &Record, folder: &Path) -> String {
+/// A record, and beside it where it came from.
+#[derive(Serialize)]
+struct Shown<'r> {
+    #[serde(flatten)]
+    record: &'r Record,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<&'r Origin>,
+}
+
+fn text(record: &Record, origin: Option<&Origin>, folder: &Path) -> String {
     let provenance = &record.provenance;
     let device = provenance.device.as_ref().map_or_else(String::new, |device| format!(", {}", device.name));
     let mut lines = vec![
@@ -139,8 +150,10 @@ fn text(record: &Record, folder: &Path) -> String {
             count(provenance.threads, "thread"),
         ),
         format!("  in {}", folder.display()),
-        format!("task {}", record.identity.task),
     ];
+    // What it says above was said elsewhere.
+    lines.extend(origin.map(|origin| format!("  from {origin}")));
+    lines.push(format!("task {}", record.identity.task));
     let task = Task::info(&record.identity.task);
     for (name, value) in &record.params {
         let default = task.and_then(|task| task.param(name)).is_some_and(|param| (param.default)() == *value);

@@ -1,6 +1,8 @@
 //! In a build without the feature `remote` there is none, and so nothing to be done with one.
 
-use super::{Pulled, RemoteError};
+use std::path::Path;
+
+use super::{Arriving, Options, Pulled, RemoteError};
 use crate::{plan::Key, store::Store};
 
 /// There is none.
@@ -9,7 +11,7 @@ pub enum Remote {}
 
 impl Remote {
     /// Refused.
-    pub fn open(_: &str) -> Result<Self, RemoteError> {
+    pub fn open(_: &str, _: &Options) -> Result<Self, RemoteError> {
         Err(RemoteError::Absent)
     }
 
@@ -18,8 +20,13 @@ impl Remote {
         match *self {}
     }
 
+    /// Whether it has been given up.
+    pub fn is_given_up(&self) -> bool {
+        match *self {}
+    }
+
     /// Brings records here.
-    pub fn pull(&self, _: &Store, _: &[Key]) -> Result<Pulled, RemoteError> {
+    pub fn pull(&self, _: &Store, _: &[Key], _: &Arriving) -> Result<Pulled, RemoteError> {
         match *self {}
     }
 
@@ -28,8 +35,18 @@ impl Remote {
         match *self {}
     }
 
+    /// Whether a record would be signed.
+    pub fn signs(&self, _: &Store, _: Key) -> Option<bool> {
+        match *self {}
+    }
+
     /// The keys of all records that it has.
     pub fn keys(&self) -> Result<Vec<Key>, RemoteError> {
         match *self {}
     }
+}
+
+/// Refused.
+pub fn keygen(_: &Path) -> Result<String, RemoteError> {
+    Err(RemoteError::Absent)
 }

@@ -5,23 +5,32 @@ use std::{
     fs::File,
     io::{Read as _, Write as _},
     path::PathBuf,
-    sync::Arc,
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig, WriteMultipart,
     aws::AmazonS3Builder, azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder, local::LocalFileSystem,
     path::Path,
 };
-use tempfile::NamedTempFile;
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
 
-use super::{Pulled, RemoteError, envelope};
+use super::{
+    Arriving, Options, Pulled, RemoteError, connect, envelope,
+    sign::{SecretKey, Trust},
+};
 use crate::{
     plan::Key,
-    store::{Store, StoreError, TransferError},
+    store::{Origin, Store, StoreError, TransferError},
+    ui::duration,
 };
 
 /// Objects up to this size go in one request; larger ones in parts of this size.
@@ -34,6 +43,14 @@ const AT_ONCE: usize = 16;
 const MANY: usize = 500;
 /// How long it may be silent.
 const SILENCE: Duration = Duration::from_secs(20);
+/// How long it may take until it begins to answer, with everything that is tried again.
+const ANSWER: Duration = Duration::from_mins(1);
+/// Whatever comes slower than this many bytes in [`SILENCE`] will not come: it is told from a line that is only slow.
+const LEAST: usize = 16 << 10;
+/// After so many records that were too slow, it is given up.
+const MOST_SLOW: usize = 3;
+/// How often a pull looks whether somebody still waits for it.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// An object store.
 #[derive(Debug)]
@@ -43,11 +60,26 @@ pub struct Remote {
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
     runtime: Runtime,
+    key: Option<SecretKey>,
+    trust: Trust,
+    /// The longest that one record may take.
+    timeout: Duration,
+    given_up: AtomicBool,
+}
+
+/// What became of an object that was asked for.
+enum Fetched {
+    /// It is in this file, which has no name.
+    Here(File),
+    /// There is none.
+    Missing,
+    /// It was left; why.
+    Slow(String),
 }
 
 impl Remote {
     /// The remote at this address. Nothing is asked of it yet.
-    pub fn open(address: &str) -> Result<Self, RemoteError> {
+    pub fn open(address: &str, options: &Options) -> Result<Self, RemoteError> {
         let bad = |why: &str| RemoteError::Address(redacted(address), why.to_owned());
         let (scheme, rest) = address.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
         if rest.contains('@') && scheme != "file" {
@@ -57,6 +89,7 @@ impl Remote {
             return Err(bad("it ends with the path"));
         }
         let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
+        let connector = connect::Connector { silence: SILENCE };
         let invalid = |error: object_store::Error| bad(&plain(&error));
         let (objects, folder): (Arc<dyn ObjectStore>, &str) = match scheme {
             "file" => {
@@ -72,29 +105,40 @@ impl Remote {
                 let plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
                     .iter()
                     .any(|name| std::env::var(name).is_ok_and(|endpoint| endpoint.starts_with("http://")));
-                let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry());
-                let builder = builder.with_client_options(options().with_allow_http(plain));
+                let builder = AmazonS3Builder::from_env()
+                    .with_bucket_name(bucket)
+                    .with_retry(retry())
+                    .with_http_connector(connector);
+                let builder = builder.with_client_options(ClientOptions::new().with_allow_http(plain));
                 (Arc::new(builder.build().map_err(invalid)?), folder)
             }
             "gs" => {
                 let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry());
-                (Arc::new(builder.with_client_options(options()).build().map_err(invalid)?), folder)
+                (Arc::new(builder.with_http_connector(connector).build().map_err(invalid)?), folder)
             }
             "az" => {
                 let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry());
-                (Arc::new(builder.with_client_options(options()).build().map_err(invalid)?), folder)
+                (Arc::new(builder.with_http_connector(connector).build().map_err(invalid)?), folder)
             }
             other => return Err(bad(&format!("`{other}` is not one of s3, gs, az and file"))),
         };
         let prefix = Path::parse(folder.trim_matches('/')).map_err(|error| bad(&error.to_string()))?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| RemoteError::Broken(address.to_owned(), error.to_string()))?;
-        Ok(Self { name: address.to_owned(), objects, prefix, runtime })
+        let key = options.key.as_deref().map(SecretKey::read).transpose()?;
+        let trust = Trust::read(&options.trust, key.as_ref())?;
+        let (name, timeout, given_up) = (address.to_owned(), options.timeout, AtomicBool::new(false));
+        Ok(Self { name, objects, prefix, runtime, key, trust, timeout, given_up })
     }
 
     /// Its address.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether a pull has given it up.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     /// Where a record is, there.
@@ -108,59 +152,143 @@ impl Remote {
     }
 
     /// Brings records here. What is there but is not what it should be is left out; the job runs then, and what it leaves
-    /// takes the object's place.
-    pub fn pull(&self, store: &Store, keys: &[Key]) -> Result<Pulled, RemoteError> {
+    /// takes the object's place. Ends early if nobody waits for it any more.
+    pub fn pull(&self, store: &Store, keys: &[Key], arriving: &Arriving) -> Result<Pulled, RemoteError> {
         let mut pulled = Pulled::default();
         let mut wanted = keys.to_vec();
         if wanted.len() > MANY {
             match self.keys() {
                 Ok(there) => {
                     let there: HashSet<Key> = there.into_iter().collect();
-                    wanted.retain(|key| there.contains(key));
-                    pulled.missing = keys.len() - wanted.len();
+                    let (known, missing) = wanted.into_iter().partition(|key| there.contains(key));
+                    pulled.missing = Vec::len(&missing);
+                    missing.into_iter().for_each(|key| arriving.decided(key));
+                    wanted = known;
                 }
-                Err(error) => return Ok(Pulled { broken: Some(error.to_string()), ..pulled }),
+                Err(error) => {
+                    self.given_up.store(true, Ordering::Relaxed);
+                    return Ok(Pulled { broken: Some(error.to_string()), ..pulled });
+                }
             }
         }
         let folder = store.beside().map_err(StoreError::from).map_err(TransferError::from)?;
-        let fetch = async {
-            let fetches = stream::iter(wanted).map(|key| {
-                let folder = folder.clone();
-                async move { (key, self.fetch(key, folder).await) }
-            });
-            let mut fetched = fetches.buffer_unordered(AT_ONCE);
-            while let Some((key, file)) = fetched.next().await {
-                match file {
-                    Ok(Some(file)) => match take(store, key, file)? {
-                        Ok(()) => pulled.added += 1,
-                        Err(reason) => pulled.refused.push((key, reason)),
-                    },
-                    Ok(None) => pulled.missing += 1,
-                    Err(error) => {
-                        pulled.broken = Some(error.to_string());
+        let fetches = stream::iter(wanted).map(|key| {
+            let folder = folder.clone();
+            async move { (key, self.fetch(key, folder).await) }
+        });
+        let fetches = fetches.buffer_unordered(AT_ONCE);
+        self.runtime.block_on(self.receive(store, Box::pin(fetches), arriving, &mut pulled))?;
+        if pulled.broken.is_some() {
+            self.given_up.store(true, Ordering::Relaxed);
+        }
+        Ok(pulled)
+    }
+
+    /// Takes what comes, until nothing does.
+    async fn receive(
+        &self,
+        store: &Store,
+        mut fetches: impl Stream<Item = (Key, Result<Fetched, RemoteError>)> + Unpin,
+        arriving: &Arriving,
+        pulled: &mut Pulled,
+    ) -> Result<(), RemoteError> {
+        let mut slow = 0;
+        while !arriving.is_stopped() {
+            let Ok(fetched) = timeout(LOOK, fetches.next()).await else { continue };
+            let Some((key, fetched)) = fetched else { return Ok(()) };
+            match fetched {
+                Ok(Fetched::Here(file)) => match self.take(store, key, file)? {
+                    Ok(()) => pulled.added += 1,
+                    Err(reason) => pulled.refused.push((key, reason)),
+                },
+                Ok(Fetched::Missing) => pulled.missing += 1,
+                Ok(Fetched::Slow(reason)) => {
+                    pulled.refused.push((key, reason));
+                    slow += 1;
+                    if slow == MOST_SLOW {
+                        let reason = format!("{slow} records came too slowly");
+                        pulled.broken = Some(RemoteError::Broken(self.name.clone(), reason).to_string());
                         return Ok(());
                     }
                 }
+                Err(error @ RemoteError::Here(_)) => return Err(error),
+                Err(error) => {
+                    pulled.broken = Some(error.to_string());
+                    return Ok(());
+                }
             }
-            Ok(())
-        };
-        self.runtime.block_on(fetch).map(|()| pulled)
+            arriving.decided(key);
+        }
+        Ok(())
     }
 
-    /// An object, in a file; `None` if there is none.
-    async fn fetch(&self, key: Key, folder: PathBuf) -> Result<Option<NamedTempFile>, RemoteError> {
+    /// An object, within the time that it may take.
+    async fn fetch(&self, key: Key, folder: PathBuf) -> Result<Fetched, RemoteError> {
+        let late =
+            |_| Ok(Fetched::Slow(format!("it took longer than {} to come", duration(self.timeout.as_secs_f64()))));
+        timeout(self.timeout, self.fetch_at_any_time(key, folder)).await.unwrap_or_else(late)
+    }
+
+    async fn fetch_at_any_time(&self, key: Key, folder: PathBuf) -> Result<Fetched, RemoteError> {
         let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
-        let found = match self.objects.get(&self.place(key)).await {
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(self.broken(&error)),
-            Ok(found) => found,
+        let place = self.place(key);
+        let found = match timeout(ANSWER, self.objects.get(&place)).await {
+            Err(_) => {
+                let reason = format!("there was no answer within {}", duration(ANSWER.as_secs_f64()));
+                return Ok(Fetched::Slow(reason));
+            }
+            Ok(Err(object_store::Error::NotFound { .. })) => return Ok(Fetched::Missing),
+            Ok(Err(error)) => return Err(self.broken(&error)),
+            Ok(Ok(found)) => found,
         };
-        let mut file = NamedTempFile::new_in(folder).map_err(here)?;
+        // Without a name: whatever ends this process, nothing of it is left.
+        let mut file = tempfile::tempfile_in(folder).map_err(here)?;
         let mut parts = found.into_stream();
-        while let Some(part) = parts.try_next().await.map_err(|error| self.broken(&error))? {
-            file.write_all(&part).map_err(here)?;
+        let (mut since, mut bytes) = (Instant::now(), 0);
+        loop {
+            match timeout(SILENCE.saturating_sub(since.elapsed()), parts.try_next()).await {
+                Ok(Ok(Some(part))) => {
+                    bytes += part.len();
+                    file.write_all(&part).map_err(here)?;
+                }
+                Ok(Ok(None)) => return Ok(Fetched::Here(file)),
+                Ok(Err(error)) => return Err(self.broken(&error)),
+                Err(_) => {}
+            }
+            if since.elapsed() >= SILENCE {
+                if bytes < LEAST {
+                    let time = duration(since.elapsed().as_secs_f64());
+                    return Ok(Fetched::Slow(format!("it came too slowly: {bytes} B in {time}")));
+                }
+                (since, bytes) = (Instant::now(), 0);
+            }
         }
-        Ok(Some(file))
+    }
+
+    /// Takes a fetched record into the store, if it is what it should be; or says why not.
+    fn take(&self, store: &Store, key: Key, mut file: File) -> Result<Result<(), String>, RemoteError> {
+        let signed = match envelope::open(&mut file).map_err(TransferError::Io)? {
+            Ok(signed) => signed,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if let Err(reason) = self.trust.allows(signed) {
+            return Ok(Err(reason));
+        }
+        let origin = Origin { signed: signed.map(|key| key.to_string()), ..Origin::new(&self.name) };
+        match store.import_only(std::io::BufReader::new(file), key, &origin) {
+            Ok(imported) => match imported.refused.into_iter().next() {
+                Some((_, reason)) => Ok(Err(reason)),
+                None => Ok(Ok(())),
+            },
+            Err(TransferError::Foreign(reason)) => Ok(Err(reason)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a record would be signed; `None` without a key. One that came from elsewhere is not: a signature says that it
+    /// was made here.
+    pub fn signs(&self, store: &Store, key: Key) -> Option<bool> {
+        self.key.as_ref().map(|_| store.origin(key).is_none())
     }
 
     /// Brings a record there. It is there whole or not at all: an object comes to be with its last byte.
@@ -168,8 +296,11 @@ impl Remote {
         let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
         let folder = store.beside().map_err(here)?;
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;
-        envelope::seal(&mut file, |archive| store.export(&BTreeSet::from([key]), archive))?;
-        self.runtime.block_on(self.put(self.place(key), file))
+        let signer = self.key.as_ref().filter(|_| self.signs(store, key) == Some(true));
+        envelope::seal(&mut file, signer, |archive| store.export(&BTreeSet::from([key]), archive))?;
+        let late = || RemoteError::Broken(self.name.clone(), "a record took too long on its way there".to_owned());
+        let put = async { timeout(self.timeout, self.put(self.place(key), file)).await };
+        self.runtime.block_on(put).unwrap_or_else(|_| Err(late()))
     }
 
     async fn put(&self, place: Path, mut file: File) -> Result<(), RemoteError> {
@@ -203,27 +334,12 @@ impl Remote {
             let names = self.objects.list(Some(&prefix)).map_ok(|object| object.location);
             names.try_collect::<Vec<Path>>().await
         };
-        let names = self.runtime.block_on(list).map_err(|error| self.broken(&error))?;
+        let late = || RemoteError::Broken(self.name.clone(), "the list of its records took too long".to_owned());
+        let names = self.runtime.block_on(async { timeout(self.timeout, list).await }).map_err(|_| late())?;
+        let names = names.map_err(|error| self.broken(&error))?;
         let mut keys: Vec<Key> = names.iter().filter_map(|name| name.filename()?.parse().ok()).collect();
         keys.sort_unstable();
         Ok(keys)
-    }
-}
-
-/// Takes a fetched record into the store, if it is what it should be; or says why not.
-fn take(store: &Store, key: Key, mut fetched: NamedTempFile) -> Result<Result<(), String>, RemoteError> {
-    let file = fetched.as_file_mut();
-    if let Err(reason) = envelope::open(file).map_err(TransferError::Io)? {
-        return Ok(Err(reason));
-    }
-    match store.import(std::io::BufReader::new(file)) {
-        Ok(imported) => match imported.refused.into_iter().next() {
-            Some((_, reason)) => Ok(Err(reason)),
-            None if store.contains(key) => Ok(Ok(())),
-            None => Ok(Err("it is the record of another job".into())),
-        },
-        Err(TransferError::Foreign(reason)) => Ok(Err(reason)),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -232,13 +348,11 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, max_retries: 3, retry_timeout: SILENCE }
 }
 
-fn options() -> ClientOptions {
-    // A large object takes as long as it takes, as long as something comes.
-    ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_read_timeout(SILENCE).with_timeout_disabled()
-}
-
 /// What an error says, in a line, without what is secret.
 fn plain(error: &object_store::Error) -> String {
+    if let Some(elsewhere) = connect::elsewhere(error) {
+        return elsewhere;
+    }
     let refused = match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
             "it refuses the credentials in the environment, or there are none: "
@@ -273,7 +387,11 @@ fn redacted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::store_with_one;
+    use crate::{remote::Trusting, store::store_with_one};
+
+    fn options() -> Options {
+        Options { key: None, trust: Trusting::Any, timeout: Duration::from_mins(1) }
+    }
 
     #[test]
     fn addresses_are_checked() {
@@ -285,7 +403,7 @@ mod tests {
             ("az://c/x?sig=1", "ends with the path"),
             ("file:///no/such/folder", "no such folder"),
         ] {
-            let error = Remote::open(address).unwrap_err().to_string();
+            let error = Remote::open(address, &options()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
             assert!(!error.contains("sig=1"), "{error}");
         }
@@ -296,15 +414,17 @@ mod tests {
         let (here, there, folder) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (store, record) = store_with_one(here.path());
-        let remote = Remote::open(&format!("file://{}", folder.path().display())).unwrap();
+        let remote = Remote::open(&format!("file://{}", folder.path().display()), &options()).unwrap();
         remote.push(&store, record.key).unwrap();
         assert_eq!(remote.keys().unwrap(), [record.key]);
         let other = Store::new(there.path());
         let missing: Key = "0".repeat(64).parse().unwrap();
-        let pulled = remote.pull(&other, &[record.key, missing]).unwrap();
+        let pulled = remote.pull(&other, &[record.key, missing], &Arriving::default()).unwrap();
         assert_eq!(pulled, Pulled { added: 1, missing: 1, ..Pulled::default() });
         assert_eq!(other.get(record.key).unwrap().unwrap(), record);
         assert_eq!(other.verify().unwrap().defects, []);
+        let origin = other.origin(record.key).unwrap();
+        assert_eq!((origin.from.as_str(), origin.signed), (remote.name(), None));
     }
 
     #[test]
@@ -312,13 +432,15 @@ mod tests {
         let (here, there, folder) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (store, record) = store_with_one(here.path());
-        let remote = Remote::open(&format!("file://{}", folder.path().display())).unwrap();
+        let remote = Remote::open(&format!("file://{}", folder.path().display()), &options()).unwrap();
         remote.push(&store, record.key).unwrap();
         let other: Key = "ab".repeat(32).parse().unwrap();
         let place = |key: Key| folder.path().join("records").join(&key.to_string()[..2]).join(key.to_string());
         fs_err::create_dir_all(place(other).parent().unwrap()).unwrap();
         fs_err::copy(place(record.key), place(other)).unwrap();
-        let pulled = remote.pull(&Store::new(there.path()), &[other]).unwrap();
-        assert_eq!(pulled.refused, [(other, "it is the record of another job".to_owned())]);
+        let pulled = remote.pull(&Store::new(there.path()), &[other], &Arriving::default()).unwrap();
+        let (refused, reason) = &pulled.refused[0];
+        assert_eq!(*refused, other);
+        assert!(reason.contains("the record of another job"), "{reason}");
     }
 }

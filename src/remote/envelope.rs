@@ -1,16 +1,24 @@
 //! An object: a line that says what follows, and an archive with one record.
+//!
+//! Form 1 has the archive's digest and length in its line; form 2 has a public key and its signature of them besides.
 
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 
-/// The first word of the line, and the form's version.
-const WORD: &str = "sweep-record 1";
+use super::sign::{PublicKey, SecretKey};
 
-/// Writes an archive behind its line, to an empty file; what is written is the digest of what `archive` writes.
+/// The first word of the line.
+const WORD: &str = "sweep-record";
+/// No line is longer, in bytes.
+const LONGEST: u64 = 400;
+
+/// Writes an archive behind its line, to an empty file; in the line is the digest of what `archive` writes, signed if there is
+/// a key.
 pub(super) fn seal<E: From<io::Error>>(
     file: &mut std::fs::File,
+    key: Option<&SecretKey>,
     archive: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let blank = line(&"0".repeat(64), 0);
+    let blank = line(&"0".repeat(64), 0, key);
     file.write_all(blank.as_bytes())?;
     let (digest, bytes) = {
         let mut counted = Counted { to: BufWriter::new(&mut *file), hasher: blake3::Hasher::new(), bytes: 0 };
@@ -18,41 +26,68 @@ pub(super) fn seal<E: From<io::Error>>(
         counted.flush()?;
         (counted.hasher.finalize(), counted.bytes)
     };
-    let line = line(digest.to_hex().as_str(), bytes);
+    let line = line(digest.to_hex().as_str(), bytes, key);
     file.seek(SeekFrom::Start(0))?;
     file.write_all(line.as_bytes())?;
     file.seek(SeekFrom::Start(0))?;
     Ok(())
 }
 
-/// Checks what follows the line and leaves the file at the archive's beginning; or says what is wrong.
-pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<(), String>> {
+/// Checks what follows the line and leaves the file at the archive's beginning; answers whose signature it has, if any, or
+/// says what is wrong.
+pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicKey>, String>> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(&mut *file);
     let mut first = String::new();
-    if (&mut reader).take(200).read_line(&mut first).is_err() {
-        return Ok(Err("it is no record".into()));
-    }
-    let said = first.strip_prefix(WORD).and_then(|rest| {
-        let mut words = rest.split_whitespace();
-        Some((words.next()?.to_owned(), words.next()?.parse::<u64>().ok()?))
-    });
-    let Some((digest, bytes)) = said else { return Ok(Err("it is no record".into())) };
+    let read = (&mut reader).take(LONGEST).read_line(&mut first);
+    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is no record".into())) };
     let mut hasher = blake3::Hasher::new();
     let found = io::copy(&mut reader, &mut hasher)?;
-    if found != bytes {
-        return Ok(Err(format!("it has {found} bytes instead of {bytes}")));
+    if found != said.bytes {
+        return Ok(Err(format!("it has {found} bytes instead of {}", said.bytes)));
     }
-    if hasher.finalize().to_hex().as_str() != digest {
+    if hasher.finalize().to_hex().as_str() != said.digest {
         return Ok(Err("it is damaged: its digest is wrong".into()));
     }
+    if let Some((key, signature)) = said.signed
+        && !key.has_signed(&claim(2, said.digest, said.bytes), signature)
+    {
+        return Ok(Err(format!("its signature is not that of {key}")));
+    }
+    let signed = said.signed.map(|(key, _)| key);
     file.seek(SeekFrom::Start(first.len() as u64))?;
-    Ok(Ok(()))
+    Ok(Ok(signed))
 }
 
-/// Always of the same length.
-fn line(digest: &str, bytes: u64) -> String {
-    format!("{WORD} {digest} {bytes:020}\n")
+/// What a line says.
+struct Said<'l> {
+    digest: &'l str,
+    bytes: u64,
+    signed: Option<(PublicKey, &'l str)>,
+}
+
+impl<'l> Said<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
+        let words: Vec<&str> = line.strip_suffix('\n')?.split(' ').collect();
+        let (digest, bytes, signed) = match words.as_slice() {
+            [WORD, "1", digest, bytes] => (*digest, bytes, None),
+            [WORD, "2", digest, bytes, key, signature] => (*digest, bytes, Some((key.parse().ok()?, *signature))),
+            _ => return None,
+        };
+        Some(Self { digest, bytes: bytes.parse().ok()?, signed })
+    }
+}
+
+/// Always of the same length, with a key and without.
+fn line(digest: &str, bytes: u64, key: Option<&SecretKey>) -> String {
+    let Some(key) = key else { return format!("{}\n", claim(1, digest, bytes)) };
+    let claim = claim(2, digest, bytes);
+    format!("{claim} {} {}\n", key.public(), key.sign(&claim))
+}
+
+/// What is signed. The archive, and so its digest, has the job's key in it: a signature is of one record in one place.
+fn claim(form: u32, digest: &str, bytes: u64) -> String {
+    format!("{WORD} {form} {digest} {bytes:020}")
 }
 
 struct Counted<W> {
@@ -78,10 +113,14 @@ impl<W: Write> Write for Counted<W> {
 mod tests {
     use super::*;
 
-    fn sealed() -> std::fs::File {
+    fn sealed(key: Option<&SecretKey>) -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
-        seal::<io::Error>(&mut file, |to| to.write_all(b"the archive")).unwrap();
+        seal::<io::Error>(&mut file, key, |to| to.write_all(b"the archive")).unwrap();
         file
+    }
+
+    fn key() -> SecretKey {
+        crate::remote::sign::tests::key(tempfile::tempdir().unwrap().path(), "key")
     }
 
     fn bytes(file: &mut std::fs::File) -> Vec<u8> {
@@ -92,28 +131,49 @@ mod tests {
 
     #[test]
     fn what_is_sealed_is_opened() {
-        let mut file = sealed();
-        open(&mut file).unwrap().unwrap();
-        assert_eq!(bytes(&mut file), b"the archive");
+        let own = key();
+        for (key, signed) in [(None, None), (Some(&own), Some(own.public()))] {
+            let mut file = sealed(key);
+            assert_eq!(open(&mut file).unwrap(), Ok(signed));
+            assert_eq!(bytes(&mut file), b"the archive");
+        }
     }
 
     #[test]
     fn no_byte_can_be_changed_and_none_be_missing() {
-        let whole = bytes(&mut sealed());
         let opened = |bytes: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(bytes).unwrap();
             open(&mut file).unwrap()
         };
-        opened(&whole).unwrap();
-        for at in 0..whole.len() {
-            let mut changed = whole.clone();
-            changed[at] ^= 1;
-            // But for what counts the same in another notation.
-            assert!(opened(&changed).is_err(), "byte {at}");
-            assert!(opened(&whole[..at]).is_err(), "{at} bytes");
+        let own = key();
+        for whole in [bytes(&mut sealed(None)), bytes(&mut sealed(Some(&own)))] {
+            opened(&whole).unwrap();
+            for at in 0..whole.len() {
+                let mut changed = whole.clone();
+                changed[at] ^= 1;
+                assert!(opened(&changed).is_err(), "byte {at}");
+                assert!(opened(&whole[..at]).is_err(), "{at} bytes");
+            }
+            opened(&[whole.as_slice(), b"more"].concat()).unwrap_err();
         }
-        opened(&[whole.as_slice(), b"more"].concat()).unwrap_err();
         opened(&[0xff; 300]).unwrap_err();
+    }
+
+    #[test]
+    fn a_signature_is_not_moved_to_another_archive() {
+        let (own, mut other) = (key(), tempfile::tempfile().unwrap());
+        let signed = bytes(&mut sealed(Some(&own)));
+        seal::<io::Error>(&mut other, Some(&key()), |to| to.write_all(b"AnotherOne!")).unwrap();
+        let other = bytes(&mut other);
+        let words = |bytes: &[u8]| {
+            let line = String::from_utf8(bytes.split(|byte| *byte == b'\n').next().unwrap().to_vec()).unwrap();
+            line.split(' ').map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (mine, theirs) = (words(&signed), words(&other));
+        let forged = [&theirs[..4], &mine[4..]].concat().join(" ") + "\nAnotherOne!";
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(forged.as_bytes()).unwrap();
+        assert!(open(&mut file).unwrap().unwrap_err().contains("signature"));
     }
 }

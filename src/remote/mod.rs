@@ -2,23 +2,60 @@
 //!
 //! Each record is one object, an archive as `sweep cache export` makes it behind a line with its digest and its length. The
 //! object's name is the record's key. What comes from there is believed no more than any archive: the digest, the key and the
-//! digests of all files are computed anew. A remote that cannot be reached, or refuses, costs one warning; the run goes on
-//! without it. Credentials come from the environment and go nowhere else.
+//! digests of all files are computed anew, and an object with anything else in it is refused. None of that says who measured:
+//! a record from a remote is marked as such, and signatures (`sign.rs`) tell whose it is.
+//!
+//! A remote that cannot be reached, or refuses, costs one warning; the run goes on without it. One that is slow holds up the
+//! jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere else.
 
 #[cfg(not(feature = "remote"))]
 mod absent;
+mod arriving;
 #[cfg(feature = "remote")]
 mod client;
-#[cfg(any(feature = "remote", test))]
+#[cfg(feature = "remote")]
+mod connect;
+#[cfg(feature = "remote")]
 mod envelope;
+mod puller;
 mod pusher;
+#[cfg(feature = "remote")]
+mod sign;
+
+use std::{path::PathBuf, time::Duration};
 
 #[cfg(not(feature = "remote"))]
-pub use self::absent::Remote;
+pub use self::absent::{Remote, keygen};
+pub use self::{
+    arriving::{Arriving, Notice},
+    puller::{Puller, refused},
+    pusher::{Pushed, Pusher},
+};
 #[cfg(feature = "remote")]
-pub use self::client::Remote;
-pub use self::pusher::{Pushed, Pusher};
+pub use self::{client::Remote, sign::keygen};
 use crate::{plan::Key, store::TransferError};
+
+/// How a remote is used.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The file of the secret key that signs what is pushed; unsigned without one.
+    pub key: Option<PathBuf>,
+    /// Whose records are taken.
+    pub trust: Trusting,
+    /// The longest that one record may take on its way.
+    pub timeout: Duration,
+}
+
+/// Whose records are taken from a remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trusting {
+    /// Everybody's who can write to it.
+    Any,
+    /// Those that the own key has signed.
+    Own,
+    /// Those that a key in this file has signed.
+    Listed(PathBuf),
+}
 
 /// Why a remote cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +65,9 @@ pub enum RemoteError {
         "`{0}` is no remote: {1}; write for example s3://bucket/folder, gs://bucket, az://container or file:///shared/folder"
     )]
     Address(String, String),
+    /// A key cannot be used.
+    #[error("the key cannot be used: {0}")]
+    Key(String),
     /// It does not answer, or refuses.
     #[error("the remote {0} cannot be used: {1}")]
     Broken(String, String),
@@ -46,7 +86,7 @@ pub struct Pulled {
     pub added: usize,
     /// Records that the remote does not have.
     pub missing: usize,
-    /// Objects that are not what they should be, and why.
+    /// Objects that are not what they should be, come too slowly, or are nobody's who is trusted; and why.
     pub refused: Vec<(Key, String)>,
     /// Why the remote was given up.
     pub broken: Option<String>,

@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    sync::mpsc::{Sender, channel},
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -33,13 +36,14 @@ pub struct Pushed {
 
 impl Pusher {
     /// Starts it.
-    pub fn new(remote: Remote, store: Store) -> io::Result<Self> {
+    pub fn new(remote: Arc<Remote>, store: Store) -> io::Result<Self> {
         let (keys, received) = channel();
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
             let mut pushed = Pushed::default();
             for key in received {
                 // One that could not take this cannot take the next, and nobody shall wait for that each time.
-                match pushed.broken.is_none().then(|| remote.push(&store, key)) {
+                let works = pushed.broken.is_none() && !remote.is_given_up();
+                match works.then(|| remote.push(&store, key)) {
                     Some(Ok(())) => pushed.pushed += 1,
                     Some(Err(error)) => {
                         pushed.broken = Some(error);

@@ -10,6 +10,7 @@ mod frame;
 mod latex;
 mod live;
 mod markdown;
+mod origins;
 pub mod overview;
 pub(crate) mod page;
 mod pairs;
@@ -98,14 +99,22 @@ impl<'a> Report<'a> {
         let absences = absence::absences(plan, study, measured, store);
         let table = |table: &crate::recipe::Table| {
             let frame = Frame::new(study, table, measured);
-            match &table.compare {
+            let mut made = match &table.compare {
                 Some(pairs) => compare::table(table, pairs, study, &frame, &absences),
                 None => Table::new(table, study, &frame, &absences),
-            }
+            };
+            made.notes.extend(origins::notes(frame.rows.iter().map(|row| row.job), measured));
+            made
         };
         let mut tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
         let verdicts: Vec<Verdict> = judge(study, measured);
-        let summary = |summary| summary::table(summary, study, measured, &verdicts);
+        let summary = |summary: &crate::recipe::Summary| {
+            let mut made = summary::table(summary, study, measured, &verdicts);
+            let claims = summary.claims.iter().map(|index| &study.recipe.claims[index.value]);
+            let jobs = claims.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job);
+            made.notes.extend(origins::notes(jobs, measured));
+            made
+        };
         tables.extend(study.recipe.summaries.iter().map(summary));
         Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store }
     }

@@ -49,7 +49,8 @@ impl Results {
         }
         if let (Some(stamp), Ok(Some(record))) = (store.stamp(key), store.get(key)) {
             self.stamps.insert(id, stamp);
-            self.measured.insert(id, Measured::from(&record));
+            let measured = Measured { origin: store.origin(key), ..Measured::from(&record) };
+            self.measured.insert(id, measured);
             self.records.insert(id, record);
         }
     }

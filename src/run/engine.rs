@@ -256,14 +256,12 @@ impl<'a, 'o> Run<'a, 'o> {
             self.report_failure(job, 0.0, failure);
             return vec![Event::Failed(job)];
         }
+        if self.options.arriving.has(key) {
+            return self.wait(job, true);
+        }
         match self.store.claim(key) {
             Ok(Claim::Hit(record)) => vec![self.adopt(job, record.outcome)],
-            Ok(Claim::Busy) => {
-                if self.waiting.insert(job) {
-                    self.tell(&RunEvent::Waiting { job });
-                }
-                vec![Event::Later(job)]
-            }
+            Ok(Claim::Busy) => self.wait(job, false),
             Ok(Claim::Miss(pending)) => {
                 self.waiting.remove(&job);
                 let values = match self.settled(job) {
@@ -281,6 +279,14 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.store_failed(job, &error, 0.0, failure)
             }
         }
+    }
+
+    /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.
+    fn wait(&mut self, job: usize, arriving: bool) -> Vec<Event> {
+        if self.waiting.insert(job) {
+            self.tell(&RunEvent::Waiting { job, arriving });
+        }
+        vec![Event::Later(job)]
     }
 
     /// The parameters of a job, with what the jobs that it needs have left.
@@ -467,6 +473,9 @@ impl<'a, 'o> Run<'a, 'o> {
             return over;
         }
         self.ticked = Instant::now();
+        for notice in self.options.arriving.notices() {
+            self.tell(&RunEvent::Notice { text: notice.text });
+        }
         for observer in self.observers.iter_mut() {
             observer.tick(self.plan);
         }
@@ -477,7 +486,8 @@ impl<'a, 'o> Run<'a, 'o> {
             self.looked = Instant::now();
         }
         for job in waiting {
-            if self.store.is_free(self.plan.job(JobId::new(job)).key) {
+            let key = self.plan.job(JobId::new(job)).key;
+            if !self.options.arriving.has(key) && self.store.is_free(key) {
                 over = self.step(Event::Free(job)) || over;
             }
         }

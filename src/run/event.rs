@@ -48,10 +48,13 @@ pub enum RunEvent {
         #[serde(default = "first", skip_serializing_if = "is_first")]
         attempt: u32,
     },
-    /// A job waits for another process, which is at the same job.
+    /// A job waits for its record: another process is at the same job, or a remote has it.
     Waiting {
         /// The job.
         job: usize,
+        /// Whether it may be on its way from a remote.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        arriving: bool,
     },
     /// A job said how far it is.
     Progress {
@@ -185,7 +188,7 @@ impl RunEvent {
             Self::Added { job, .. }
             | Self::Submitted { job, .. }
             | Self::Started { job, .. }
-            | Self::Waiting { job }
+            | Self::Waiting { job, .. }
             | Self::Progress { job, .. }
             | Self::Note { job, .. }
             | Self::Storing { job }
@@ -202,7 +205,7 @@ impl RunEvent {
     pub fn about(mut self, index: usize) -> Self {
         if let Self::Submitted { job, .. }
         | Self::Started { job, .. }
-        | Self::Waiting { job }
+        | Self::Waiting { job, .. }
         | Self::Progress { job, .. }
         | Self::Note { job, .. }
         | Self::Storing { job }

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     device, machine,
     plan::{Frozen, JobId, Key, Plan},
+    remote::Arriving,
     store::Store,
 };
 
@@ -117,7 +118,8 @@ impl Here<'_> {
         let folder = folder.path().to_owned();
         // Slurm has given its own warning, and ends everything soon.
         let deadline = Duration::ZERO;
-        let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, failures };
+        let arriving = Arriving::default();
+        let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
         let control = Control { signals: Some(signals), rounds: None };
         super::run(plan, store, wanted, &options, history, control, &mut [journal])
     }

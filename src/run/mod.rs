@@ -45,6 +45,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
+    remote::Arriving,
     store::Store,
 };
 
@@ -63,6 +64,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// How long the running jobs may go on after SIGTERM or SIGHUP.
     pub deadline: Duration,
+    /// The records that may come from a remote while the run goes on; their jobs wait for them.
+    pub arriving: Arriving,
     /// Where engines that share one run tell each other which jobs have failed for good.
     pub failures: Option<Failures>,
 }

@@ -61,8 +61,11 @@ pub enum State {
     },
     /// It has ended, and its result is being stored.
     Storing,
-    /// Another process runs it.
-    Elsewhere,
+    /// It waits for its record.
+    Elsewhere {
+        /// From a remote; else from another process, which runs it.
+        arriving: bool,
+    },
     /// It failed and will be started again.
     Retrying {
         /// Why.
@@ -102,7 +105,7 @@ impl State {
             Self::NotSelected => "left out",
             Self::Reserve => "reserve",
             Self::Cached => "cached",
-            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere => "waiting",
+            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere { .. } => "waiting",
             Self::Running { .. } | Self::Storing => "running",
             Self::Retrying { .. } => "retrying",
             Self::Done { .. } => "done",
@@ -219,7 +222,7 @@ impl Snapshot {
                 | State::Queued { .. }
                 | State::Running { .. }
                 | State::Storing
-                | State::Elsewhere
+                | State::Elsewhere { .. }
                 | State::Retrying { .. }
         )
     }
@@ -294,7 +297,7 @@ impl Snapshot {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }
             RunEvent::Submitted { id, .. } => State::Queued { id: *id, reason: String::new() },
-            RunEvent::Waiting { .. } => State::Elsewhere,
+            RunEvent::Waiting { arriving, .. } => State::Elsewhere { arriving: *arriving },
             RunEvent::Storing { .. } => State::Storing,
             RunEvent::Done { seconds, .. } => State::Done { seconds: *seconds },
             RunEvent::Retrying { failure, wait, .. } => State::Retrying {

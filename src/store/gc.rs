@@ -16,6 +16,9 @@ use super::{
 };
 use crate::plan::Key;
 
+/// How the names of temporary files begin.
+const TEMPORARY: &str = ".tmp";
+
 /// What would be removed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Garbage {
@@ -23,7 +26,9 @@ pub struct Garbage {
     pub records: Vec<(Key, u64)>,
     /// What failed attempts left, and what killed engines did.
     pub leftovers: Vec<PathBuf>,
-    /// What the leftovers take on the disk, in bytes.
+    /// What killed processes were writing, or unpacking.
+    pub temporary: Vec<PathBuf>,
+    /// What the leftovers and the temporary files take on the disk, in bytes.
     pub leftover_bytes: u64,
 }
 
@@ -41,7 +46,7 @@ pub enum GcError {
 impl Garbage {
     /// Whether there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.leftovers.is_empty()
+        self.records.is_empty() && self.leftovers.is_empty() && self.temporary.is_empty()
     }
 
     /// Bytes on the disk in all.
@@ -69,7 +74,27 @@ impl Store {
                 }
             }
         }
+        let temporary = self.temporary()?;
+        // Without somebody who uses the store, nobody writes to them any more.
+        if !temporary.is_empty() && InUse::alone(&self.root, self.is_shared())?.is_some() {
+            // The store's derived files are replaced by whoever reads: such a file may be gone by now.
+            garbage.leftover_bytes += temporary.iter().filter_map(|path| size(path).ok()).sum::<u64>();
+            garbage.temporary = temporary;
+        }
         Ok(garbage)
+    }
+
+    /// Files and folders that somebody writes to under a name that nobody looks for: temporary ones, and what archives are
+    /// unpacked to.
+    fn temporary(&self) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for (folder, beginning) in [(self.root.clone(), TEMPORARY), (self.root.join("staging"), IMPORT)] {
+            let begins = |path: &PathBuf| {
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(beginning.as_bytes()))
+            };
+            found.extend(entries(&folder)?.into_iter().filter(begins));
+        }
+        Ok(found)
     }
 
     /// Removes it. Whatever ends this process meanwhile, every record is there whole or not at all.
@@ -77,6 +102,11 @@ impl Store {
         let _alone = InUse::alone(&self.root, self.is_shared())?.ok_or(GcError::InUse)?;
         for path in &garbage.leftovers {
             remove_if_there(path)?;
+        }
+        // Looked for again: alone now, and whoever has come and gone meanwhile may have left more.
+        for path in self.temporary()? {
+            let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+            if is_folder { remove_if_there(&path)? } else { remove_file_if_there(&path)? }
         }
         // Locks that nobody holds: a killed engine could not remove its own.
         for path in entries(&self.locks())? {
@@ -88,12 +118,6 @@ impl Store {
             }
         }
         fs::create_dir_all(self.root.join("staging"))?;
-        for path in entries(&self.root.join("staging"))? {
-            // An import that was killed; one that goes on would hold the store.
-            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(IMPORT)) {
-                remove_if_there(&path)?;
-            }
-        }
         for (key, _) in &garbage.records {
             let aside = self.staging(*key);
             remove_if_there(&aside)?;

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sweep_job::{Backend, Metric};
 
-use super::{Digest, Record, Store, StoreError};
+use super::{Digest, Origin, Record, Store, StoreError};
 use crate::{
     plan::{Identity, Key},
     threads,
@@ -73,6 +73,9 @@ pub struct Measured {
     pub host: String,
     /// The program's version.
     pub sweep: String,
+    /// Where the record came from, if it was not made here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 impl From<&Record> for Measured {
@@ -88,6 +91,7 @@ impl From<&Record> for Measured {
             device: device.map(|device| device.name.clone()),
             host: provenance.host.clone(),
             sweep: provenance.sweep.clone(),
+            origin: None,
         }
     }
 }
@@ -111,6 +115,8 @@ trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     const FILE: &str;
     /// The key of the record that it is about.
     fn key(&self) -> Key;
+    /// Adds where the record came from, if the file says that.
+    fn came_from(&mut self, _origin: Option<Origin>) {}
     /// Understands a line; with `only`, of the metrics those.
     fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self>;
 }
@@ -134,6 +140,10 @@ impl Line for Measured {
         self.key
     }
 
+    fn came_from(&mut self, origin: Option<Origin>) {
+        self.origin = origin;
+    }
+
     fn parse(line: &[u8], only: Option<&HashSet<&str>>) -> Option<Self> {
         /// The same without a copy of every name: most of them are not asked for.
         #[derive(Deserialize)]
@@ -147,14 +157,16 @@ impl Line for Measured {
             device: Option<String>,
             host: String,
             sweep: String,
+            #[serde(default)]
+            origin: Option<Origin>,
         }
 
         let only = only.and_then(|only| {
             let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
-            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep } = line;
+            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin } = line;
             let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
             let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
-            Some(Self { key, metrics, started, seconds, backend, device, host, sweep })
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin })
         });
         // A name with something in it that JSON escapes is understood so.
         only.or_else(|| whole(line))
@@ -269,7 +281,9 @@ impl Store {
             match self.get(*key) {
                 Ok(Some(record)) => {
                     new.push((*stamp, found.lines.len()));
-                    found.lines.push(L::from(&record));
+                    let mut line = L::from(&record);
+                    line.came_from(self.origin(*key));
+                    found.lines.push(line);
                 }
                 Ok(None) => {}
                 Err(error) => found.unreadable = found.unreadable.or(Some(error)),

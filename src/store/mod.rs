@@ -10,6 +10,7 @@ mod gc;
 mod index;
 mod lease;
 mod lock;
+mod origin;
 mod pending;
 mod record;
 mod transfer;
@@ -34,6 +35,7 @@ pub use self::{
     gc::{Garbage, GcError},
     index::{Entry, Looked, Measured, Stamp},
     lock::{Held, InUse},
+    origin::Origin,
     pending::Pending,
     record::{Provenance, RECORD_FORMAT, Record},
     transfer::{Imported, TransferError},

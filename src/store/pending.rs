@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use fs_err as fs;
 
-use super::{Record, Store, StoreError, digest, disk, lock::Lock, remove_if_there};
+use super::{Origin, Record, Store, StoreError, digest, disk, lock::Lock, remove_if_there};
 use crate::{fault, plan::Key};
 
 /// The right to write one record.
@@ -43,6 +43,11 @@ impl Pending {
     /// The folder that stays when an attempt fails, and goes when one succeeds.
     pub fn scratch(&self) -> PathBuf {
         self.store.partial(self.key)
+    }
+
+    /// Marks the record as one that was not made here.
+    pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
+        origin.write(&self.staging)
     }
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.

@@ -12,7 +12,7 @@ use std::{
 use fs_err as fs;
 use tar::{Builder, EntryType, Header};
 
-use super::{Claim, Record, Store, StoreError, digest, lease::unique, remove_if_there, verify::wrong_key};
+use super::{Claim, Origin, Record, Store, StoreError, digest, lease::unique, remove_if_there, verify::wrong_key};
 use crate::{
     archive::{self, Item, Unreadable},
     plan::Key,
@@ -93,19 +93,28 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the records of an archive that are not here yet.
-    pub fn import(&self, from: impl Read) -> Result<Imported, TransferError> {
+    /// Takes the records of an archive that are not here yet, each marked with where it came from.
+    pub fn import(&self, from: impl Read, origin: &Origin) -> Result<Imported, TransferError> {
+        self.bring(from, None, origin)
+    }
+
+    /// Takes this record from an archive that has it and no other.
+    pub fn import_only(&self, from: impl Read, key: Key, origin: &Origin) -> Result<Imported, TransferError> {
+        self.bring(from, Some(key), origin)
+    }
+
+    fn bring(&self, from: impl Read, only: Option<Key>, origin: &Origin) -> Result<Imported, TransferError> {
         self.create()?;
         let _held = self.hold()?;
         let beside = self.root.join("staging").join(format!("{IMPORT}{}-{}", std::process::id(), unique()));
         remove_if_there(&beside)?;
         fs::create_dir_all(&beside)?;
-        let result = unpack(from, &beside).and_then(|keys| self.take(&beside, keys));
+        let result = unpack(from, &beside, only).and_then(|keys| self.take(&beside, keys, origin));
         remove_if_there(&beside)?;
         result
     }
 
-    fn take(&self, beside: &Path, keys: BTreeSet<Key>) -> Result<Imported, TransferError> {
+    fn take(&self, beside: &Path, keys: BTreeSet<Key>, origin: &Origin) -> Result<Imported, TransferError> {
         let mut imported = Imported::default();
         for key in keys {
             match self.claim(key)? {
@@ -124,6 +133,7 @@ impl Store {
                         fs::remove_dir(pending.dir())?;
                         fs::rename(folder.join("files"), pending.dir())?;
                     }
+                    pending.came_from(origin)?;
                     pending.commit(record)?;
                     imported.added += 1;
                 }
@@ -162,14 +172,18 @@ fn append(archive: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::
     archive.append_data(&mut header(EntryType::Regular, content.len() as u64), path, content)
 }
 
-/// Unpacks an archive into an empty folder and answers whose records are in it.
-fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> {
+/// Unpacks an archive into an empty folder and answers whose records are in it. With `only`, another record in it refuses
+/// all of it.
+fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSet<Key>, TransferError> {
     let mut keys = BTreeSet::new();
     // Made last, and never on the way to anything else: so nothing is written through a link.
     let mut links: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
-    archive::each(from, |Item { path, link, entry }| {
+    archive::each(&mut from, |Item { path, link, entry }| {
         let foreign = |what: &str| TransferError::Foreign(format!("{what} `{}`", path.display()));
         let Some((key, inner)) = place(&path) else { return Err(foreign("it holds")) };
+        if only.is_some_and(|only| only != key) {
+            return Err(TransferError::Foreign(format!("it holds the record of another job, {}", key.short())));
+        }
         keys.insert(key);
         let target = into.join(key.to_string()).join(&inner);
         if target.ancestors().any(|ancestor| links.contains_key(ancestor)) {
@@ -202,10 +216,25 @@ fn unpack(from: impl Read, into: &Path) -> Result<BTreeSet<Key>, TransferError> 
     if keys.is_empty() {
         return Err(TransferError::Foreign("there is nothing in it".to_owned()));
     }
+    if only.is_some() && !is_blank(from)? {
+        return Err(TransferError::Foreign("there is something behind its end".to_owned()));
+    }
     for (target, to) in &links {
         fs::os::unix::fs::symlink(to, target)?;
     }
     Ok(keys)
+}
+
+/// Whether nothing but zeros is left, with which an archive is padded.
+fn is_blank(mut rest: impl Read) -> io::Result<bool> {
+    let mut buffer = [0; 4096];
+    loop {
+        match rest.read(&mut buffer)? {
+            0 => return Ok(true),
+            count if buffer[..count].iter().any(|byte| *byte != 0) => return Ok(false),
+            _ => {}
+        }
+    }
 }
 
 /// Whose record a path in the archive belongs to, and what it is there.
@@ -252,6 +281,10 @@ pub(super) mod tests {
         (store, record)
     }
 
+    fn origin() -> Origin {
+        Origin { from: "file:///elsewhere".into(), at: jiff::Timestamp::UNIX_EPOCH, signed: None }
+    }
+
     fn exported(store: &Store, key: Key) -> Vec<u8> {
         let mut archive = Vec::new();
         store.export(&BTreeSet::from([key]), &mut archive).unwrap();
@@ -265,10 +298,10 @@ pub(super) mod tests {
         let archive = exported(&store, record.key);
         assert_eq!(archive, exported(&store, record.key), "the same records, the same archive");
         let other = Store::new(there.path());
-        assert_eq!(other.import(archive.as_slice()).unwrap(), Imported { added: 1, ..Imported::default() });
+        assert_eq!(other.import(archive.as_slice(), &origin()).unwrap(), Imported { added: 1, ..Imported::default() });
         assert_eq!(other.get(record.key).unwrap(), Some(record.clone()));
         assert_eq!(fs::read_to_string(other.folder(record.key).join("files/latest")).unwrap(), "1 2 3");
-        assert_eq!(other.import(archive.as_slice()).unwrap(), Imported { known: 1, ..Imported::default() });
+        assert_eq!(other.import(archive.as_slice(), &origin()).unwrap(), Imported { known: 1, ..Imported::default() });
         let verified = other.verify().unwrap();
         assert_eq!((verified.records, verified.files, verified.defects), (1, 2, vec![]));
     }
@@ -304,7 +337,7 @@ pub(super) mod tests {
             let mut archive = Builder::new(Vec::new());
             attempt(&mut archive);
             let archive = archive.into_inner().unwrap();
-            let refused = Store::new(&folder.path().join("results")).import(archive.as_slice());
+            let refused = Store::new(&folder.path().join("results")).import(archive.as_slice(), &origin());
             assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
             let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert!(names.iter().all(|name| name == "results"), "{names:?}");
@@ -328,16 +361,43 @@ pub(super) mod tests {
             let mut changed = archive.clone();
             changed[at..at + to.len()].copy_from_slice(to.as_bytes());
             let other = Store::new(there.path());
-            let imported = other.import(changed.as_slice()).unwrap();
+            let imported = other.import(changed.as_slice(), &origin()).unwrap();
             assert!(imported.refused[0].1.contains(reason), "{imported:?}");
             assert!(!other.contains(record.key));
         }
     }
 
     #[test]
+    fn an_archive_for_one_job_has_its_record_and_nothing_else() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (store, record) = store_with_one(here.path());
+        let mut other = sample();
+        other.params.insert("value".into(), sweep_job::Value::Float(7.0));
+        other.identity.params = [("value".to_owned(), sweep_job::Value::Float(7.0))].into();
+        other.key = other.identity.key().unwrap();
+        let Claim::Miss(pending) = store.claim(other.key).unwrap() else { panic!("not done yet") };
+        let other = pending.commit(other).unwrap();
+        let mut both = Vec::new();
+        store.export(&BTreeSet::from([record.key, other.key]), &mut both).unwrap();
+        let mut trailed = exported(&store, record.key);
+        trailed.extend(exported(&store, other.key));
+        for archive in [both, trailed] {
+            let taker = Store::new(there.path());
+            let refused = taker.import_only(archive.as_slice(), record.key, &origin());
+            assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
+            assert_eq!(taker.keys().unwrap(), []);
+        }
+        let taker = Store::new(there.path());
+        let taken = taker.import_only(exported(&store, record.key).as_slice(), record.key, &origin()).unwrap();
+        assert_eq!(taken, Imported { added: 1, ..Imported::default() });
+        assert_eq!(taker.origin(record.key), Some(origin()));
+        assert_eq!(store.origin(record.key), None, "what was made here comes from nowhere");
+    }
+
+    #[test]
     fn nothing_is_no_archive() {
         let results = tempfile::tempdir().unwrap();
-        let refused = Store::new(results.path()).import(&[][..]);
+        let refused = Store::new(results.path()).import(&[][..], &origin());
         assert!(matches!(refused, Err(TransferError::Foreign(_))), "{refused:?}");
     }
 
@@ -367,7 +427,7 @@ pub(super) mod tests {
             let results = tempfile::tempdir().unwrap();
             let mut archive = entry(&path, kind, link);
             archive.extend([0; 1024]);
-            let error = Store::new(results.path()).import(archive.as_slice()).unwrap_err();
+            let error = Store::new(results.path()).import(archive.as_slice(), &origin()).unwrap_err();
             assert!(matches!(error, TransferError::Foreign(_)), "{path} {link}: {error}");
         }
     }

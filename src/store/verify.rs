@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Record, Store, digest};
+use super::{Origin, Record, Store, digest, origin::ORIGIN};
 use crate::plan::Key;
 
 /// What was looked at.
@@ -58,6 +58,9 @@ impl Store {
         };
         verified.unsealed += usize::from(!Record::has_digest(&text));
         let mut reasons: Vec<String> = wrong_key(&record).into_iter().collect();
+        if let Err(error) = Origin::read(&self.folder(key)) {
+            reasons.push(format!("{ORIGIN} cannot be read: {error}"));
+        }
         let files = self.files(key);
         let found = if files.is_dir() { digest::of_folder(&files)? } else { std::collections::BTreeMap::new() };
         if record.files.is_empty() && !found.is_empty() {

@@ -80,9 +80,12 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());
             }
-            RunEvent::Waiting { job } => {
+            RunEvent::Waiting { job, arriving } => {
                 let name = name(plan.job(JobId::new(*job)));
-                self.line(&format!("waiting for another sweep, which runs {name}"));
+                self.line(&match arriving {
+                    true => format!("waiting for the remote, which may have {name}"),
+                    false => format!("waiting for another sweep, which runs {name}"),
+                });
             }
             RunEvent::Progress { job, progress } => {
                 if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {

@@ -47,7 +47,8 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
             parts.join("  ")
         }
         State::Storing => "its result is being stored".to_owned(),
-        State::Elsewhere => "another sweep runs it".to_owned(),
+        State::Elsewhere { arriving: true } => "its record may come from the remote".to_owned(),
+        State::Elsewhere { arriving: false } => "another sweep runs it".to_owned(),
         State::Retrying { failure, at } => {
             format!("again in {}: {}", span(*at, now), clean(&failure.message))
         }

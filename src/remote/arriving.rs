@@ -1,0 +1,112 @@
+//! The records that may be on their way from a remote: what a run knows of a pull that goes on beside it.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::plan::Key;
+
+/// The records that it is not yet decided about, whether they will come. Clones speak of the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Arriving(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashSet<Key>,
+    stopped: bool,
+    notices: Vec<Notice>,
+}
+
+/// What there is to say of a pull.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether something is not as it should be.
+    pub warning: bool,
+    /// A line.
+    pub text: String,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.warning { "warning: " } else { "" }, self.text)
+    }
+}
+
+impl Arriving {
+    /// Those of these keys.
+    pub(super) fn new(keys: &[Key]) -> Self {
+        let arriving = Self::default();
+        arriving.state().open.extend(keys);
+        arriving
+    }
+
+    /// A thread that panicked left a set of keys, which is whole.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is undecided about a record.
+    pub fn has(&self, key: Key) -> bool {
+        self.state().open.contains(&key)
+    }
+
+    /// About how many records it is undecided.
+    pub fn open(&self) -> usize {
+        self.state().open.len()
+    }
+
+    /// It is decided about a record: it is here, or will not come.
+    pub(super) fn decided(&self, key: Key) {
+        self.state().open.remove(&key);
+        self.0.changed.notify_all();
+    }
+
+    /// No other record will come.
+    pub(super) fn over(&self) {
+        self.state().open.clear();
+        self.0.changed.notify_all();
+    }
+
+    /// Nobody waits for them any more.
+    pub(super) fn stop(&self) {
+        self.state().stopped = true;
+    }
+
+    /// Whether nobody waits for them any more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// Waits until it is decided about all of them, or about none for so long.
+    pub(super) fn wait(&self, patience: Duration) {
+        let mut state = self.state();
+        while !state.open.is_empty() {
+            let before = state.open.len();
+            let waited = self.0.changed.wait_timeout_while(state, patience, |state| state.open.len() == before);
+            let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() {
+                return;
+            }
+            state = now;
+        }
+    }
+
+    /// Leaves a line for whoever shows the run.
+    pub(super) fn note(&self, notice: Notice) {
+        self.state().notices.push(notice);
+    }
+
+    /// The lines that have been left since this was asked.
+    pub fn notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.state().notices)
+    }
+}

@@ -1,0 +1,71 @@
+//! HTTP as it is spoken to a remote: to the host that was named, and to no other.
+
+use std::{error::Error, time::Duration};
+
+use object_store::{
+    ClientConfigKey, ClientOptions,
+    client::{HttpClient, HttpConnector},
+};
+use reqwest::{Client, NoProxy, Proxy, Url, redirect::Policy};
+
+/// How long it may take until there is a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// So many redirects on one host are no loop.
+const MOST_REDIRECTS: usize = 5;
+
+/// Makes clients that do not leave their host.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connector {
+    /// How long it may be silent.
+    pub(super) silence: Duration,
+}
+
+/// The remote wants to be asked elsewhere.
+#[derive(Debug, thiserror::Error)]
+#[error("it redirects to another host, {0}, which is not followed")]
+struct Elsewhere(String);
+
+impl HttpConnector for Connector {
+    /// Does what the library's own does with the options that an environment can set.
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let failed = |error: reqwest::Error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) };
+        let is_on = |key| options.get_config_value(&key).is_some_and(|value| value == "true");
+        let mut client = Client::builder();
+        if let Some(address) = options.get_config_value(&ClientConfigKey::ProxyUrl) {
+            let excludes = options.get_config_value(&ClientConfigKey::ProxyExcludes);
+            let excludes = excludes.and_then(|excludes| NoProxy::from_string(&excludes));
+            client = client.proxy(Proxy::all(address).map_err(failed)?.no_proxy(excludes));
+        }
+        let client = client
+            .user_agent(concat!("sweep/", env!("CARGO_PKG_VERSION")))
+            .http1_only()
+            .connect_timeout(CONNECT)
+            .read_timeout(self.silence)
+            .https_only(!is_on(ClientConfigKey::AllowHttp))
+            .danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates))
+            .redirect(Policy::custom(|attempt| {
+                let host = |url: &Url| url.origin();
+                let first = attempt.previous().first();
+                if first.is_none_or(|first| host(first) != host(attempt.url())) {
+                    let elsewhere = Elsewhere(attempt.url().host_str().unwrap_or("none").to_owned());
+                    return attempt.error(elsewhere);
+                }
+                if attempt.previous().len() > MOST_REDIRECTS { attempt.stop() } else { attempt.follow() }
+            }))
+            .build()
+            .map_err(failed)?;
+        Ok(HttpClient::new(client))
+    }
+}
+
+/// Why a redirect was not followed, if that is what an error is about.
+pub(super) fn elsewhere(error: &object_store::Error) -> Option<String> {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(elsewhere) = error.downcast_ref::<Elsewhere>() {
+            return Some(elsewhere.to_string());
+        }
+        cause = error.source();
+    }
+    None
+}

@@ -1,0 +1,107 @@
+//! Brings records from a remote beside a run.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{Arriving, Notice, Pulled, Remote, RemoteError};
+use crate::{
+    plan::Key,
+    store::Store,
+    text::{clean, count},
+};
+
+/// How long a run waits at its beginning while nothing comes, before it goes on with what does not need it.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A thread that pulls records.
+#[derive(Debug)]
+pub struct Puller {
+    arriving: Arriving,
+    thread: JoinHandle<Result<(), RemoteError>>,
+}
+
+impl Puller {
+    /// Starts it.
+    pub fn new(remote: Arc<Remote>, store: Store, keys: Vec<Key>) -> io::Result<Self> {
+        /// Whatever ends the thread, nobody waits for it then.
+        struct Over(Arriving);
+
+        impl Drop for Over {
+            fn drop(&mut self) {
+                self.0.over();
+            }
+        }
+
+        let arriving = Arriving::new(&keys);
+        let over = Over(arriving.clone());
+        let thread = thread::Builder::new().name("pull".into()).spawn(move || {
+            let over = over;
+            let arriving = &over.0;
+            for notice in notices(&remote, &remote.pull(&store, &keys, arriving)?) {
+                arriving.note(notice);
+            }
+            Ok(())
+        })?;
+        Ok(Self { arriving, thread })
+    }
+
+    /// What is on its way.
+    pub fn arriving(&self) -> &Arriving {
+        &self.arriving
+    }
+
+    /// Waits while records come; `true` once it is decided about all of them.
+    pub fn wait(&self) -> bool {
+        self.arriving.wait(PATIENCE);
+        self.arriving.open() == 0
+    }
+
+    /// Waits for what is under way, however slow it is.
+    pub fn wait_for_all(&self) {
+        self.arriving.wait(Duration::MAX);
+    }
+
+    /// Lets what has not come go, and answers what is left to say.
+    pub fn finish(self) -> Result<Vec<Notice>, RemoteError> {
+        self.arriving.stop();
+        // A thread that panicked has brought what it has brought.
+        self.thread.join().unwrap_or(Ok(()))?;
+        Ok(self.arriving.notices())
+    }
+}
+
+/// What there is to say of a pull beside a run.
+fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
+    let mut notices = refused(pulled);
+    if let Some(reason) = &pulled.broken {
+        let later = "going on without it, and `sweep cache push` brings the results there later";
+        notices.push(Notice { warning: true, text: format!("{}; {later}", clean(reason)) });
+    }
+    if pulled.added > 0 {
+        let text = format!("{} from {}", count(pulled.added, "record"), clean(remote.name()));
+        notices.push(Notice { warning: false, text });
+    }
+    notices
+}
+
+/// A line for each reason for which records are not used.
+pub fn refused(pulled: &Pulled) -> Vec<Notice> {
+    let mut reasons: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
+    for (key, reason) in &pulled.refused {
+        reasons.entry(reason).or_default().push(key);
+    }
+    let line = |(reason, keys): (&str, Vec<&Key>)| {
+        let (first, reason) = (keys.first().map(|key| key.short()).unwrap_or_default(), clean(reason));
+        let text = match keys.len() {
+            1 => format!("the remote's record {first} is not used: {reason}"),
+            several => format!("{several} of the remote's records, {first} among them, are not used: {reason}"),
+        };
+        Notice { warning: true, text }
+    };
+    reasons.into_iter().map(line).collect()
+}

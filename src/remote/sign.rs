@@ -1,0 +1,227 @@
+//! Signatures of pushed records: who made one, for teams that want to know.
+//!
+//! A key pair is Ed25519's. The secret half is in a file that only its owner can read, and goes nowhere else; the public half
+//! is a line of text that teammates put into a file of trusted keys.
+
+use std::{
+    fmt, io,
+    io::{Read as _, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+    str::FromStr,
+};
+
+use aws_lc_rs::{
+    encoding::AsBigEndian as _,
+    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use fs_err as fs;
+
+use super::{RemoteError, Trusting};
+
+/// How a public key begins, as a text.
+const PUBLIC: &str = "ed25519:";
+/// How the file of a secret key begins.
+const SECRET: &str = "sweep-secret-key ed25519:";
+/// No file of keys is longer, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// The half that verifies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct PublicKey([u8; 32]);
+
+/// The half that signs.
+pub(super) struct SecretKey(Ed25519KeyPair);
+
+/// Whose records are taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Everybody's.
+    Any,
+    /// Those that one of these keys has signed.
+    Keys(Vec<PublicKey>),
+}
+
+impl FromStr for PublicKey {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = BASE64.decode(text.strip_prefix(PUBLIC).ok_or(())?).map_err(drop)?;
+        bytes.try_into().map(Self).map_err(drop)
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PUBLIC}{}", BASE64.encode(self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl PublicKey {
+    /// Whether this key has signed a text; `signature` is in base 64.
+    pub(super) fn has_signed(&self, text: &str, signature: &str) -> bool {
+        let Ok(signature) = BASE64.decode(signature) else { return false };
+        UnparsedPublicKey::new(&ED25519, self.0).verify(text.as_bytes(), &signature).is_ok()
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey({})", self.public())
+    }
+}
+
+impl SecretKey {
+    /// Reads it from its file, which nobody else may be able to read.
+    pub(super) fn read(path: &Path) -> Result<Self, RemoteError> {
+        let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
+        let unreadable = |error: io::Error| bad(error.to_string());
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(bad("others can read this secret key; make it yours alone with `chmod 600`".to_owned()));
+        }
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).map_err(unreadable)?;
+        let seed = text.strip_prefix(SECRET).and_then(|seed| BASE64.decode(seed.trim()).ok());
+        let pair = seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok());
+        pair.map(Self).ok_or_else(|| bad("this is no secret key; `sweep cache keygen FILE` makes one".to_owned()))
+    }
+
+    /// The half that others may know.
+    pub(super) fn public(&self) -> PublicKey {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(self.0.public_key().as_ref());
+        PublicKey(bytes)
+    }
+
+    /// A signature in base 64, which always has the same length.
+    pub(super) fn sign(&self, text: &str) -> String {
+        BASE64.encode(self.0.sign(text.as_bytes()))
+    }
+}
+
+/// Makes a key pair: the secret half goes to a new file that only its owner can read, the public half is the answer.
+pub fn keygen(path: &Path) -> Result<String, RemoteError> {
+    let failed = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
+    let pair = Ed25519KeyPair::generate().map_err(|_| failed("the system has no random numbers".to_owned()))?;
+    let seed = pair.seed().and_then(|seed| seed.as_be_bytes());
+    let seed = seed.map_err(|_| failed("the system has no random numbers".to_owned()))?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let mut file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => failed("there is such a file already; a key is not replaced".to_owned()),
+        _ => failed(error.to_string()),
+    })?;
+    let text = format!("{SECRET}{}\n", BASE64.encode(seed.as_ref()));
+    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+        // Half a key is none.
+        let _ = fs::remove_file(path);
+        return Err(failed(error.to_string()));
+    }
+    Ok(SecretKey(pair).public().to_string())
+}
+
+impl Trust {
+    /// Whom a user trusts.
+    pub(super) fn read(trusting: &Trusting, own: Option<&SecretKey>) -> Result<Self, RemoteError> {
+        let path = match trusting {
+            Trusting::Any => return Ok(Self::Any),
+            Trusting::Own => {
+                let missing = || RemoteError::Key("`--remote-trust own` needs `--remote-key FILE`".to_owned());
+                return Ok(Self::Keys(vec![own.ok_or_else(missing)?.public()]));
+            }
+            Trusting::Listed(path) => path,
+        };
+        let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
+        let mut text = String::new();
+        let read = fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        read.map_err(|error| RemoteError::Key(error.to_string()))?;
+        let mut keys = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#')) else { continue };
+            let wrong = || bad(format!("line {} begins with no public key, `{PUBLIC}…`", index + 1));
+            keys.push(word.parse().map_err(|()| wrong())?);
+        }
+        if keys.is_empty() {
+            return Err(bad("there is no key in it, so nothing could be trusted".to_owned()));
+        }
+        Ok(Self::Keys(keys))
+    }
+
+    /// Whether a record is taken that has this signature, or none; or why not.
+    pub(super) fn allows(&self, signed: Option<PublicKey>) -> Result<(), String> {
+        match (self, signed) {
+            (Self::Any, _) => Ok(()),
+            (Self::Keys(keys), Some(key)) if keys.contains(&key) => Ok(()),
+            (Self::Keys(_), Some(key)) => Err(format!("it is signed by {key}, which is not trusted")),
+            (Self::Keys(_), None) => Err("it is not signed, and only records that a trusted key has signed are".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A new key.
+    pub(in crate::remote) fn key(folder: &Path, name: &str) -> SecretKey {
+        keygen(&folder.join(name)).unwrap();
+        SecretKey::read(&folder.join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_its_owners_alone_and_never_replaced_or_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let public = keygen(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(keygen(&path).unwrap_err().to_string().contains("not replaced"));
+        let key = SecretKey::read(&path).unwrap();
+        assert_eq!(key.public().to_string(), public);
+        let secret = fs::read_to_string(&path).unwrap();
+        let secret = secret.trim().strip_prefix(SECRET).unwrap();
+        assert!(!format!("{key:?}").contains(secret));
+        fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(SecretKey::read(&path).unwrap_err().to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn a_signature_is_of_one_key_and_one_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let (key, other) = (key(folder.path(), "a"), key(folder.path(), "b"));
+        let signature = key.sign("text");
+        assert!(key.public().has_signed("text", &signature));
+        assert!(!key.public().has_signed("texts", &signature));
+        assert!(!other.public().has_signed("text", &signature));
+        assert!(!key.public().has_signed("text", "nonsense"));
+    }
+
+    #[test]
+    fn trust_is_in_listed_keys_or_the_own_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (key(folder.path(), "a"), key(folder.path(), "b"));
+        let list = folder.path().join("list");
+        fs::write(&list, format!("# the team\n\n{} Ada\n", other.public())).unwrap();
+        let listed = Trust::read(&Trusting::Listed(list.clone()), None).unwrap();
+        listed.allows(Some(other.public())).unwrap();
+        listed.allows(Some(own.public())).unwrap_err();
+        listed.allows(None).unwrap_err();
+        let only = Trust::read(&Trusting::Own, Some(&own)).unwrap();
+        only.allows(Some(own.public())).unwrap();
+        only.allows(Some(other.public())).unwrap_err();
+        Trust::read(&Trusting::Own, None).unwrap_err();
+        for (text, why) in [("", "no key"), ("nonsense\n", "line 1"), ("ed25519:AAAA\n", "line 1")] {
+            fs::write(&list, text).unwrap();
+            let error = Trust::read(&Trusting::Listed(list.clone()), None).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
