@@ -1,5 +1,7 @@
 //! A dimension of a matrix to the assignments that the product takes from it.
 
+use std::collections::HashMap;
+
 use sweep_job::Value;
 
 use super::{Point, Room, room::weight};
@@ -103,12 +105,18 @@ fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Val
 }
 
 fn no_duplicates(axis: &Axis, values: &[Spanned<Value>], context: &mut Context<'_>) {
-    for (index, value) in values.iter().enumerate() {
-        if values[..index].iter().any(|earlier| earlier.value == value.value) {
+    // By a text that equal values share; there may be very many of them.
+    let mut known: HashMap<String, Vec<&Value>> = HashMap::new();
+    for value in values {
+        // `-0.0` and `0.0` are equal.
+        let number = value.value.as_f64().map(|number| (number + 0.0).to_string());
+        let alike = known.entry(number.unwrap_or_else(|| format!("{:?}", value.value))).or_default();
+        if alike.contains(&&value.value) {
             let message = format!("axis `{}` has the value `{}` twice", axis.name.value, value.value);
             context.problem(value.span, message, "again", "remove one of them");
             return;
         }
+        alike.push(&value.value);
     }
 }
 

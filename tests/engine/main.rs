@@ -21,6 +21,8 @@ mod matrices;
 mod mistakes;
 mod page;
 mod policies;
+#[cfg(feature = "remote")]
+mod pulls;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;
@@ -36,3 +38,5 @@ mod summaries;
 mod tables;
 mod tasks;
 mod terminal;
+#[cfg(feature = "remote")]
+mod trust;
