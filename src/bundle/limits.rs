@@ -14,6 +14,10 @@ const MOST_BYTES: u64 = 8 << 30;
 /// Bytes of a record, and of every other file.
 const LARGEST_RECORD: u64 = 64 << 20;
 const LARGEST_FILE: u64 = 512 << 20;
+/// Bytes of memory that the recipe may mean beside [`FACTOR`] times the bundle's size: an honest bundle lists all jobs.
+const BASE: u64 = 64 << 20;
+const FACTOR: u64 = 64;
+
 /// What was read until now.
 #[derive(Debug, Default)]
 pub(super) struct Read {
@@ -42,6 +46,11 @@ impl Read {
         }
         Ok(())
     }
+}
+
+/// How much memory the jobs may take that a bundle of this size means.
+pub(super) fn meant(bytes: u64) -> u64 {
+    BASE.saturating_add(bytes.saturating_mul(FACTOR))
 }
 
 #[cfg(test)]

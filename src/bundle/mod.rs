@@ -275,7 +275,7 @@ pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
         return Err(BundleError::TooNew(format));
     }
     let contents: Contents = serde_json::from_value(parsed).map_err(|error| foreign(error.to_string()))?;
-    Ok(Opened::new(into.to_owned(), contents))
+    Ok(Opened::new(into.to_owned(), contents, read.bytes))
 }
 
 /// The folder that all of these files are in.

@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use super::{BundleError, Contents, Sum};
 use crate::{
-    plan::{Digests, Plan, PlanError, normal},
+    plan::{Digests, Plan, PlanError, Room, normal},
     recipe::{Draft, RecipeError, Request},
     report::{Page, Report, Results},
     store::{Record, Store, wrong_key},
@@ -23,6 +23,7 @@ const MOST: usize = 50;
 #[derive(Debug)]
 pub struct Opened {
     folder: PathBuf,
+    bytes: u64,
     /// What it says of itself.
     pub contents: Contents,
 }
@@ -45,8 +46,8 @@ pub struct Verified {
 }
 
 impl Opened {
-    pub(super) fn new(folder: PathBuf, contents: Contents) -> Self {
-        Self { folder, contents }
+    pub(super) fn new(folder: PathBuf, contents: Contents, bytes: u64) -> Self {
+        Self { folder, bytes, contents }
     }
 
     /// Reads the recipe.
@@ -56,9 +57,10 @@ impl Opened {
         Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, only: &[] })
     }
 
-    /// Plans the recipe.
+    /// Plans the recipe, which may mean no more than a bundle of this size lists.
     pub fn plan(&self, draft: Draft) -> Result<Plan, PlanError> {
-        Plan::with(draft, self.contents.backend, self.digests())
+        let room = Room::of(super::limits::meant(self.bytes));
+        Plan::within(draft, self.contents.backend, self.digests(), room)
     }
 
     /// The digests of the input files, which are not in the bundle.

@@ -15,6 +15,7 @@ use super::{
     flow::{self, Flow},
     key, lint,
     needs::Needs,
+    room::{Room, weight_of},
     selection::{resolved, selected},
 };
 use crate::recipe::{
@@ -77,12 +78,7 @@ pub(super) struct Jobs {
     pub(super) rounds: Vec<usize>,
     by_key: HashMap<Key, JobId>,
     pub(super) digests: Digests,
-    /// How much text the jobs' values have come to, in bytes.
-    text: usize,
 }
-
-/// The values of all jobs of a plan are no more text than this, in bytes.
-const MOST_TEXT: usize = 256 << 20;
 
 impl Jobs {
     /// None yet, with digests of input files from earlier runs.
@@ -109,6 +105,7 @@ pub(super) struct Builder<'a> {
     pub(super) jobs: &'a mut Jobs,
     pub(super) steps: Vec<Vec<(Point, JobId)>>,
     pub(super) problems: &'a mut Collector,
+    pub(super) room: &'a mut Room,
 }
 
 impl Builder<'_> {
@@ -221,34 +218,22 @@ impl Builder<'_> {
         needed_jobs
     }
 
-    /// Counts how much text a job's values are, before they are made. `false` if that is too much, which is reported.
-    fn has_room(&mut self, step: &Step, matrix: &Names) -> bool {
+    /// Takes the memory for a point and its job before they are made: the point's values stand in the list of points and in the
+    /// job's name, the job's own in the job and in its identity. `false` after a mistake, which has been reported.
+    fn has_room(&mut self, step: &Step, point: &Point, matrix: &Names) -> bool {
+        const EACH: u64 = 512;
         let sources = &self.recipe.sources;
+        let mut values = 0;
         let mut fits = true;
-        let mut largest: Option<(usize, Span)> = None;
         for (_, template) in &step.with {
             let size = template.size(&self.recipe.params, matrix);
             if size > LONGEST {
                 too_long(template, size, sources, self.problems);
                 fits = false;
             }
-            self.jobs.text = self.jobs.text.saturating_add(size);
-            if largest.is_none_or(|(known, _)| known < size) {
-                largest = Some((size, template.span));
-            }
+            values += size as u64;
         }
-        if self.jobs.text > MOST_TEXT {
-            let (size, span) = largest.unwrap_or((0, step.name.span));
-            let message = format!(
-                "the values of the jobs are more than {} MiB of text, with {size} bytes here for each job",
-                MOST_TEXT >> 20
-            );
-            let problem = Problem::new(sources, span, message, "too much");
-            self.problems
-                .push(span, problem.help("write a long text to a file, and name that in `inputs`; or plan fewer jobs"));
-            fits = false;
-        }
-        fits
+        fits && self.room.take(EACH + 2 * weight_of(&point.values) + 2 * values, step.name.span, sources, self.problems)
     }
 
     /// The jobs of a needed step whose points agree with a point.
@@ -272,7 +257,7 @@ impl Builder<'_> {
         needs: &[Rc<Group>],
     ) -> Option<(Values, BTreeMap<String, String>)> {
         let matrix: Names = point.values.iter().cloned().collect();
-        if !self.has_room(step, &matrix) {
+        if !self.has_room(step, point, &matrix) {
             return None;
         }
         let results = self.results(step, point, needs);

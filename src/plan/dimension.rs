@@ -1,8 +1,10 @@
 //! A dimension of a matrix to the assignments that the product takes from it.
 
+use std::collections::HashMap;
+
 use sweep_job::Value;
 
-use super::Point;
+use super::{Point, Room, room::weight};
 use crate::recipe::{
     Ablation, Axis, AxisValues, Collector, Design, Dimension, Draw, Names, Progression, Random, Sources, Span, Spanned,
     Template,
@@ -13,6 +15,7 @@ pub(super) struct Context<'a> {
     pub(super) params: &'a Names,
     pub(super) sources: &'a Sources,
     pub(super) problems: &'a mut Collector,
+    pub(super) room: &'a mut Room,
     /// The points of the steps that come before, by name.
     pub(super) earlier: &'a dyn Fn(&str) -> Option<&'a [Point]>,
 }
@@ -48,7 +51,7 @@ impl Context<'_> {
         let Spanned { value, span } = *number;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: whole, in range")]
         if value.fract() == 0.0 && value >= least as f64 && value <= MOST_VALUES as f64 {
-            return Some(value as usize);
+            return self.take(weight(&Value::Int(0)).saturating_mul(value as u64), span).then_some(value as usize);
         }
         let help = format!("write a whole number from {least} to {MOST_VALUES}");
         self.problem(span, format!("`{}` is no number of values", Value::Float(value)), "how many?", help);
@@ -102,12 +105,18 @@ fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Val
 }
 
 fn no_duplicates(axis: &Axis, values: &[Spanned<Value>], context: &mut Context<'_>) {
-    for (index, value) in values.iter().enumerate() {
-        if values[..index].iter().any(|earlier| earlier.value == value.value) {
+    // By a text that equal values share; there may be very many of them.
+    let mut known: HashMap<String, Vec<&Value>> = HashMap::new();
+    for value in values {
+        // `-0.0` and `0.0` are equal.
+        let number = value.value.as_f64().map(|number| (number + 0.0).to_string());
+        let alike = known.entry(number.unwrap_or_else(|| format!("{:?}", value.value))).or_default();
+        if alike.contains(&&value.value) {
             let message = format!("axis `{}` has the value `{}` twice", axis.name.value, value.value);
             context.problem(value.span, message, "again", "remove one of them");
             return;
         }
+        alike.push(&value.value);
     }
 }
 
@@ -300,12 +309,20 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
         }
         Design::Factorial | Design::Fractional => {
             let total = factors.iter().try_fold(1_usize, |total, (_, levels)| total.checked_mul(levels.len()));
+            let heaviest = |(name, levels): &(&str, Levels)| {
+                let heaviest = levels.iter().map(|level| weight(&level.value)).max();
+                name.len() as u64 + heaviest.unwrap_or(0)
+            };
+            let each: u64 = factors.iter().map(heaviest).sum();
             let Some(total) = total.filter(|total| *total <= MOST_VALUES) else {
                 let span = ablation.factors[0].axis.span;
                 let message = format!("this design has more than {MOST_VALUES} combinations");
                 context.problem(span, message, "too many", "choose another design, or fewer factors");
                 return None;
             };
+            if !context.take(each.saturating_mul(total as u64), ablation.factors[0].axis.span) {
+                return None;
+            }
             for combination in 1..total {
                 // The combination's digits, in a number system whose bases are the numbers of levels.
                 let digits: Vec<usize> = factors

@@ -5,8 +5,9 @@ use sweep_job::Value;
 use super::{
     dimension::{self, Context},
     include::Inclusion,
+    room::product_of,
 };
-use crate::recipe::{Assignment, Problem, Spanned, Step, Template, text_size};
+use crate::recipe::{Assignment, Problem, Spanned, Step, Template};
 
 /// One assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
@@ -17,9 +18,6 @@ pub struct Point {
 
 /// Nobody means more points than this in one step; whoever writes it has slipped.
 pub(super) const MOST_POINTS: usize = 1_000_000;
-
-/// The values of a step's points are no more text than this, in bytes.
-const MOST_TEXT: usize = 256 << 20;
 
 impl Point {
     /// The value on an axis.
@@ -114,23 +112,12 @@ fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
 /// The product of dimensions; `None` if it is too large, which is reported.
 fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut Context<'_>) -> Option<Vec<Point>> {
     let mut points = vec![Point::default()];
-    // How much text the points are.
-    let mut text = 0_usize;
     for Part { assignments, .. } in parts {
-        let size = |assignment: &dimension::Values| -> usize {
-            assignment.iter().map(|(_, value)| text_size(&value.value)).fold(0, usize::saturating_add)
-        };
-        let added = assignments.iter().map(size).fold(0, usize::saturating_add);
-        text = text.saturating_mul(assignments.len()).saturating_add(added.saturating_mul(points.len()));
-        if text > MOST_TEXT {
-            let message =
-                format!("the points of step `{}` are more than {} MiB of text", step.name.value, MOST_TEXT >> 20);
-            let help = "give the values short names, and look the texts up in a file that is in `inputs`";
-            context.problem(step.name.span, message, "too much", help);
-            return None;
-        }
         if points.len().saturating_mul(assignments.len()) > MOST_POINTS {
             too_many(step, context);
+            return None;
+        }
+        if !context.take(product_of(&points, assignments), step.name.span) {
             return None;
         }
         points = points
@@ -179,5 +166,10 @@ impl Context<'_> {
         help: impl Into<String>,
     ) {
         self.problems.push(span, Problem::new(self.sources, span, message, label).help(help));
+    }
+
+    /// Takes some of the memory that is left; `false` after a mistake, which has been reported.
+    pub(super) fn take(&mut self, bytes: u64, span: crate::recipe::Span) -> bool {
+        self.room.take(bytes, span, self.sources, self.problems)
     }
 }

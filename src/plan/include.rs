@@ -11,6 +11,7 @@ use super::{
     Point,
     dimension::Context,
     expand::{MOST_POINTS, too_many, values_of},
+    room::weight,
 };
 use crate::recipe::{Assignment, Spanned, Step};
 
@@ -67,7 +68,7 @@ impl<'s> Inclusion<'s> {
         for (index, entry) in self.step.matrix.include.iter().enumerate() {
             let (own, further) = values_of(entry, context).into_iter().partition(|(axis, _)| self.axes.contains(axis));
             let values = Values { own, further };
-            if self.give(index, entry, &values) {
+            if self.give(index, entry, &values, context) {
                 giving.push(index);
             } else if !self.add(entry, &values, context) {
                 break;
@@ -83,11 +84,15 @@ impl<'s> Inclusion<'s> {
     }
 
     /// Gives further values to the points of the product that an entry matches; `false` if there are none.
-    fn give(&mut self, index: usize, entry: &Assignment, values: &Values<'s>) -> bool {
+    fn give(&mut self, index: usize, entry: &Assignment, values: &Values<'s>, context: &mut Context<'_>) -> bool {
         if values.further.is_empty() {
             return false;
         }
         let matched: Vec<usize> = (0..self.kept).filter(|point| self.points[*point].matches(&values.own)).collect();
+        let more: u64 = values.further.iter().map(|(_, value)| weight(value)).sum();
+        if !context.take(more.saturating_mul(matched.len() as u64), entry.span) {
+            return true;
+        }
         for point in &matched {
             for (axis, value) in &values.further {
                 let value = spanned(entry, axis, value);

@@ -15,6 +15,7 @@ mod lint;
 mod needed;
 mod needs;
 mod order;
+mod room;
 mod select;
 mod selection;
 
@@ -39,6 +40,7 @@ pub use self::{
     key::{BadKey, Identity, Key},
     needed::{KeyList, Needed},
     needs::{ListId, Numbering},
+    room::Room,
     select::NothingSelected,
 };
 pub(crate) use self::{
@@ -166,17 +168,22 @@ impl Plan {
 
     /// The same with digests of input files from earlier runs.
     pub fn with(draft: Draft, backend: Backend, digests: Digests) -> Result<Self, PlanError> {
+        Self::within(draft, backend, digests, Room::default())
+    }
+
+    /// The same with no more memory than there is room.
+    pub fn within(draft: Draft, backend: Backend, digests: Digests, mut room: Room) -> Result<Self, PlanError> {
         let Draft { recipes, executor, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs::new(digests);
         let mut studies = Vec::with_capacity(recipes.len());
         for (study, recipe) in recipes.into_iter().enumerate() {
-            let (order, points) = expand_all(&recipe, &mut problems);
+            let (order, points) = expand_all(&recipe, &mut problems, &mut room);
             lint::params(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
-            let mut builder =
-                Builder { study, recipe: &recipe, prefix, backend, jobs: &mut jobs, steps, problems: &mut problems };
+            let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
+            let mut builder = Builder { study, recipe: &recipe, prefix, backend, jobs, steps, problems, room };
             for step in order {
                 builder.add_step(step, &points[step])?;
             }

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
 
-use super::{Point, dimension::Context, expand, selection::check_selection};
+use super::{Point, Room, dimension::Context, expand, selection::check_selection};
 use crate::recipe::{Claim, Collector, Problem, Recipe, Span};
 
 /// The points of every step of a recipe, and the order in which the steps can be connected.
-pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector) -> (Vec<usize>, Vec<Vec<Point>>) {
+pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector, room: &mut Room) -> (Vec<usize>, Vec<Vec<Point>>) {
     let order = step_order(recipe, problems);
     let mut points: Vec<Vec<Point>> = vec![Vec::new(); recipe.steps.len()];
     for step in &order {
         let earlier = |name: &str| recipe.step(name).map(|(index, _)| points[index].as_slice());
-        let mut context =
-            Context { params: &recipe.params, sources: &recipe.sources, problems: &mut *problems, earlier: &earlier };
+        let (params, sources) = (&recipe.params, &recipe.sources);
+        let mut context = Context { params, sources, problems: &mut *problems, room: &mut *room, earlier: &earlier };
         points[*step] = expand::expand(&recipe.steps[*step], &mut context);
     }
     for table in &recipe.tables {

@@ -30,7 +30,7 @@ pub(crate) use self::lower::{
     RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS,
     VALUE_KEYS,
 };
-pub(crate) use self::template::{LONGEST, text_size, too_long};
+pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
     executor::{Executor, Request as SlurmRequest, Slurm},

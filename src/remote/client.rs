@@ -45,7 +45,7 @@ const MANY: usize = 500;
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long it may take until it begins to answer, with everything that is tried again.
 const ANSWER: Duration = Duration::from_mins(1);
-/// Whatever comes slower than this many bytes in [`SILENCE`] will not come: it is told from a line that is only slow.
+/// What comes slower than this many bytes in [`SILENCE`] would take for ever; a poor line is faster.
 const LEAST: usize = 16 << 10;
 /// After so many records that were too slow, it is given up.
 const MOST_SLOW: usize = 3;
@@ -61,7 +61,7 @@ pub struct Remote {
     prefix: Path,
     runtime: Runtime,
     key: Option<SecretKey>,
-    trust: Trust,
+    trust: Arc<Trust>,
     /// The longest that one record may take.
     timeout: Duration,
     given_up: AtomicBool,
@@ -75,6 +75,18 @@ enum Fetched {
     Missing,
     /// It was left; why.
     Slow(String),
+}
+
+/// What became of a record.
+enum Taken {
+    /// It is here.
+    Added,
+    /// There is no object.
+    Missing,
+    /// Its object came too slowly.
+    Slow(String),
+    /// Its object is not what it should be.
+    Refused(String),
 }
 
 impl Remote {
@@ -126,7 +138,7 @@ impl Remote {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| RemoteError::Broken(address.to_owned(), error.to_string()))?;
         let key = options.key.as_deref().map(SecretKey::read).transpose()?;
-        let trust = Trust::read(&options.trust, key.as_ref())?;
+        let trust = Arc::new(Trust::read(&options.trust, key.as_ref())?);
         let (name, timeout, given_up) = (address.to_owned(), options.timeout, AtomicBool::new(false));
         Ok(Self { name, objects, prefix, runtime, key, trust, timeout, given_up })
     }
@@ -174,10 +186,10 @@ impl Remote {
         let folder = store.beside().map_err(StoreError::from).map_err(TransferError::from)?;
         let fetches = stream::iter(wanted).map(|key| {
             let folder = folder.clone();
-            async move { (key, self.fetch(key, folder).await) }
+            async move { (key, self.bring(store, key, folder).await) }
         });
         let fetches = fetches.buffer_unordered(AT_ONCE);
-        self.runtime.block_on(self.receive(store, Box::pin(fetches), arriving, &mut pulled))?;
+        self.runtime.block_on(self.receive(Box::pin(fetches), arriving, &mut pulled))?;
         if pulled.broken.is_some() {
             self.given_up.store(true, Ordering::Relaxed);
         }
@@ -187,8 +199,7 @@ impl Remote {
     /// Takes what comes, until nothing does.
     async fn receive(
         &self,
-        store: &Store,
-        mut fetches: impl Stream<Item = (Key, Result<Fetched, RemoteError>)> + Unpin,
+        mut fetches: impl Stream<Item = (Key, Result<Taken, RemoteError>)> + Unpin,
         arriving: &Arriving,
         pulled: &mut Pulled,
     ) -> Result<(), RemoteError> {
@@ -197,12 +208,10 @@ impl Remote {
             let Ok(fetched) = timeout(LOOK, fetches.next()).await else { continue };
             let Some((key, fetched)) = fetched else { return Ok(()) };
             match fetched {
-                Ok(Fetched::Here(file)) => match self.take(store, key, file)? {
-                    Ok(()) => pulled.added += 1,
-                    Err(reason) => pulled.refused.push((key, reason)),
-                },
-                Ok(Fetched::Missing) => pulled.missing += 1,
-                Ok(Fetched::Slow(reason)) => {
+                Ok(Taken::Added) => pulled.added += 1,
+                Ok(Taken::Missing) => pulled.missing += 1,
+                Ok(Taken::Refused(reason)) => pulled.refused.push((key, reason)),
+                Ok(Taken::Slow(reason)) => {
                     pulled.refused.push((key, reason));
                     slow += 1;
                     if slow == MOST_SLOW {
@@ -220,6 +229,20 @@ impl Remote {
             arriving.decided(key);
         }
         Ok(())
+    }
+
+    /// A record, from there to here.
+    async fn bring(&self, store: &Store, key: Key, folder: PathBuf) -> Result<Taken, RemoteError> {
+        let mut file = match self.fetch(key, folder).await? {
+            Fetched::Here(file) => file,
+            Fetched::Missing => return Ok(Taken::Missing),
+            Fetched::Slow(reason) => return Ok(Taken::Slow(reason)),
+        };
+        let (store, trust, from) = (store.clone(), Arc::clone(&self.trust), self.name.clone());
+        // Beside the others, whose speed is measured meanwhile.
+        let taken = self.runtime.spawn_blocking(move || take(&store, key, &mut file, &trust, &from)).await;
+        let taken = taken.map_err(|error| RemoteError::Here(TransferError::Io(std::io::Error::other(error))))??;
+        Ok(taken.map_or_else(Taken::Refused, |()| Taken::Added))
     }
 
     /// An object, within the time that it may take.
@@ -262,26 +285,6 @@ impl Remote {
                 }
                 (since, bytes) = (Instant::now(), 0);
             }
-        }
-    }
-
-    /// Takes a fetched record into the store, if it is what it should be; or says why not.
-    fn take(&self, store: &Store, key: Key, mut file: File) -> Result<Result<(), String>, RemoteError> {
-        let signed = match envelope::open(&mut file).map_err(TransferError::Io)? {
-            Ok(signed) => signed,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        if let Err(reason) = self.trust.allows(signed) {
-            return Ok(Err(reason));
-        }
-        let origin = Origin { signed: signed.map(|key| key.to_string()), ..Origin::new(&self.name) };
-        match store.import_only(std::io::BufReader::new(file), key, &origin) {
-            Ok(imported) => match imported.refused.into_iter().next() {
-                Some((_, reason)) => Ok(Err(reason)),
-                None => Ok(Ok(())),
-            },
-            Err(TransferError::Foreign(reason)) => Ok(Err(reason)),
-            Err(error) => Err(error.into()),
         }
     }
 
@@ -340,6 +343,29 @@ impl Remote {
         let mut keys: Vec<Key> = names.iter().filter_map(|name| name.filename()?.parse().ok()).collect();
         keys.sort_unstable();
         Ok(keys)
+    }
+}
+
+/// Takes a fetched record into the store, if it is what it should be; or says why not.
+fn take(
+    store: &Store,
+    key: Key,
+    file: &mut File,
+    trust: &Trust,
+    from: &str,
+) -> Result<Result<(), String>, RemoteError> {
+    let signed = match envelope::open(file).map_err(TransferError::Io)? {
+        Ok(signed) => signed,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if let Err(reason) = trust.allows(signed) {
+        return Ok(Err(reason));
+    }
+    let origin = Origin { signed: signed.map(|key| key.to_string()), ..Origin::new(from) };
+    match store.import_only(std::io::BufReader::new(file), key, &origin) {
+        Ok(imported) => Ok(imported.refused.into_iter().next().map_or(Ok(()), |(_, reason)| Err(reason))),
+        Err(TransferError::Foreign(reason)) => Ok(Err(reason)),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -162,7 +162,7 @@ impl Trust {
             (Self::Any, _) => Ok(()),
             (Self::Keys(keys), Some(key)) if keys.contains(&key) => Ok(()),
             (Self::Keys(_), Some(key)) => Err(format!("it is signed by {key}, which is not trusted")),
-            (Self::Keys(_), None) => Err("it is not signed, and only records that a trusted key has signed are".into()),
+            (Self::Keys(_), None) => Err("it is not signed, and only what a trusted key has signed is taken".into()),
         }
     }
 }

@@ -227,10 +227,11 @@ impl Observer for Bars {
             RunEvent::Submitted { .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Notice { text } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
-            RunEvent::Waiting { job, arriving } => {
+            RunEvent::Waiting { arriving: true, .. } => {}
+            RunEvent::Waiting { job, arriving: false } => {
                 self.start(plan, *job);
                 if let Some(job) = self.jobs.get(job) {
-                    job.bar.set_message(if *arriving { "the remote may have it" } else { "another sweep runs it" });
+                    job.bar.set_message("another sweep runs it");
                 }
             }
             RunEvent::Progress { job, progress } => {

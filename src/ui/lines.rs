@@ -80,12 +80,11 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());
             }
-            RunEvent::Waiting { job, arriving } => {
+            // Of records that may come from a remote there may be thousands, and it was said how many.
+            RunEvent::Waiting { arriving: true, .. } => {}
+            RunEvent::Waiting { job, arriving: false } => {
                 let name = name(plan.job(JobId::new(*job)));
-                self.line(&match arriving {
-                    true => format!("waiting for the remote, which may have {name}"),
-                    false => format!("waiting for another sweep, which runs {name}"),
-                });
+                self.line(&format!("waiting for another sweep, which runs {name}"));
             }
             RunEvent::Progress { job, progress } => {
                 if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {

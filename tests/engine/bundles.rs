@@ -181,13 +181,13 @@ fn what_was_changed_is_found() {
 #[test]
 fn jobs_of_a_bundle_run_again() {
     let sandbox = bundled();
-    let ended = verify(&sandbox, &["--rerun", "8", "--seed", "1"]);
+    let ended = verify(&sandbox, &["--rerun", "8", "--seed", "1", "--yes"]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("✓ second/value=1"), "{}", ended.stdout);
     assert!(ended.stdout.contains("8 of 8 jobs that ran again agree"), "{}", ended.stdout);
 
     sandbox.write("data/in.txt", "other\n");
-    let other = verify(&sandbox, &["--rerun", "8", "--seed", "1"]);
+    let other = verify(&sandbox, &["--rerun", "8", "--seed", "1", "--yes"]);
     assert!(other.stderr.contains("in.txt is not what it was"), "{}", other.stderr);
     assert!(other.stdout.contains("6 of 6 jobs that ran again agree"), "{}", other.stdout);
 
@@ -204,6 +204,55 @@ fn jobs_of_a_bundle_run_again() {
     let caught = verify(&forged, &["--rerun", "1"]);
     assert_eq!(caught.code, Some(1), "{}{}", caught.stdout, caught.stderr);
     assert!(caught.stdout.contains("value: 4 then, 3 now"), "{}", caught.stdout);
+}
+
+#[test]
+fn commands_of_a_bundle_are_shown_and_not_run_without_a_word() {
+    let sandbox = bundled();
+    fs_err::remove_dir_all(sandbox.path("results")).unwrap();
+    let refused = verify(&sandbox, &["--rerun", "8"]);
+    assert_eq!(refused.code, Some(2), "{}{}", refused.stdout, refused.stderr);
+    for shown in ["    $ cat in.txt; echo total=$VALUE", "      VALUE=1", "      VALUE=2", "`--yes` runs them"] {
+        assert!(refused.stderr.contains(shown), "{shown}: {}", refused.stderr);
+    }
+    assert!(!refused.stderr.contains("running 8 jobs"), "{}", refused.stderr);
+    let ran = verify(&sandbox, &["--rerun", "8", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("    $ cat in.txt; echo total=$VALUE"), "{}", ran.stderr);
+    // Jobs of this program's own do nothing that it would not do anyway.
+    let own = Sandbox::with("name: study\nsteps: { a: { uses: mock, with: { value: 3 } } }\n");
+    assert_eq!(own.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(own.sweep(&["bundle", "recipe.yaml"]).code, Some(0));
+    assert_eq!(verify(&own, &["--rerun", "1"]).code, Some(0));
+}
+
+/// A short recipe can mean very many jobs, or long ones; a bundle lists those that it has.
+#[test]
+fn a_small_bundle_cannot_mean_more_than_it_may() {
+    let text = "x".repeat(20_000);
+    let steps: String = (0..5)
+        .map(|step| format!("  s{step}: {{ uses: mock, matrix: {{ value: {{ range: [0, 300000] }} }} }}\n"))
+        .collect();
+    for recipe in [
+        format!("steps:\n{steps}"),
+        format!(
+            "steps: {{ a: {{ uses: mock, matrix: {{ value: {{ range: [0, 100000] }} }}, with: {{ text: {text} }} }} }}"
+        ),
+        format!("steps: {{ a: {{ uses: mock, matrix: {{ value: {{ range: [0, 100000] }}, variant: [{text}] }} }} }}"),
+    ] {
+        let sandbox = Sandbox::with("name: study\nsteps: { a: { uses: mock } }\n");
+        assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+        assert_eq!(sandbox.sweep(&["bundle", "recipe.yaml"]).code, Some(0));
+        change(&sandbox, true, |name, text| {
+            if name.ends_with("recipe.yaml") {
+                text.clone_from(&recipe);
+            }
+        });
+        let ended = verify(&sandbox, &[]);
+        assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+        assert!(ended.stderr.contains("would take more than"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("1 mistake"), "{}", ended.stderr);
+    }
 }
 
 #[test]

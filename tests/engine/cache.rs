@@ -138,6 +138,29 @@ fn sweeps_beside_gc_all_end_well() {
 }
 
 #[test]
+fn what_killed_processes_were_writing_is_removed_and_what_live_ones_write_is_not() {
+    let sandbox = done();
+    let before = sandbox.records();
+    sandbox.write("results/store/.tmpAbCdEf", &"x".repeat(200_000));
+    sandbox.write("results/store/staging/import-4711-0/half", &"x".repeat(100_000));
+    let shown = sandbox.sweep(&["cache", "gc", "recipe.yaml"]);
+    assert!(shown.stderr.contains("would remove 0 records and 2 temporary files, 293 KiB"), "{}", shown.stderr);
+    // Whoever uses the store may be writing to them.
+    sandbox.write("hang.yaml", "steps: { hang: { uses: mock, with: { end: hang } } }");
+    let engine = sandbox.start(&["run", "hang.yaml"]);
+    until("it hangs", || !sandbox.workers().is_empty());
+    let live = sandbox.sweep(&["cache", "gc", "recipe.yaml"]);
+    assert!(live.stderr.contains("nothing to remove"), "{}", live.stderr);
+    drop(engine);
+    until("its worker has ended", || sandbox.workers().is_empty());
+    let removed = sandbox.sweep(&["cache", "gc", "recipe.yaml", "--yes"]);
+    assert!(removed.stderr.contains("2 temporary files"), "{}", removed.stderr);
+    assert!(!sandbox.path("results/store/.tmpAbCdEf").exists());
+    assert!(!sandbox.path("results/store/staging/import-4711-0").exists());
+    assert_eq!(sandbox.records(), before);
+}
+
+#[test]
 fn records_move_to_another_machine() {
     let (here, there) = (done(), Sandbox::with(RECIPE));
     let exported = here.sweep(&["cache", "export", "all.tar", "recipe.yaml"]);

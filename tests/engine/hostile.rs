@@ -172,14 +172,14 @@ fn expressions_that_multiply() {
     let recipe = recipe.replace(&expressions, "${{ params.p }}");
     let (code, said) = limited(&recipe, &[]);
     assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
-    assert!(said.contains("more than 256 MiB of text"), "{}", &said[..said.len().min(2000)]);
+    assert!(said.contains("would take more than 1.00 GiB"), "{}", &said[..said.len().min(2000)]);
     // On an axis, and where only the axes make it too long.
     let recipe = format!(
         "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    matrix: {{ text: [\"${{{{ params.p }}}}\"] }}\n    seeds: 5000\n"
     );
     let (code, said) = limited(&recipe, &[]);
     assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
-    assert!(said.contains("the points of step `a` are more than 256 MiB"), "{}", &said[..said.len().min(2000)]);
+    assert!(said.contains("would take more than 1.00 GiB"), "{}", &said[..said.len().min(2000)]);
     let expressions = "${{ matrix.x }}".repeat(20);
     let recipe = format!(
         "steps:\n  a:\n    uses: mock\n    matrix: {{ x: [{text}] }}\n    with: {{ text: \"{expressions}\" }}\n"

@@ -23,6 +23,8 @@ mod matrices;
 mod mistakes;
 mod page;
 mod policies;
+#[cfg(feature = "remote")]
+mod pulls;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;
@@ -38,3 +40,5 @@ mod summaries;
 mod tables;
 mod tasks;
 mod terminal;
+#[cfg(feature = "remote")]
+mod trust;

@@ -204,3 +204,28 @@ fn a_pipe_gets_no_control_characters() {
     assert!(text.contains("FAILED broken") && text.contains("done quick"), "{text}");
     assert!(text.chars().all(|char| !char.is_control() || char == '\n'), "{text:?}");
 }
+
+#[test]
+fn whoever_verifies_a_bundle_is_asked_before_its_commands_run() {
+    let sandbox =
+        Sandbox::with("name: study\nsteps: { a: { uses: command, with: { run: 'date +%N > ran; echo x=1' } } }\n");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(sandbox.sweep(&["bundle", "recipe.yaml"]).code, Some(0));
+    for (answer, code, says) in [("n\n", 2, "the bundle's commands were not run"), ("y\n", 0, "1 of 1 job that ran")] {
+        let mut terminal = Terminal::start(&sandbox, 200, &["verify", "study.sweep.tar", "--rerun", "1"]);
+        until("it asks", || terminal.lines().iter().any(|line| line.starts_with("run them? [y/N]")));
+        assert!(
+            terminal.lines().iter().any(|line| line == "    $ date +%N > ran; echo x=1"),
+            "{:#?}",
+            terminal.lines()
+        );
+        assert!(!terminal.lines().iter().any(|line| line.starts_with("running ")), "{:#?}", terminal.lines());
+        terminal.keyboard.write_all(answer.as_bytes()).unwrap();
+        let Terminal { program, screen, reader, keyboard } = terminal;
+        drop(keyboard);
+        assert_eq!(program.code(), Some(code));
+        reader.join().unwrap();
+        let rows = rows(&screen.lock().unwrap());
+        assert!(rows.iter().any(|row| row.contains(says)), "{rows:#?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The memory that a plan may take: a short text can mean very many jobs.
+
+use sweep_job::{Unit, Value};
+
+use super::{Point, dimension::Values};
+use crate::{
+    recipe::{Collector, Problem, Sources, Span},
+    ui::quantity,
+};
+
+/// What a name, a place and a number take at least.
+const ENTRY: u64 = 64;
+
+/// The memory that is left for a plan, about: what its values are as texts, and a little for each.
+#[derive(Debug, Clone)]
+pub struct Room {
+    whole: u64,
+    left: u64,
+    /// Whether it has been said that there is not enough.
+    said: bool,
+}
+
+impl Default for Room {
+    /// Enough for a million jobs whose values are short.
+    fn default() -> Self {
+        Self::of(1 << 30)
+    }
+}
+
+impl Room {
+    /// So many bytes.
+    pub fn of(bytes: u64) -> Self {
+        Self { whole: bytes, left: bytes, said: false }
+    }
+
+    /// Takes some; `false`, and one mistake, if there are not so many.
+    pub(super) fn take(&mut self, bytes: u64, span: Span, sources: &Sources, problems: &mut Collector) -> bool {
+        if let Some(left) = self.left.checked_sub(bytes) {
+            self.left = left;
+            return true;
+        }
+        self.left = 0;
+        if !std::mem::replace(&mut self.said, true) {
+            let allowed = quantity(self.whole as f64, Unit::Bytes);
+            let message = format!("the jobs planned here would take more than {allowed} of memory");
+            let help = "vary less at once, or write a long text to a file and name that in `inputs`; a bundle may mean as much as its size allows";
+            problems.push(span, Problem::new(sources, span, message, "too much").help(help));
+        }
+        false
+    }
+}
+
+/// What a value takes.
+pub(super) fn weight(value: &Value) -> u64 {
+    match value {
+        Value::Text(text) => ENTRY + text.len() as u64,
+        Value::List(items) => ENTRY + items.iter().map(weight).sum::<u64>(),
+        Value::Map(entries) => {
+            ENTRY + entries.iter().map(|(name, value)| name.len() as u64 + weight(value)).sum::<u64>()
+        }
+        _ => ENTRY,
+    }
+}
+
+/// What the values of an assignment take.
+pub(super) fn weight_of(values: &Values) -> u64 {
+    values.iter().map(|(name, value)| name.len() as u64 + weight(&value.value)).sum()
+}
+
+/// What the product of points and assignments takes.
+pub(super) fn product_of(points: &[Point], assignments: &[Values]) -> u64 {
+    let before: u64 = points.iter().map(|point| weight_of(&point.values)).sum();
+    let further: u64 = assignments.iter().map(weight_of).sum();
+    let (before, further) =
+        (before.saturating_mul(assignments.len() as u64), further.saturating_mul(points.len() as u64));
+    before.saturating_add(further)
+}
