@@ -15,7 +15,7 @@ fn step(with: &str) -> String {
 }
 
 /// The files below a folder that have a text in them.
-fn mentions(folder: &Path, text: &str) -> Vec<String> {
+pub(crate) fn mentions(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for path in list(folder) {
         if path.is_dir() {

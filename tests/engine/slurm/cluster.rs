@@ -89,7 +89,8 @@ impl Cluster {
         self.folder.path().join("c/etc/slurm.conf")
     }
 
-    fn command(&self, sandbox: &Sandbox, args: &[&str]) -> Command {
+    /// `sweep` where Slurm is, not started yet.
+    pub(crate) fn command(&self, sandbox: &Sandbox, args: &[&str]) -> Command {
         let mut command = sandbox.command(args);
         command.env("SLURM_CONF", self.configuration());
         command

@@ -453,3 +453,28 @@ fn mistakes_in_an_executor_are_shown_in_the_text() {
         assert!(ended.stderr.contains(mistake), "{executor}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn a_secret_comes_with_the_jobs_environment_or_its_lack_is_said() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let secret = "hf_4Zs9kQ0vTq7LmX2c";
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, with: { run: 'echo length=${#TOKEN}', env: { TOKEN: { from: MY_TOKEN } } } } }",
+    );
+    let submit = |token: Option<&str>, export: &str| {
+        let mut command = cluster.command(&sandbox, &run("recipe.yaml", &[]));
+        command.env_remove("MY_TOKEN").envs(token.map(|token| ("MY_TOKEN", token))).env("SBATCH_EXPORT", export);
+        crate::sandbox::Running::from(command.spawn().unwrap()).wait()
+    };
+    let missing = submit(None, "ALL");
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    assert!(missing.stderr.contains("`MY_TOKEN` is not set"), "{}", missing.stderr);
+    // A cluster that does not pass it on.
+    let kept_back = submit(Some(secret), "PATH,SLURM_CONF");
+    assert_eq!(kept_back.code, Some(5), "{}", kept_back.stderr);
+    assert!(kept_back.stderr.contains("is not set where the job runs"), "{}", kept_back.stderr);
+    let passed = submit(Some(secret), "ALL");
+    assert_eq!(passed.code, Some(0), "{}", passed.stderr);
+    assert_eq!(sandbox.records()["a"]["outcome"]["metrics"]["length"]["value"], secret.len() as f64);
+    assert_eq!(crate::environment::mentions(&sandbox.path(""), secret), Vec::<String>::new());
+}
