@@ -122,7 +122,7 @@ fn every_backend_computes_what_plain_operations_compute() {
 /// A folder of tokens with one window of 64 and what follows each: `i * i + 7` modulo 256.
 fn tokens() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let bytes: Vec<u8> = (0..65_u32).flat_map(|index| [((index * index + 7) % 256) as u8, 0]).collect();
+    let bytes: Vec<u8> = (0..65_u16).flat_map(|index| ((index * index + 7) % 256).to_le_bytes()).collect();
     for name in ["train.bin", "val.bin"] {
         std::fs::write(folder.path().join(name), &bytes).unwrap();
     }
