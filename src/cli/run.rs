@@ -203,6 +203,11 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some(pusher) = pusher {
         report_pushed(&pusher.finish());
     }
+    if open > 0 {
+        // What is new gets its lines in the index, so that the next run need not read it. Where that fails it does.
+        let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+        let _ = store.look(&keys);
+    }
     drop(in_use);
     if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
         say(format_args!("warning: the journal is not complete: {error}"));
