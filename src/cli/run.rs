@@ -209,6 +209,11 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     };
     let summary = summary?;
     remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
+    if open > 0 {
+        // What is new gets its lines in the index, so that the next run need not read it. Where that fails it does.
+        let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+        let _ = store.look(&keys);
+    }
     drop(in_use);
     if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
         say(format_args!("warning: the journal is not complete: {error}"));

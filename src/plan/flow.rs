@@ -121,7 +121,9 @@ pub(super) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
         }
     }
     let mut found = BTreeSet::new();
-    values.values().for_each(|value| walk(value, &mut found));
+    for value in values.values() {
+        walk(value, &mut found);
+    }
     found
 }
 

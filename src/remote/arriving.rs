@@ -64,6 +64,7 @@ impl Arriving {
         self.state().open.len()
     }
 
+    #[cfg(feature = "remote")]
     /// It is decided about a record: it is here, or will not come.
     pub(super) fn decided(&self, key: Key) {
         self.state().open.remove(&key);
@@ -81,6 +82,7 @@ impl Arriving {
         self.state().stopped = true;
     }
 
+    #[cfg(feature = "remote")]
     /// Whether nobody waits for them any more.
     pub(super) fn is_stopped(&self) -> bool {
         self.state().stopped

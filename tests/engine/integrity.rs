@@ -80,6 +80,36 @@ fn a_program_that_changes_its_own_input_has_no_result() {
     }
 }
 
+/// Commands that stand in for Slurm's: a job is handed over and waits, and what would run it is kept.
+fn waiting_slurm(sandbox: &Sandbox) -> std::ffi::OsString {
+    for (name, script) in [("sbatch", "[ \"$1\" = --version ] || cat > handed-over.sh; echo 7"), ("squeue", "exit 0")] {
+        sandbox.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"));
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs_err::set_permissions(sandbox.path(&format!("bin/{name}")), executable).unwrap();
+    }
+    let known = std::env::var_os("PATH").unwrap();
+    std::env::join_paths([sandbox.path("bin")].into_iter().chain(std::env::split_paths(&known))).unwrap()
+}
+
+#[test]
+fn an_input_that_changes_while_its_job_is_in_slurms_queue_fails_the_job() {
+    let sandbox = Sandbox::with(
+        "steps: { job: { uses: command, with: { run: 'cat data.txt; echo n=1', inputs: [data.txt] }, retries: 2 } }",
+    );
+    sandbox.write("data.txt", "planned\n");
+    let mut submit = sandbox.command(&["run", "recipe.yaml", "--executor", "slurm", "--detach"]);
+    let submitted = submit.env("PATH", waiting_slurm(&sandbox)).output().unwrap();
+    assert_eq!(submitted.status.code(), Some(0), "{}", String::from_utf8_lossy(&submitted.stderr));
+    sandbox.write("data.txt", "another\n");
+    let ran = std::process::Command::new("sh").arg(sandbox.path("handed-over.sh")).output().unwrap();
+    assert_ne!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
+    let said = list(&list(&sandbox.path("results/runs"))[0].join("jobs")).remove(0);
+    let said = fs_err::read_to_string(said).unwrap();
+    assert!(said.contains("\"kind\":\"changed\"") && said.contains("changed after it was planned"), "{said}");
+    assert!(!said.contains("started") && !said.contains("retrying"), "{said}");
+    assert!(sandbox.records().is_empty());
+}
+
 #[test]
 fn an_input_that_is_only_touched_is_the_same() {
     let sandbox = Sandbox::new();
