@@ -15,7 +15,13 @@ use super::{
     fused::HostMasks,
     score::{Moments, scores},
 };
-use crate::{LabError, ops::Ops, read::host, rng, selection::Found};
+use crate::{
+    LabError,
+    ops::Ops,
+    read::{host, integers},
+    rng,
+    selection::Found,
+};
 
 /// Bins of a histogram.
 const BINS: usize = 1024;
@@ -188,12 +194,16 @@ pub struct HostSelect {
     method: ThresholdMethod,
     update: PruneUpdate,
     sample_fraction: f64,
+    /// The score of a weight that is pruned already.
+    floor: f32,
 }
 
 impl HostSelect {
     /// As `settings` ask.
     pub fn new(settings: &Prune) -> Self {
-        Self { method: settings.threshold, update: settings.prune_update, sample_fraction: settings.sample_fraction }
+        let floor = if settings.prune.has_negative_scores() { PRUNED } else { 0.0 };
+        let Prune { threshold: method, prune_update: update, sample_fraction, .. } = *settings;
+        Self { method, update, sample_fraction, floor }
     }
 
     /// The largest score to prune, if `pruned` of all in `parts` are to go.
@@ -202,14 +212,24 @@ impl HostSelect {
             ThresholdMethod::Exact => Ok(kth_smallest(&mut read_all(parts)?, pruned)),
             ThresholdMethod::Histogram => Ok(by_histogram(&read_all(parts)?, pruned)),
             ThresholdMethod::Sample => {
-                let total: usize = parts.iter().map(|part| part.dims()[0]).sum();
-                let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
-                let mut sample = numbers(Tensor::cat(drawn.collect(), 0))?;
-                let among = (pruned as u128 * sample.len() as u128 / total.max(1) as u128).max(1);
-                let among = usize::try_from(among).unwrap_or(usize::MAX).min(sample.len());
+                let mut sample = self.sample(parts, seed)?;
+                let among = corresponding(pruned, total(parts), sample.len());
                 Ok(kth_smallest(&mut sample, among))
             }
+            ThresholdMethod::SampleCorrected => {
+                let mut sample = self.sample(parts, seed)?;
+                sample.sort_unstable_by(f32::total_cmp);
+                let counted = |threshold| count_up_to(parts, threshold);
+                // What is pruned already stays so, whatever the sample has.
+                Ok(corrected(&sample, total(parts), pruned, counted)?.unwrap_or(self.floor))
+            }
         }
+    }
+
+    /// Some of the scores in `parts`.
+    fn sample<B: Backend>(&self, parts: &[Tensor<B, 1>], seed: u64) -> Result<Vec<f32>, Unfit> {
+        let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
+        numbers(Tensor::cat(drawn.collect(), 0))
     }
 
     /// Some of `scores`, drawn with replacement, still on the device.
@@ -328,6 +348,53 @@ fn numbers<B: Backend>(scores: Tensor<B, 1>) -> Result<Vec<f32>, Unfit> {
     if scores.iter().any(|score| score.is_nan()) { Err(Unfit::NotANumber) } else { Ok(scores) }
 }
 
+fn total<B: Backend>(parts: &[Tensor<B, 1>]) -> usize {
+    parts.iter().map(|part| part.dims()[0]).sum()
+}
+
+/// The rank in a sample of `size` that corresponds to rank `k` of `total`, counted from 1.
+fn corresponding(k: usize, total: usize, size: usize) -> usize {
+    let rank = k as u128 * size as u128 / total.max(1) as u128;
+    usize::try_from(rank).unwrap_or(usize::MAX).clamp(1, size.max(1))
+}
+
+/// How many of the scores in `parts` are at most `threshold`. Reads one number for each part.
+fn count_up_to<B: Backend>(parts: &[Tensor<B, 1>], threshold: f32) -> Result<usize, LabError> {
+    let counts = parts.iter().map(|scores| scores.clone().lower_equal_elem(threshold).int().sum());
+    let count: i64 = integers(Tensor::cat(counts.collect(), 0))?.into_iter().sum();
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
+/// The largest score in `sample` up to which, as `counted` says, at most `k` of all `total` scores are; `None` if there is
+/// none. The sample must be in order.
+///
+/// Looks first where the sample expects it, then where a line between the two nearest counts does, and every other time in
+/// the middle between them, so that it ends after a few counts whatever the scores are.
+fn corrected<E>(
+    sample: &[f32],
+    total: usize,
+    k: usize,
+    mut counted: impl FnMut(f32) -> Result<usize, E>,
+) -> Result<Option<f32>, E> {
+    // Up to the sample's first `low` there are `below`, at most `k`; up to its place `high` there are `above`, more than `k`.
+    let (mut low, mut below) = (0, 0);
+    let (mut high, mut above) = (sample.len(), total);
+    let mut halves = false;
+    while low < high {
+        let part = (k - below) as f64 / (above.max(below + 1) - below) as f64;
+        let part = if halves { 0.5 } else { part };
+        let at = (low + part_of(part, high - low)).min(high - 1);
+        let found = counted(sample[at])?;
+        if found <= k {
+            (low, below) = (sample.partition_point(|score| *score <= sample[at]), found);
+        } else {
+            (high, above) = (sample.partition_point(|score| *score < sample[at]), found);
+        }
+        halves = !halves;
+    }
+    Ok(low.checked_sub(1).map(|last| sample[last]))
+}
+
 /// The `k`-th smallest of `scores`, `k` being between 1 and their number. Reorders them.
 pub fn kth_smallest(scores: &mut [f32], k: usize) -> f32 {
     *scores.select_nth_unstable_by(k - 1, f32::total_cmp).1
@@ -381,6 +448,7 @@ fn edges(low: f32, high: f32) -> Vec<f32> {
 mod tests {
     use burn::backend::{Flex, flex::FlexDevice};
     use rand_distr::{Distribution, LogNormal};
+    use sweep_job::tasks::PruneMethod;
 
     use super::*;
 
@@ -471,6 +539,66 @@ mod tests {
         }
         assert_eq!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 1).to_bits());
         assert_ne!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 2).to_bits());
+    }
+
+    /// Choices at one target, between which weights move and pruned ones stay 0: the part that is pruned after the first and
+    /// after 400.
+    fn over_updates(threshold: ThresholdMethod, sample_fraction: f64) -> [f64; 2] {
+        let mut stream = rng::stream(0, "test", "over updates", &[]);
+        let mut normal = || -> f32 { rand_distr::StandardNormal.sample(&mut stream) };
+        let settings = Prune { prune: PruneMethod::Magnitude, ..settings(threshold, sample_fraction) };
+        let mut layers: Vec<Vec<f32>> = [8_000, 12_000].map(|size| (0..size).map(|_| normal()).collect()).into();
+        let mut reached = Vec::new();
+        for update in 0..400 {
+            let choices = select(&settings, &layers, &global(2, 0.5), update);
+            reached.push(pruned(&choices) as f64 / 20_000.0);
+            for (layer, choice) in layers.iter_mut().zip(&choices) {
+                let mask = choice.as_ref().map(|choice| choice.mask.to_data().to_vec::<f32>().unwrap());
+                let mask = mask.unwrap_or_else(|| vec![1.0; layer.len()]);
+                layer.iter_mut().zip(mask).for_each(|(weight, keep)| *weight = (*weight + 0.02 * normal()) * keep);
+            }
+        }
+        println!("{threshold}, {sample_fraction}: {} after one, {} after 400", reached[0], reached[399]);
+        [reached[0], reached[399]]
+    }
+
+    #[test]
+    fn a_samples_errors_add_up_over_updates_unless_they_are_corrected() {
+        for sample_fraction in [0.02, 0.2] {
+            let [_, exact] = over_updates(ThresholdMethod::Exact, sample_fraction);
+            assert_eq!(exact, 0.5);
+            let [_, plain] = over_updates(ThresholdMethod::Sample, sample_fraction);
+            // Three standard deviations of a sample's quantile is what the largest of some hundred errors is about.
+            let deviation = (0.25 / (20_000.0 * sample_fraction)).sqrt();
+            assert!((0.5 + deviation..0.5 + 5.0 * deviation).contains(&plain), "{plain}");
+            let [_, corrected] = over_updates(ThresholdMethod::SampleCorrected, sample_fraction);
+            assert!((0.495..=0.5).contains(&corrected), "{corrected}");
+        }
+    }
+
+    #[test]
+    fn a_corrected_threshold_is_the_largest_that_does_not_prune_too_much_and_is_found_soon() {
+        let scores = long_tailed(100_000, "scores");
+        let mut rank = scores.clone();
+        rank.sort_unstable_by(f32::total_cmp);
+        for (size, most) in [(1, 1), (2, 2), (100, 12), (10_000, 20)] {
+            // Half of what is drawn are equals, as pruned weights are.
+            let mut sample: Vec<f32> = scores.iter().copied().step_by(100_000 / size).take(size).collect();
+            sample.iter_mut().step_by(2).for_each(|score| *score = 0.0);
+            sample.sort_unstable_by(f32::total_cmp);
+            for k in [1, 1_000, 50_000, 99_000, 100_000] {
+                let mut counts = 0;
+                let counted = |threshold: f32| {
+                    counts += 1;
+                    Ok::<_, LabError>(rank.partition_point(|score| *score <= threshold))
+                };
+                let found = corrected(&sample, scores.len(), k, counted).unwrap();
+                let allowed = |score: &&f32| rank.partition_point(|other| other <= *score) <= k;
+                assert_eq!(found, sample.iter().rfind(allowed).copied(), "{k} by {size}");
+                assert!(counts <= most, "{counts} counts for {k} by {size}");
+            }
+        }
+        assert_eq!(corrected(&[3.0], 10, 5, |_| Ok::<_, LabError>(6)).unwrap(), None);
     }
 
     /// Paper 001 has 0.078 % of the threshold on average and 0.392 % at most, from 2 % of 402 million scores. An error shrinks
