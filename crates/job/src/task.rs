@@ -102,7 +102,7 @@ impl Task {
     pub const ALL: &'static [TaskInfo] = &[
         TaskInfo {
             name: "train",
-            revision: 3,
+            revision: 4,
             about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
