@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use std::{
+    io::{Read as _, Write as _},
     path::Path,
     process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
+use sweep_job::{Backend, Job, Message, Outcome, PROTOCOL, Task, Values};
 
 fn sweep(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sweep"))
@@ -227,7 +229,7 @@ fn a_killed_training_goes_on_from_its_checkpoint() {
     let saved = || {
         let partial = std::fs::read_dir(killed.path().join("results/store/partial")).into_iter().flatten().flatten();
         let checkpoints = partial.flat_map(|job| std::fs::read_dir(job.path()).into_iter().flatten().flatten());
-        checkpoints.into_iter().any(|checkpoint| checkpoint.path().join("progress.json").is_file())
+        checkpoints.into_iter().any(|checkpoint| checkpoint.file_name().to_string_lossy().starts_with("after-"))
     };
     while !saved() {
         assert!(engine.try_wait().unwrap().is_none(), "it ended before it could be killed");
@@ -247,4 +249,91 @@ fn a_killed_training_goes_on_from_its_checkpoint() {
     assert_eq!(killed["key"], whole["key"], "how often it is saved is not in the key");
     assert_eq!(killed["outcome"]["curves"], whole["outcome"]["curves"]);
     assert_eq!(metric(killed, "loss").to_bits(), metric(whole, "loss").to_bits());
+    assert_eq!((metric(killed, "attempts"), metric(whole, "attempts")), (2.0, 1.0));
+    assert!(killed["outcome"]["facts"]["attempt.1"].is_string(), "{killed}");
+}
+
+/// Runs a training in a worker process of this process's; gives its result, and what the system says was the largest
+/// resident memory of that process, in bytes.
+fn worked(folder: &Path, more: Value) -> (Outcome, f64) {
+    let info = Task::info("train").unwrap();
+    let mut given = serde_json::json!({"block_size": 32, "batch_size": 2, "iters": 4, "eval_batches": 1, "dropout": 0});
+    given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let given: Values = serde_json::from_value(given).unwrap();
+    let given = given.into_iter().map(|(name, value)| {
+        let value = info.param(&name).unwrap().check(&value).unwrap();
+        (name, value)
+    });
+    let [dir, scratch] = ["files", "scratch"].map(|name| folder.join(name));
+    for folder in [&dir, &scratch] {
+        let _ = std::fs::remove_dir_all(folder);
+        std::fs::create_dir(folder).unwrap();
+    }
+    let job = Job {
+        protocol: PROTOCOL,
+        task: info.name.to_owned(),
+        params: info.complete(given.collect()),
+        backend: Some(Backend::Cpu),
+        threads: 2,
+        dir,
+        scratch,
+        beat: None,
+    };
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))
+        .args(["worker", "--engine", &std::process::id().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = serde_json::to_vec(&job).unwrap();
+    line.push(b'\n');
+    worker.stdin.take().unwrap().write_all(&line).unwrap();
+    let mut said = worker.stdout.take().unwrap();
+    let listener = std::thread::spawn(move || {
+        let mut text = String::new();
+        said.read_to_string(&mut text).unwrap();
+        text
+    });
+    // It only ever grows, so the last reading before the end is the process's.
+    let mut peak = 0.0_f64;
+    while worker.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", worker.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        peak = peak.max(line.map_or(0.0, |kibibytes| 1024.0 * kibibytes.parse::<f64>().unwrap()));
+        std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+    let text = listener.join().unwrap();
+    let ended = text.lines().find_map(|line| match serde_json::from_str(line).unwrap() {
+        Message::Done(outcome) => Some(outcome),
+        Message::Failed(failure) => panic!("{failure:?}"),
+        _ => None,
+    });
+    (ended.unwrap(), peak)
+}
+
+/// What a record says of memory is what the system says of the process: with what saving takes, without what measuring the
+/// device takes.
+#[test]
+fn peak_memory_is_that_of_training_and_saving() {
+    let folder = tempfile::tempdir().unwrap();
+    let peak = |outcome: &Outcome| outcome.metrics["memory.peak"].value;
+    let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.03;
+    let large = |more: Value| {
+        let mut given = serde_json::json!({"n_layer": 8, "n_head": 4, "d_model": 384});
+        given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        worked(folder.path(), given)
+    };
+    let (plain, seen_plain) = large(serde_json::json!({}));
+    assert!(near(peak(&plain), seen_plain), "{} told, {seen_plain} seen", peak(&plain));
+    let (saved, seen_saved) = large(serde_json::json!({"save": true}));
+    assert!(near(peak(&saved), seen_saved), "{} told, {seen_saved} seen", peak(&saved));
+    let network = 4.0 * saved.metrics["parameters"].value;
+    assert!(seen_saved < seen_plain + 0.5 * network, "{seen_saved} with saving, {seen_plain} without: a second copy");
+
+    let small = |more| worked(folder.path(), more);
+    let (plain, _) = small(serde_json::json!({"n_layer": 1, "n_head": 2, "d_model": 32}));
+    let (measured, seen) = small(serde_json::json!({"n_layer": 1, "n_head": 2, "d_model": 32, "ceiling": true}));
+    assert!(measured.metrics["compute.ceiling"].value > 0.0);
+    assert!((peak(&measured) / peak(&plain) - 1.0).abs() < 0.1, "{} told, {} without", peak(&measured), peak(&plain));
+    assert!(seen > 1.5 * peak(&measured), "{seen} seen, with what measuring the device takes");
 }

@@ -108,7 +108,9 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         kind: FailureKind::Crash,
         message: format!("the process for a batch of {batch} cannot be run: {error}"),
     };
-    let line = serde_json::to_vec(&training(bench, job, batch)).map_err(|error| failed(error.into()))?;
+    let training = training(bench, job, batch);
+    std::fs::create_dir_all(&training.scratch).map_err(failed)?;
+    let line = serde_json::to_vec(&training).map_err(|error| failed(error.into()))?;
     let memory = OutOfMemory::now();
     let mut child = process::Command::new(program().map_err(failed)?)
         .args(["worker", "--engine", &process::id().to_string()])
@@ -205,7 +207,9 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
         params.extend(given.map(|(name, value)| (name.to_owned(), value)));
         params = train.complete(params);
     }
-    Job { task: "train".into(), params, beat: None, ..job.clone() }
+    // Of its own: a training with another batch is not an earlier attempt at this one.
+    let scratch = job.scratch.join(format!("batch-{batch}"));
+    Job { task: "train".into(), params, beat: None, scratch, ..job.clone() }
 }
 
 #[cfg(test)]

@@ -444,6 +444,9 @@ impl LossScale {
     /// Takes what [`store`](Self::store) has put into `snapshot` out of it.
     pub(crate) fn restore<B: Backend>(&mut self, snapshot: &mut Snapshot<B>) -> Result<(), StateError> {
         let factor = f64::from_bits(snapshot.take_count("loss_scale.factor")?);
+        if !factor.is_normal() || factor < 0.0 {
+            return Err(StateError::NotFinite { name: "loss_scale.factor".into() });
+        }
         let (good, left_out) = (snapshot.take_count("loss_scale.good")?, snapshot.take_count("loss_scale.left_out")?);
         *self = Self { factor, good, left_out };
         Ok(())

@@ -6,7 +6,6 @@
 //! the prefix, so that nothing takes it for a GPT-2.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
@@ -16,7 +15,7 @@ use burn::tensor::{
     backend::{AutodiffBackend, Backend},
     bf16, f16,
 };
-use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use sweep_job::{
     Group as _,
@@ -24,9 +23,9 @@ use sweep_job::{
 };
 
 use crate::{
-    LabError, files,
+    LabError,
+    files::{self, Stored},
     model::{self, Gpt, GptDims, ParamInfo},
-    read::host,
 };
 
 const CONFIG: &str = "config.json";
@@ -305,30 +304,6 @@ fn numbers(info: &ParamInfo, tensor: &TensorView<'_>) -> Result<Vec<f32>, String
     }
 }
 
-/// A tensor to write.
-struct Stored {
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl View for Stored {
-    fn dtype(&self) -> Dtype {
-        Dtype::F32
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
-    }
-
-    fn data_len(&self) -> usize {
-        self.bytes.len()
-    }
-}
-
 /// Writes `network` to `folder`, which is created.
 pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), LabError> {
     let failed = |path: &Path, source: io::Error| LabError::Write { path: path.to_owned(), source };
@@ -340,14 +315,13 @@ pub fn save<B: AutodiffBackend>(network: &Gpt<B>, folder: &Path) -> Result<(), L
     std::fs::write(&path, config + "\n").map_err(|error| failed(&path, error))?;
 
     let path = folder.join(WEIGHTS);
-    let mut tensors = Vec::new();
     let prefix = if network.dims().is_gpt2() { PREFIX } else { "" };
-    for (info, values) in model::infos(network).into_iter().zip(model::values::<B, _>(network)) {
-        let bytes = host(values)?.into_iter().flat_map(f32::to_le_bytes).collect();
-        tensors.push((format!("{prefix}{}", info.name), Stored { shape: info.shape, bytes }));
-    }
+    let parameters = model::infos(network).into_iter().zip(model::values::<B, _>(network));
+    let stored = parameters.map(|(info, tensor)| {
+        let name = format!("{prefix}{}", info.name);
+        Stored { name, shape: info.shape, tensor }
+    });
     // The Hub's own reader refuses files that do not name their format.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    safetensors::serialize_to_file(tensors, Some(metadata), &path)
-        .map_err(|error| failed(&path, io::Error::other(error)))
+    files::write_tensors(&path, stored.collect(), metadata, false)
 }

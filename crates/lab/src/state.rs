@@ -4,16 +4,18 @@
 //! `safetensors` file of 32-bit floats; counts are in its metadata.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
 };
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
-use safetensors::{Dtype, SafeTensors, View};
+use safetensors::{Dtype, SafeTensors};
 
-use crate::{LabError, files, read::host};
+use crate::{
+    LabError,
+    files::{self, Stored},
+};
 
 /// Why a state cannot be restored.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,18 @@ pub enum StateError {
         found: usize,
         /// Numbers that there must be.
         expected: usize,
+    },
+    /// A file is not what was written.
+    #[error("{}: its digest is not the one that was written with it", path.display())]
+    Digest {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A number is NaN or infinite, from which nothing can go on.
+    #[error("`{name}` has a number that is not finite")]
+    NotFinite {
+        /// Its name.
+        name: String,
     },
     /// A parameter has some of its moments, or some that this optimizer does not have.
     #[error("the moments of `{parameter}` are not those of this optimizer: was it `amsgrad` there, or not here?")]
@@ -109,20 +123,18 @@ impl<B: Backend> Snapshot<B> {
         }
     }
 
-    /// Writes the file `path`.
+    /// Writes the file `path`. A number that is not finite is an error.
     pub fn write(&self, path: &Path) -> Result<(), LabError> {
-        let mut stored = Vec::with_capacity(self.tensors.len());
-        for (name, tensor) in &self.tensors {
-            let bytes = host(tensor.clone())?.into_iter().flat_map(f32::to_le_bytes).collect();
-            stored.push((name, Stored { shape: tensor.dims(), bytes }));
-        }
-        let counts: HashMap<String, String> =
-            self.counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect();
-        safetensors::serialize_to_file(stored, Some(counts), path)
-            .map_err(|error| LabError::Write { path: path.to_owned(), source: io::Error::other(error) })
+        let stored = self.tensors.iter().map(|(name, tensor)| Stored {
+            name: name.clone(),
+            shape: tensor.dims().into(),
+            tensor: tensor.clone(),
+        });
+        let counts = self.counts.iter().map(|(name, count)| (name.clone(), count.to_string()));
+        files::write_tensors(path, stored.collect(), counts.collect::<HashMap<_, _>>(), true)
     }
 
-    /// Reads the file `path`.
+    /// Reads the file `path`. A number that is not finite is an error.
     pub fn read(path: &Path, device: &B::Device) -> Result<Self, StateError> {
         let wrong = |message: String| StateError::File { path: path.to_owned(), message };
         let map = files::map(path).map_err(StateError::Read)?;
@@ -140,33 +152,12 @@ impl<B: Backend> Snapshot<B> {
             }
             let values: Vec<f32> =
                 tensor.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            if values.iter().any(|value| !value.is_finite()) {
+                return Err(StateError::NotFinite { name: name.to_owned() });
+            }
             let length = values.len();
             snapshot.put(name.to_owned(), Tensor::from_data(TensorData::new(values, [length]), device));
         }
         Ok(snapshot)
-    }
-}
-
-/// A tensor to write.
-struct Stored {
-    shape: [usize; 1],
-    bytes: Vec<u8>,
-}
-
-impl View for Stored {
-    fn dtype(&self) -> Dtype {
-        Dtype::F32
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
-    }
-
-    fn data_len(&self) -> usize {
-        self.bytes.len()
     }
 }

@@ -131,6 +131,25 @@ fn checkpointing_and_prefetch_leave_the_loss_curve_as_it_is() {
     }
 }
 
+/// Segments give the same bits in single precision only: elsewhere what is computed again is rounded in another place.
+#[test]
+fn checkpointing_in_shorter_formats_differs_by_their_rounding() {
+    for (precision, most) in [("f32", 0.0), ("mixed", 2e-3), ("bf16", 5e-3), ("f16", 5e-3)] {
+        let plain = small(&json!({"precision": precision}));
+        for checkpointing in ["segment:1", "segment:3", "balanced"] {
+            let found = small(&json!({"precision": precision, "checkpointing": checkpointing}));
+            let pairs = plain.curves["loss"].values.iter().zip(&found.curves["loss"].values);
+            let worst = pairs.map(|(plain, found)| (plain - found).abs()).fold(0.0, f64::max);
+            println!("{precision} {checkpointing}: {worst:.1e}");
+            // Rounding may decide whether gradients overflow; a step that is left out is one step of learning less.
+            let left_out = |outcome: &Outcome| outcome.metrics.get("steps.left_out").map_or(0.0, |metric| metric.value);
+            let most = if checkpointing == "balanced" { 0.0 } else { most };
+            let most = most + 0.3 * (left_out(&plain) - left_out(&found)).abs();
+            assert!(worst <= most, "{precision} {checkpointing}: the loss differs by {worst}");
+        }
+    }
+}
+
 #[test]
 fn shorter_formats_train_almost_the_same() {
     let plain = small(&json!({}));

@@ -6,7 +6,7 @@ mod common;
 
 use burn::tensor::Tensor;
 use common::{Inner, Small, Train, host};
-use sweep_job::tasks::{Optimizer, OptimizerKind, Prune, PruneMethod, PruneUpdate, ThresholdMethod};
+use sweep_job::tasks::{BlockSpec, Optimizer, OptimizerKind, Prune, PruneMethod, PruneUpdate, ThresholdMethod};
 use sweep_lab::{
     model::{self, GptDims, ParamInfo, VOCAB_BYTES},
     optim::AdamW,
@@ -196,8 +196,7 @@ fn later_layers_lose_more_with_bitter4() {
             .iter()
             .enumerate()
             .map(|(layer, index)| {
-                let place = layer as f64 / (layers.len() - 1) as f64;
-                let part = (sparsity * (0.7 + 0.6 * place)).min(0.95);
+                let part = (sparsity * (0.7 + 0.6 * layer as f64 / (layers.len() - 1) as f64)).min(0.95);
                 assert_eq!(by_layer(sparsity, layer, layers.len()), part);
                 (0..infos[*index].len())
                     .take_while(|count| (count + 1) as f64 <= part * infos[*index].len() as f64)
@@ -209,11 +208,68 @@ fn later_layers_lose_more_with_bitter4() {
     }
 }
 
+/// What `bitter4` prunes of each layer, as Python 3 computes it: `floor(s * (0.7 + 0.6 * j / (n - 1)) * size)` for layers
+/// `j` of `n = 8`, whose sizes are `[4800, 1600, 6400, 6400] * 2`.
+#[test]
+fn bitter4_prunes_of_each_layer_what_its_formula_says() {
+    let dims = GptDims {
+        n_layer: 2,
+        n_head: 2,
+        d_model: 40,
+        block_size: 8,
+        vocab_size: VOCAB_BYTES,
+        activation: sweep_job::tasks::Activation::Gelu,
+        block: BlockSpec::GPT2,
+    };
+    let network = model::Gpt::<Train>::random(dims, 0, &burn::backend::flex::FlexDevice).unwrap();
+    let infos = model::infos(&network);
+    let layers: Vec<usize> = (0..infos.len()).filter(|at| infos[*at].prunable(false)).collect();
+    for (sparsity, wanted) in
+        [(0.35, [1175, 439, 1952, 2144, 1751, 631, 2719, 2911]), (0.7, [2351, 879, 3904, 4288, 3503, 1263, 5439, 5823])]
+    {
+        for prune_update in PruneUpdate::ALL.iter().copied() {
+            let prune = Prune { prune: PruneMethod::Bitter4, prune_update, ..Prune::default() };
+            let mut optimizer = AdamW::<Inner>::new(&Optimizer::default(), &infos);
+            let mut pruner = Pruner::new(&prune, &infos);
+            pruner.choose::<Train, _>(&network, &optimizer, sparsity).unwrap();
+            let values = model::values(&pruner.apply::<Train, _>(network.clone(), &mut optimizer));
+            let found: Vec<usize> = layers.iter().map(|index| zeros(&host(values[*index].clone())).len()).collect();
+            assert_eq!(found, wanted, "at {sparsity}, {prune_update}");
+        }
+    }
+}
+
+/// 400 choices at the same target, between which weights go on: what was pruned too much stays.
+#[test]
+fn a_corrected_sample_stays_at_its_target_and_a_plain_one_ratchets_up() {
+    let reached = |method, threshold| {
+        let prune = Prune { prune: method, threshold, sample_fraction: 0.25, ..Prune::default() };
+        let mut run = Pruned::new(&prune, &Optimizer::default());
+        let mut parts = Vec::new();
+        for _ in 0..400 {
+            let (chosen, part) = run.step().choose(0.5);
+            run = chosen;
+            parts.push(part);
+        }
+        parts
+    };
+    for method in [PruneMethod::Magnitude, PruneMethod::Bitter3, PruneMethod::Movement] {
+        let corrected = reached(method, ThresholdMethod::SampleCorrected);
+        assert!(corrected.is_sorted(), "{method}: {corrected:?}");
+        assert_eq!(corrected[399], 0.5, "{method}: all 44 of 88, and no more");
+        let plain = reached(method, ThresholdMethod::Sample);
+        assert!(plain.is_sorted() && plain[399] > 0.52, "{method}: {plain:?}");
+    }
+}
+
 #[test]
 fn all_ways_to_a_threshold_prune_about_as_much() {
-    for (threshold, tolerance) in
-        [(ThresholdMethod::Exact, 0.0), (ThresholdMethod::Histogram, 0.0), (ThresholdMethod::Sample, 0.2)]
-    {
+    for (threshold, tolerance) in [
+        (ThresholdMethod::Exact, 0.0),
+        (ThresholdMethod::Histogram, 0.0),
+        (ThresholdMethod::Sample, 0.2),
+        (ThresholdMethod::SampleCorrected, 0.05),
+    ] {
         for prune_update in PruneUpdate::ALL.iter().copied() {
             let prune = Prune {
                 prune: PruneMethod::Bitter7,

@@ -5,8 +5,10 @@
 mod common;
 
 use std::{
+    fs,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
 use common::{folders, merged, task};
@@ -20,11 +22,19 @@ struct Interrupting {
     notes: Vec<String>,
     /// The first iteration that was reported.
     first: Option<u64>,
+    /// Where it takes its time.
+    slow_at: Option<u64>,
 }
+
+/// What it takes there: more than there is between two signs of an attempt.
+const SLOW: Duration = Duration::from_millis(1200);
 
 impl Report for Interrupting {
     fn progress(&mut self, progress: Progress) {
         self.first.get_or_insert(progress.done);
+        if self.slow_at == Some(progress.done) {
+            std::thread::sleep(SLOW);
+        }
         assert!(self.at.is_none_or(|at| progress.done < at), "interrupted");
     }
 
@@ -44,7 +54,7 @@ fn train(more: &Value, folder: &Path, report: &mut Interrupting) -> Outcome {
 
 /// Everything that must be the same: curves and metrics, but not times and memory.
 fn result(outcome: &Outcome) -> String {
-    let measured = ["time.", "throughput", "memory", "compute.", "bandwidth", "utilisation"];
+    let measured = ["time.", "throughput", "memory", "compute.", "bandwidth", "utilisation", "attempts"];
     let timeless = |name: &&String| !measured.iter().any(|prefix| name.starts_with(prefix));
     let metrics: Vec<_> = outcome.metrics.iter().filter(|(name, _)| timeless(name)).collect();
     format!("{metrics:?} {:?}", outcome.curves)
@@ -77,24 +87,200 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
     }
 }
 
+/// A training of 33 iterations, in a folder of its own, that was interrupted after the checkpoints after 10 and 20.
+fn interrupted(more: &Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = Interrupting { at: Some(24), ..Interrupting::default() };
+    assert!(catch_unwind(AssertUnwindSafe(|| train(more, folder.path(), &mut report))).is_err());
+    folder
+}
+
+fn copied(from: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for checkpoint in ["after-10", "after-20"] {
+        let to = folder.path().join(checkpoint);
+        fs::create_dir(&to).unwrap();
+        for file in fs::read_dir(from.join(checkpoint)).unwrap().flatten() {
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+    folder
+}
+
+/// What is done to the folder of a checkpoint.
+type Damage<'a> = &'a dyn Fn(&Path);
+
+/// The files of a checkpoint, sorted.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Writes the digests anew, as `b3sum` would: damage that has a good digest.
+fn sign(checkpoint: &Path) {
+    let line = |name: &str| {
+        let digest = blake3::hash(&fs::read(checkpoint.join(name)).unwrap());
+        format!("{digest}  {name}\n")
+    };
+    fs::write(checkpoint.join("B3SUMS"), line("state.safetensors") + &line("progress.json")).unwrap();
+}
+
+fn resumed(folder: &Path, more: &Value) -> (String, Vec<String>) {
+    let mut report = Interrupting::default();
+    let outcome = train(more, folder, &mut report);
+    (result(&outcome), report.notes)
+}
+
+#[test]
+fn a_damaged_checkpoint_is_thrown_away_and_an_older_one_is_taken() {
+    let more = json!({"prune": "bitter7", "dropout": 0});
+    let whole = tempfile::tempdir().unwrap();
+    let expected = result(&train(&more, whole.path(), &mut Interrupting::default()));
+    let folder = interrupted(&more);
+    let checkpoint = folder.path().join("after-20");
+    let names: Vec<_> = files(&checkpoint).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["B3SUMS", "progress.json", "state.safetensors"]);
+    sign(&copied(folder.path()).path().join("after-20"));
+    for name in &names {
+        let length = fs::metadata(checkpoint.join(name)).unwrap().len();
+        for (offset, bit) in [(0, 0), (9, 3), (length / 3, 6), (length / 2, 5), (length - 2, 1), (length - 1, 7)] {
+            let copy = copied(folder.path());
+            let path = copy.path().join("after-20").join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[usize::try_from(offset).unwrap()] ^= 1 << bit;
+            fs::write(&path, bytes).unwrap();
+            let (found, notes) = resumed(copy.path(), &more);
+            let case = format!("{} at {offset}", name.display());
+            assert_eq!(notes.len(), 2, "{case}: {notes:?}");
+            let thrown = "the checkpoint after iteration 20 cannot be used and is thrown away: ";
+            assert!(notes[0].starts_with(thrown), "{case}: {notes:?}");
+            assert_eq!(notes[1], "going on after iteration 10", "{case}");
+            assert_eq!(found, expected, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_no_training_can_have_is_not_used_whatever_its_digest_says() {
+    let more = json!({"dropout": 0});
+    let whole = tempfile::tempdir().unwrap();
+    let expected = result(&train(&more, whole.path(), &mut Interrupting::default()));
+    let folder = interrupted(&more);
+    let progress = |key: &'static str, value: Value| {
+        move |checkpoint: &Path| {
+            let path = checkpoint.join("progress.json");
+            let mut progress: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+            assert!(progress.get(key).is_some(), "{key}");
+            progress[key] = value.clone();
+            fs::write(path, progress.to_string()).unwrap();
+        }
+    };
+    let not_finite = |bits: u32| {
+        move |checkpoint: &Path| {
+            let path = checkpoint.join("state.safetensors");
+            let mut bytes = fs::read(&path).unwrap();
+            let last = bytes.len() - 4;
+            bytes[last..].copy_from_slice(&bits.to_le_bytes());
+            fs::write(path, bytes).unwrap();
+        }
+    };
+    let damages: [(Damage<'_>, &str); 7] = [
+        (&progress("done", json!(999_999)), "999999 iterations are done"),
+        (&progress("done", json!(0)), "0 iterations are done"),
+        (&progress("train_time", json!(-1.0)), "a time is no time"),
+        (&progress("prune_time", json!(1e300)), "a time is no time"),
+        (&progress("coupling", json!(20)), "coupled in after 20"),
+        (&not_finite(f32::NAN.to_bits()), "is not finite"),
+        (&not_finite(f32::INFINITY.to_bits()), "is not finite"),
+    ];
+    for (damage, reason) in &damages {
+        let copy = copied(folder.path());
+        // The older one, too: then nothing is left but to begin anew.
+        for checkpoint in ["after-20", "after-10"] {
+            damage(&copy.path().join(checkpoint));
+            sign(&copy.path().join(checkpoint));
+        }
+        let (found, notes) = resumed(copy.path(), &more);
+        assert!(notes[0].contains(reason), "{reason}: {notes:?}");
+        assert!(notes.iter().all(|note| note.contains(" is thrown away: ")), "{reason}: {notes:?}");
+        assert_eq!(notes.len(), 2, "{reason}: {notes:?}");
+        assert_eq!(found, expected, "{reason}");
+    }
+}
+
 #[test]
 fn a_checkpoint_that_is_torn_is_not_used() {
     let more = json!({"dropout": 0});
-    let folder = tempfile::tempdir().unwrap();
-    let mut report = Interrupting { at: Some(15), ..Interrupting::default() };
-    assert!(catch_unwind(AssertUnwindSafe(|| train(&more, folder.path(), &mut report))).is_err());
-    let state = folder.path().join("after-10/state.safetensors");
-    let text = std::fs::read(&state).unwrap();
-    std::fs::write(&state, &text[..text.len() / 2]).unwrap();
-    // One that was being written when everything ended has no `progress.json` yet.
-    std::fs::create_dir(folder.path().join("after-20")).unwrap();
-    let mut report = Interrupting::default();
-    let outcome = train(&more, folder.path(), &mut report);
-    assert!(
-        report.notes[0].starts_with("the checkpoint cannot be used, so the training begins anew: "),
-        "{:?}",
-        report.notes
-    );
+    let folder = interrupted(&more);
+    let state = folder.path().join("after-20/state.safetensors");
+    let text = fs::read(&state).unwrap();
+    fs::write(&state, &text[..text.len() / 2]).unwrap();
+    fs::remove_file(folder.path().join("after-10/B3SUMS")).unwrap();
+    // One that was being written when everything ended.
+    fs::create_dir(folder.path().join("unfinished")).unwrap();
+    fs::write(folder.path().join("unfinished/state.safetensors"), "half").unwrap();
+    let (found, notes) = resumed(folder.path(), &more);
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes.iter().all(|note| note.contains(" cannot be used and is thrown away: ")), "{notes:?}");
     let whole = tempfile::tempdir().unwrap();
-    assert_eq!(result(&outcome), result(&train(&more, whole.path(), &mut Interrupting::default())));
+    assert_eq!(found, result(&train(&more, whole.path(), &mut Interrupting::default())));
+    let left: Vec<_> = files(folder.path()).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(left, ["after-20", "after-30", "attempts.jsonl"], "the last two, and nothing unfinished");
+}
+
+#[test]
+fn nothing_is_saved_that_no_attempt_could_go_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = Interrupting::default();
+    // The loss is not read before all weights are lost.
+    let given = json!({
+        "n_layer": 1, "n_head": 1, "d_model": 8, "block_size": 8, "iters": 30, "log_every": 30, "warmup_iters": 0,
+        "lr": 10, "grad_clip": 0, "epsilon": 0, "decay_on": "all", "weight_decay": 10, "dropout": 0, "eval_batches": 1,
+        "checkpoint_every": 1,
+    });
+    let failed = sweep_lab::run(&task("train", given), Backend::Cpu, &folders(folder.path()), &mut report).unwrap_err();
+    assert!(failed.message.contains("by iteration 30"), "{failed:?}");
+    let refused = report.notes.iter().filter(|note| note.starts_with("no checkpoint is saved after iteration "));
+    assert!(refused.count() > 1, "{:?}", report.notes);
+    assert!(report.notes.iter().all(|note| note.ends_with("has a number that is not finite")), "{:?}", report.notes);
+    let left: Vec<_> = files(folder.path()).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(left.len(), 3, "the last two good ones, and the attempts: {left:?}");
+}
+
+#[test]
+fn a_result_tells_of_the_attempts_that_did_not_reach_it() {
+    let more = json!({"dropout": 0});
+    let folder = tempfile::tempdir().unwrap();
+    // The checkpoint after 10 counts; what came after it is lost, more than a second, of which there is a sign at 15.
+    let mut report = Interrupting { at: Some(15), slow_at: Some(12), ..Interrupting::default() };
+    assert!(catch_unwind(AssertUnwindSafe(|| train(&more, folder.path(), &mut report))).is_err());
+    let path = folder.path().join("attempts.jsonl");
+    let signs: Vec<Value> =
+        fs::read_to_string(&path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(signs.iter().map(|sign| &sign["done"]).collect::<Vec<_>>(), [0, 10, 15]);
+    let peak = signs[2]["peak"].as_f64();
+    // As if that attempt had been a larger process than this one.
+    let text = fs::read_to_string(&path).unwrap();
+    let larger = peak.map(|peak| text.replace(&json!(peak).to_string(), "7e12"));
+    fs::write(&path, larger.unwrap_or(text)).unwrap();
+
+    let outcome = train(&more, folder.path(), &mut Interrupting::default());
+    let value = |name: &str| outcome.metrics[name].value;
+    assert_eq!(value("attempts"), 2.0);
+    let [counted, spent] = [1, 2].map(|sign| signs[sign]["seconds"].as_f64().unwrap());
+    assert_eq!(value("time.lost"), spent - counted);
+    assert!(value("time.lost") >= SLOW.as_secs_f64());
+    assert!(value("time.train") > counted, "what the checkpoint has counts");
+    assert_eq!(value("time.first_step"), signs[2]["first_step"].as_f64().unwrap(), "of the attempt that began");
+    if peak.is_some() {
+        assert_eq!(value("memory.peak"), 7e12, "the largest of all attempts");
+    }
+    assert!(outcome.facts["attempt.1"].starts_with("iterations 0 to 15 in "), "{:?}", outcome.facts);
+    assert!(outcome.facts["attempt.2"].starts_with("iterations 10 to 33 in "), "{:?}", outcome.facts);
+
+    let whole = tempfile::tempdir().unwrap();
+    let whole = train(&more, whole.path(), &mut Interrupting::default());
+    assert_eq!((whole.metrics["attempts"].value, whole.metrics["time.lost"].value), (1.0, 0.0));
+    assert!(!whole.facts.contains_key("attempt.1"), "there is nothing to tell of");
 }

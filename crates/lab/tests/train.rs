@@ -9,10 +9,10 @@ mod common;
 use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
 use burn::backend::flex::FlexDevice;
-use common::{Train, host, ids, merged, relative_error, run};
+use common::{Kept, Train, folders, host, ids, merged, relative_error, run, task};
 use serde_json::{Value, json};
 use sweep_job::{
-    FailureKind, Outcome, Task,
+    Backend, FailureKind, Outcome, Task,
     tasks::{BlockSpec, Data},
 };
 use sweep_lab::{
@@ -75,7 +75,7 @@ fn where_the_time_goes_is_measured_if_asked() {
             .metrics
             .iter()
             .filter_map(|(name, metric)| Some((name.strip_prefix("time.")?.to_owned(), metric.value > 0.0)));
-        let always = ["step", "step.p5", "step.p95", "first_step", "prune", "train"];
+        let always = ["step", "step.p5", "step.p95", "first_step", "lost", "prune", "train"];
         metrics.filter(|(name, _)| !always.contains(&name.as_str())).collect()
     };
     assert_eq!(parts(json!({})).len(), 0);
@@ -244,6 +244,26 @@ fn a_loss_that_is_no_number_ends_the_job() {
         let failure = run("train", given, dir.path()).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Experiment);
         assert_eq!(failure.message, format!("loss is NaN {when}"));
+    }
+}
+
+/// The number of a step is a network. What the ablation does with it besides is said, and not done.
+#[test]
+fn ablation_1_says_that_its_pruning_is_declared_separately() {
+    let dir = tempfile::tempdir().unwrap();
+    for (given, said) in [
+        (json!({"ablation": "1"}), 1),
+        (json!({"ablation": "1", "prune": "bitter0", "optimizer": "adamwspam"}), 0),
+        (json!({"ablation": "0"}), 0),
+    ] {
+        let base = json!({"n_layer": 1, "n_head": 2, "d_model": 16, "block_size": 16, "iters": 30, "eval_batches": 1});
+        let mut report = Kept::default();
+        let task = task("train", merged(base, &given));
+        let outcome = sweep_lab::run(&task, Backend::Cpu, &folders(dir.path()), &mut report).unwrap();
+        let notes =
+            report.notes.iter().filter(|note| note.contains("`ablation: 1`") && note.contains("`prune: bitter0`"));
+        assert_eq!(notes.count(), said, "{given}: {:?}", report.notes);
+        assert_eq!(outcome.metrics["sparsity"].value > 0.4, given.get("prune").is_some(), "{given}");
     }
 }
 

@@ -99,7 +99,9 @@ choice! {
 params! {
     /// What a block is made of, on top of the model's size.
     pub struct Architecture {
-        /// Step of the architecture ablation to start from; 0 is the plain GPT-2. The parameters below override it.
+        /// Step of the architecture ablation to start from; 0 is the plain GPT-2. The parameters below override it. It chooses
+        /// the network and nothing else: 1 is the network of 0, and the pruning that the ablation's step 1 has is declared
+        /// separately, in `train` by `prune: bitter0` and `optimizer: adamwspam`.
         ablation: Ablation = Ablation::Step0;
         /// Which of the networks that go by the step's number.
         ablation_net: AblationNet = AblationNet::Budget;

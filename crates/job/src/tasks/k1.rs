@@ -344,7 +344,7 @@ impl K1 {
         MetricInfo {
             name: "throughput.sequences_per_s",
             unit: Unit::SequencesPerSecond,
-            doc: "trained sequences over the time of the training steps, evaluation and the first steps left out",
+            doc: "trained sequences over the time of the training steps, evaluation and the first two steps left out (the first alone where there are no more than two)",
         },
         MetricInfo {
             name: "throughput.steps_per_s",

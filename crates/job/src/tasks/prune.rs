@@ -53,8 +53,12 @@ choice! {
     pub enum ThresholdMethod {
         /// The k-th smallest of all scores.
         Exact = "exact",
-        /// The corresponding score of a random sample, drawn with replacement from every layer.
+        /// The corresponding score of a random sample, drawn with replacement from every layer. Sparsity ratchets up: what a
+        /// sample prunes too much stays pruned, so of many choices the largest error remains.
         Sample = "sample",
+        /// The largest score of such a sample up to which, counted among all scores, no more weights go than are asked for.
+        /// Sparsity never exceeds its target, but where scores are equal, and approaches it from below.
+        SampleCorrected = "sample_corrected",
         /// By counting scores in 1024 equal bins, and again in the bin that holds the k-th smallest, until no more than
         /// one in a thousand is pruned too many.
         Histogram = "histogram",
@@ -101,9 +105,10 @@ params! {
         prune_schedule: Schedule = Schedule::Cubic;
         /// Whether the token table, which is also the output layer, is pruned too.
         prune_tied_head: bool = false;
-        /// How the largest score that is pruned is found.
+        /// How the largest score that is pruned is found. With `sample`, sparsity ratchets up by the sample's errors, because
+        /// pruned weights stay pruned; `sample_corrected` counts what its threshold prunes, and stays at the target.
         threshold: ThresholdMethod = ThresholdMethod::Exact;
-        /// The part of the scores that `threshold: sample` draws.
+        /// The part of the scores that `threshold: sample` and `threshold: sample_corrected` draw.
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
         /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice; the
         /// scores; or nothing, because the pass that finds the one makes the others.

@@ -21,7 +21,7 @@ params! {
         /// Batches of held-out tokens in one evaluation, spread evenly over them; the same for every seed.
         eval_batches: usize = 16, in 1..=1_000_000;
         /// Iterations between two checkpoints, from which a job that failed or was interrupted goes on when it runs again;
-        /// 0 saves none. The result is the same.
+        /// 0 saves none. The last two are kept, in case that one is damaged. The result is the same.
         checkpoint_every: usize = 0, in 0..=100_000_000, unit "iterations", cosmetic true;
         /// Whether to keep the trained network as the artifact `checkpoint`, in the Hub's layout.
         save: bool = false;
@@ -31,8 +31,8 @@ params! {
         /// Whether to keep what the first 200 steps did, and when, as the artifact `trace`: trace-event JSON, which Perfetto
         /// opens. It measures as `breakdown` does.
         trace: bool = false;
-        /// Whether to measure first how fast the device multiplies and copies, so that `compute.mfu` can be told; that takes
-        /// about a second.
+        /// Whether to measure at the end how fast the device multiplies and copies, so that `compute.mfu` can be told; that
+        /// takes about a second.
         ceiling: bool = false;
     }
 }
@@ -78,9 +78,13 @@ impl Train {
         MetricInfo {
             name: "throughput.tokens_per_s",
             unit: Unit::TokensPerSecond,
-            doc: "trained tokens over the time of the training steps, evaluation and the first step left out",
+            doc: "trained tokens over the time of the training steps, evaluation and the first two steps of each attempt left out (the first alone where there are no more than two)",
         },
-        MetricInfo { name: "time.step", unit: Unit::Seconds, doc: "median time of an optimizer step" },
+        MetricInfo {
+            name: "time.step",
+            unit: Unit::Seconds,
+            doc: "median time of an optimizer step, of those that count for `throughput.tokens_per_s`",
+        },
         MetricInfo {
             name: "time.step.p5",
             unit: Unit::Seconds,
@@ -90,13 +94,13 @@ impl Train {
         MetricInfo {
             name: "time.first_step",
             unit: Unit::Seconds,
-            doc: "time of the first optimizer step, which compiles kernels, chooses among them and fills caches",
+            doc: "time of the very first optimizer step, which compiles kernels, chooses among them and fills caches; where a training went on from a checkpoint, of the attempt that began it",
         },
         MetricInfo { name: "time.prune", unit: Unit::Seconds, doc: "time spent choosing masks, in all" },
         MetricInfo {
             name: "time.data",
             unit: Unit::Seconds,
-            doc: "mean time that a step waits for its batches; with `breakdown` only, like the rest of its kind; first step left out",
+            doc: "mean time that a step waits for its batches; with `breakdown` only, like the rest of its kind, and of the last attempt; first two steps left out",
         },
         MetricInfo { name: "time.forward", unit: Unit::Seconds, doc: "mean time of a step's forward passes" },
         MetricInfo { name: "time.backward", unit: Unit::Seconds, doc: "mean time of a step's backward passes" },
@@ -121,12 +125,30 @@ impl Train {
             unit: Unit::Seconds,
             doc: "mean time that a step spends on finding thresholds and making masks",
         },
-        MetricInfo { name: "time.train", unit: Unit::Seconds, doc: "time of the whole loop, evaluation included" },
-        MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
+        MetricInfo {
+            name: "time.train",
+            unit: Unit::Seconds,
+            doc: "time of the whole loop, evaluation included, of the work that counts: up to the checkpoints that later attempts went on from, and of the last attempt",
+        },
+        MetricInfo {
+            name: "time.lost",
+            unit: Unit::Seconds,
+            doc: "time of the loop that earlier attempts spent on work that no checkpoint has; up to the last sign of each, which is a log point about a second before its end or later",
+        },
+        MetricInfo {
+            name: "attempts",
+            unit: Unit::Count,
+            doc: "attempts that began to train, this one included; the record's `attempt.N` says what each has done",
+        },
+        MetricInfo {
+            name: "memory.peak",
+            unit: Unit::Bytes,
+            doc: "largest resident memory of the worker process, until the network is saved, without what `ceiling` takes; the largest over all attempts, of one that was killed up to its last sign",
+        },
         MetricInfo {
             name: "memory.mean",
             unit: Unit::Bytes,
-            doc: "mean resident memory of the worker process, looked at ten times a second while it trains",
+            doc: "mean resident memory of the worker process, looked at ten times a second while the last attempt trains",
         },
         MetricInfo {
             name: "memory.device.peak",

@@ -286,8 +286,9 @@ impl<B: Selects> Pruner<B> {
 /// much in the first to 1.3 times in the last, at most 95 % (ratio-ablation, section 8.2, `bitter4`). Layers differ in
 /// size, so the sum is near `sparsity`, not at it.
 pub fn by_layer(sparsity: f64, layer: usize, layers: usize) -> f64 {
-    let place = if layers > 1 { layer as f64 / (layers - 1) as f64 } else { 0.5 };
-    (sparsity * (0.7 + 0.6 * place)).min(MOST_OF_A_LAYER)
+    // Multiplied before it is divided: the other way round the part of a layer can be rounded to less than a whole weight.
+    let slope = if layers > 1 { 0.6 * layer as f64 / (layers - 1) as f64 } else { 0.3 };
+    (sparsity * (0.7 + slope)).min(MOST_OF_A_LAYER)
 }
 
 /// The part of the prunable weights of `network` that is exactly 0.

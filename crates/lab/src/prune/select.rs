@@ -15,7 +15,13 @@ use super::{
     fused::HostMasks,
     score::{Moments, scores},
 };
-use crate::{LabError, ops::Ops, read::host, rng, selection::Found};
+use crate::{
+    LabError,
+    ops::Ops,
+    read::{host, integers},
+    rng,
+    selection::Found,
+};
 
 /// Bins of a histogram.
 const BINS: usize = 1024;
@@ -188,12 +194,16 @@ pub struct HostSelect {
     method: ThresholdMethod,
     update: PruneUpdate,
     sample_fraction: f64,
+    /// The score of a weight that is pruned already.
+    floor: f32,
 }
 
 impl HostSelect {
     /// As `settings` ask.
     pub fn new(settings: &Prune) -> Self {
-        Self { method: settings.threshold, update: settings.prune_update, sample_fraction: settings.sample_fraction }
+        let floor = if settings.prune.has_negative_scores() { PRUNED } else { 0.0 };
+        let Prune { threshold: method, prune_update: update, sample_fraction, .. } = *settings;
+        Self { method, update, sample_fraction, floor }
     }
 
     /// The largest score to prune, if `pruned` of all in `parts` are to go.
@@ -202,14 +212,24 @@ impl HostSelect {
             ThresholdMethod::Exact => Ok(kth_smallest(&mut read_all(parts)?, pruned)),
             ThresholdMethod::Histogram => Ok(by_histogram(&read_all(parts)?, pruned)),
             ThresholdMethod::Sample => {
-                let total: usize = parts.iter().map(|part| part.dims()[0]).sum();
-                let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
-                let mut sample = numbers(Tensor::cat(drawn.collect(), 0))?;
-                let among = (pruned as u128 * sample.len() as u128 / total.max(1) as u128).max(1);
-                let among = usize::try_from(among).unwrap_or(usize::MAX).min(sample.len());
+                let mut sample = self.sample(parts, seed)?;
+                let among = corresponding(pruned, total(parts), sample.len());
                 Ok(kth_smallest(&mut sample, among))
             }
+            ThresholdMethod::SampleCorrected => {
+                let mut sample = self.sample(parts, seed)?;
+                sample.sort_unstable_by(f32::total_cmp);
+                let counted = |threshold| count_up_to(parts, threshold);
+                // What is pruned already stays so, whatever the sample has.
+                Ok(corrected(&sample, total(parts), pruned, counted)?.unwrap_or(self.floor))
+            }
         }
+    }
+
+    /// Some of the scores in `parts`.
+    fn sample<B: Backend>(&self, parts: &[Tensor<B, 1>], seed: u64) -> Result<Vec<f32>, Unfit> {
+        let drawn = parts.iter().enumerate().map(|(part, scores)| self.draw(scores, seed, part as u64));
+        numbers(Tensor::cat(drawn.collect(), 0))
     }
 
     /// Some of `scores`, drawn with replacement, still on the device.
@@ -328,6 +348,53 @@ fn numbers<B: Backend>(scores: Tensor<B, 1>) -> Result<Vec<f32>, Unfit> {
     if scores.iter().any(|score| score.is_nan()) { Err(Unfit::NotANumber) } else { Ok(scores) }
 }
 
+fn total<B: Backend>(parts: &[Tensor<B, 1>]) -> usize {
+    parts.iter().map(|part| part.dims()[0]).sum()
+}
+
+/// The rank in a sample of `size` that corresponds to rank `k` of `total`, counted from 1.
+fn corresponding(k: usize, total: usize, size: usize) -> usize {
+    let rank = k as u128 * size as u128 / total.max(1) as u128;
+    usize::try_from(rank).unwrap_or(usize::MAX).clamp(1, size.max(1))
+}
+
+/// How many of the scores in `parts` are at most `threshold`. Reads one number for each part.
+fn count_up_to<B: Backend>(parts: &[Tensor<B, 1>], threshold: f32) -> Result<usize, LabError> {
+    let counts = parts.iter().map(|scores| scores.clone().lower_equal_elem(threshold).int().sum());
+    let count: i64 = integers(Tensor::cat(counts.collect(), 0))?.into_iter().sum();
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
+/// The largest score in `sample` up to which, as `counted` says, at most `k` of all `total` scores are; `None` if there is
+/// none. The sample must be in order.
+///
+/// Looks first where the sample expects it, then where a line between the two nearest counts does, and every other time in
+/// the middle between them, so that it ends after a few counts whatever the scores are.
+fn corrected<E>(
+    sample: &[f32],
+    total: usize,
+    k: usize,
+    mut counted: impl FnMut(f32) -> Result<usize, E>,
+) -> Result<Option<f32>, E> {
+    // Up to the sample's first `low` there are `below`, at most `k`; up to its place `high` there are `above`, more than `k`.
+    let (mut low, mut below) = (0, 0);
+    let (mut high, mut above) = (sample.len(), total);
+    let mut halves = false;
+    while low < high {
+        let part = (k - below) as f64 / (above.max(below + 1) - below) as f64;
+        let part = if halves { 0.5 } else { part };
+        let at = (low + part_of(part, high - low)).min(high - 1);
+        let found = counted(sample[at])?;
+        if found <= k {
+            (low, below) = (sample.partition_point(|score| *score <= sample[at]), found);
+        } else {
+            (high, above) = (sample.partition_point(|score| *score < sample[at]), found);
+        }
+        halves = !halves;
+    }
+    Ok(low.checked_sub(1).map(|last| sample[last]))
+}
+
 /// The `k`-th smallest of `scores`, `k` being between 1 and their number. Reorders them.
 pub fn kth_smallest(scores: &mut [f32], k: usize) -> f32 {
     *scores.select_nth_unstable_by(k - 1, f32::total_cmp).1
@@ -378,145 +445,4 @@ fn edges(low: f32, high: f32) -> Vec<f32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use burn::backend::{Flex, flex::FlexDevice};
-    use rand_distr::{Distribution, LogNormal};
-
-    use super::*;
-
-    fn long_tailed(numbers: usize, name: &str) -> Vec<f32> {
-        let mut stream = rng::stream(0, "test", name, &[]);
-        LogNormal::new(0.0_f32, 3.0).unwrap().sample_iter(&mut stream).take(numbers).collect()
-    }
-
-    fn settings(threshold: ThresholdMethod, sample_fraction: f64) -> Prune {
-        Prune { threshold, sample_fraction, ..Prune::default() }
-    }
-
-    /// Layers whose weights, none of them below 0, are their scores.
-    fn scored(layers: &[Vec<f32>]) -> Vec<Inputs<Flex>> {
-        let inputs = |(index, weights): (usize, &Vec<f32>)| Inputs {
-            name: format!("layer {index}"),
-            weights: Tensor::from_floats(&weights[..], &FlexDevice),
-            moments: None,
-            origin: None,
-            mask: None,
-        };
-        layers.iter().enumerate().map(inputs).collect()
-    }
-
-    fn select(settings: &Prune, layers: &[Vec<f32>], groups: &[Group], seed: u64) -> Vec<Option<Choice<Flex>>> {
-        let mut inputs = Layers::new(settings, scored(layers));
-        let choices = HostSelect::new(settings).select(&mut inputs, &Goal { groups, seed }).unwrap();
-        assert_eq!(choices.len(), layers.len());
-        choices
-    }
-
-    fn pruned(choices: &[Option<Choice<Flex>>]) -> usize {
-        let masks = choices.iter().flatten().flat_map(|choice| choice.mask.to_data().to_vec::<f32>().unwrap());
-        masks.filter(|mask| *mask == 0.0).count()
-    }
-
-    fn global(layers: usize, sparsity: f64) -> [Group; 1] {
-        [Group { layers: 0..layers, sparsity }]
-    }
-
-    #[test]
-    fn the_kth_smallest() {
-        let scores = [5.0, 1.0, 4.0, 2.0, 3.0];
-        for (k, expected) in [(1, 1.0), (2, 2.0), (5, 5.0)] {
-            assert_eq!(kth_smallest(&mut scores.clone(), k), expected);
-        }
-        assert_eq!([0.0, 0.19, 0.2, 0.5, 0.99].map(|sparsity| part_of(sparsity, 5)), [0, 0, 1, 2, 4]);
-    }
-
-    #[test]
-    fn all_updates_choose_the_same() {
-        let layers = [long_tailed(300, "a"), long_tailed(500, "b")];
-        let expected = kth_smallest(&mut layers.concat(), 400);
-        for prune_update in PruneUpdate::ALL {
-            let settings = Prune { prune_update: *prune_update, ..Prune::default() };
-            let choices = select(&settings, &layers, &global(2, 0.5), 0);
-            assert!(choices.iter().flatten().all(|choice| choice.threshold == expected));
-            assert_eq!((choices.iter().flatten().count(), pruned(&choices)), (2, 400));
-        }
-        let nothing = select(&Prune::default(), &layers, &global(2, 0.001), 0);
-        assert!(nothing.iter().all(Option::is_none), "less than one weight");
-    }
-
-    #[test]
-    fn groups_have_their_own_thresholds() {
-        let layers = [long_tailed(100, "a"), long_tailed(100, "b"), long_tailed(100, "c")];
-        let groups = [Group { layers: 0..1, sparsity: 0.0 }, Group { layers: 1..3, sparsity: 0.25 }];
-        let choices = select(&Prune::default(), &layers, &groups, 0);
-        assert!(choices[0].is_none());
-        assert_eq!(pruned(&choices), 50);
-        assert_eq!(choices[1].as_ref().unwrap().threshold, kth_smallest(&mut layers[1..].concat(), 50));
-    }
-
-    #[test]
-    fn a_sample_converges_to_the_exact_threshold_and_is_drawn_by_its_seed() {
-        let layers = [long_tailed(40_000, "a"), long_tailed(60_000, "b")];
-        let achieved = |fraction: f64, sparsity: f64, seed| {
-            let settings = settings(ThresholdMethod::Sample, fraction);
-            pruned(&select(&settings, &layers, &global(2, sparsity), seed)) as f64 / 100_000.0
-        };
-        for sparsity in [0.1, 0.5, 0.9] {
-            // Five standard deviations of a sample's quantile, which shrink with the root of its size.
-            for (fraction, size) in [(0.001, 1e2), (0.02, 2e3), (0.5, 5e4)] {
-                let error = (achieved(fraction, sparsity, 7) - sparsity).abs();
-                let allowed = 5.0 * (sparsity * (1.0 - sparsity) / size).sqrt() + 1.0 / size;
-                assert!(error < allowed, "{fraction} of the scores at {sparsity}: off by {error}");
-            }
-        }
-        assert_eq!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 1).to_bits());
-        assert_ne!(achieved(0.02, 0.5, 1).to_bits(), achieved(0.02, 0.5, 2).to_bits());
-    }
-
-    /// Paper 001 has 0.078 % of the threshold on average and 0.392 % at most, from 2 % of 402 million scores. An error shrinks
-    /// with the root of the sample, so it is measured here with fewer.
-    #[test]
-    fn a_samples_error_is_that_of_the_paper() {
-        let (total, trials) = (200_000, 200);
-        let mut stream = rng::stream(0, "test", "bitter7", &[]);
-        let mut normal = || rand_distr::StandardNormal.sample(&mut stream);
-        let scores: Vec<f32> = (0..total)
-            .map(|_| {
-                let (weight, root): (f32, f32) = (normal(), normal());
-                weight.abs() * root.abs().sqrt()
-            })
-            .collect();
-        let exact = f64::from(kth_smallest(&mut scores.clone(), total / 2));
-        let parts = [Tensor::<Flex, 1>::from_floats(&scores[..], &FlexDevice)];
-        let select = HostSelect::new(&settings(ThresholdMethod::Sample, 0.02));
-        let error = |seed| (f64::from(select.sampled(&parts, total / 2, seed).unwrap()) - exact).abs() / exact;
-        let errors: Vec<f64> = (0..trials).map(error).collect();
-        let to_the_papers_size = (total as f64 / 402.65e6).sqrt();
-        let mean = errors.iter().sum::<f64>() / trials as f64 * to_the_papers_size;
-        let most = errors.iter().fold(0.0_f64, |most, error| most.max(*error)) * to_the_papers_size;
-        assert!(mean < 0.001 && most < 0.005, "mean {mean}, at most {most}");
-        assert!(mean > 0.0001, "an estimate from a sample is not exact: {mean}");
-    }
-
-    #[test]
-    fn a_histogram_prunes_hardly_more_than_asked() {
-        let tailed = long_tailed(50_000, "a");
-        let flat: Vec<f32> = (0..50_000).map(|index| index as f32).collect();
-        let equal = vec![3.0; 50_000];
-        let mut mostly_pruned = tailed.clone();
-        mostly_pruned[..20_000].fill(PRUNED);
-        for scores in [&tailed, &flat, &mostly_pruned] {
-            for k in [1, 25_000, 45_000, 50_000] {
-                let threshold = by_histogram(scores, k);
-                let pruned = scores.iter().filter(|score| **score <= threshold).count();
-                let least = k.max(scores.iter().filter(|score| **score <= PRUNED).count());
-                assert!((least..=least + 50).contains(&pruned), "{pruned} for {k}");
-            }
-        }
-        assert_eq!(by_histogram(&equal, 1), 3.0);
-        assert!((1.0..2.0).contains(&by_histogram(&[1.0, f32::INFINITY, 2.0, f32::NAN], 2)), "no number goes first");
-        assert_eq!(by_histogram(&[f32::INFINITY; 4], 2), f32::MAX);
-        let choices = select(&settings(ThresholdMethod::Histogram, 0.02), &[tailed], &global(1, 0.5), 0);
-        assert!((25_000..=25_050).contains(&pruned(&choices)));
-    }
-}
+mod tests;

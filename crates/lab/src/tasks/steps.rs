@@ -20,8 +20,8 @@ pub(super) struct Times {
 
 /// What is seen of this attempt's steps from outside of them.
 pub(super) struct Seen {
-    /// Steps that do not count as time. The first compiles kernels and fills caches, and the optimizer makes its moments at
-    /// its end, so that memory is whole in the second.
+    /// Steps that do not count as time: the first two, or the first if there are no more than two. The first compiles
+    /// kernels and fills caches, and the optimizer makes its moments at its end, so that memory is whole in the second.
     pub(super) warm_up: usize,
     pub(super) first_step: Duration,
     pub(super) fused: Option<fusion::Fused>,
@@ -53,6 +53,14 @@ impl Seen {
     }
 }
 
+impl Times {
+    /// Whether a clock can show them.
+    pub(super) fn are_possible(&self) -> bool {
+        let mut seconds = self.samples.iter().chain([&self.time]);
+        seconds.all(|seconds| Duration::try_from_secs_f64(*seconds).is_ok())
+    }
+}
+
 /// Curves that grow.
 #[derive(Default)]
 pub(super) struct Curves(pub(super) BTreeMap<String, Curve>);
@@ -70,7 +78,7 @@ impl Curves {
     }
 }
 
-/// Measures training steps and nothing else: not the first, not evaluation.
+/// Measures training steps and nothing else: not those for warming up, not evaluation.
 ///
 /// Where operations are asynchronous the time between two points at which the device is idle is divided by the steps
 /// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
@@ -154,5 +162,24 @@ impl Clock {
         self.samples.clone_from(&times.samples);
         self.reported = (self.time, self.steps);
         self.restart();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Task;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_what_the_metrics_say() {
+        let left_out = [1, 2, 3, 100].map(|steps| Seen::new(steps).warm_up);
+        assert_eq!(left_out, [1, 1, 2, 2]);
+        for (task, metric) in [("train", "throughput.tokens_per_s"), ("k1", "throughput.sequences_per_s")] {
+            let info = Task::info(task).unwrap();
+            let doc = info.metrics.iter().find(|declared| declared.name == metric).unwrap().doc;
+            assert!(doc.contains("the first two steps"), "{task}: {doc}");
+            assert!(doc.contains("the first alone where there are no more than two"), "{task}: {doc}");
+        }
     }
 }

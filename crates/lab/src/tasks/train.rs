@@ -1,6 +1,8 @@
 //! `uses: train`: the training loop, with pruning, evaluation and measurement.
 
+mod attempts;
 mod checkpoint;
+mod describe;
 
 use std::{
     path::Path,
@@ -8,8 +10,15 @@ use std::{
 };
 
 use burn::{backend::Autodiff, module::AutodiffModule};
-use sweep_job::{Backend, Outcome, Progress, Report, Unit, tasks::Train};
+use sweep_job::{
+    Backend, Outcome, Progress, Report, Unit,
+    tasks::{PruneMethod, Train},
+};
 
+use self::{
+    attempts::Attempts,
+    describe::{describe, describe_speed, explain_absence},
+};
 use super::{
     Mean,
     coupling::Schedule,
@@ -23,10 +32,8 @@ use crate::{
     data::{Batch, Batches, Dataset},
     gradient::{self, Dropout, Forward, LossScale},
     hub,
-    measure::{
-        self, Breakdown, Part, ceiling::Ceiling, flops::flops_per_token, fusion, sampler::Sampler, trace::Trace,
-    },
-    model::{self, Gpt, GptDims, ParamInfo},
+    measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
+    model::{self, Gpt, ParamInfo},
     optim::{self, AdamW, Gradients, Reading},
     prune::{self, Pruner},
     rng,
@@ -59,12 +66,17 @@ impl Work for Job<'_> {
                 "the network's head gate sees the tokens that are to be predicted, so it cannot be trained".into(),
             ));
         }
+        if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
+            report.note(
+                "`ablation: 1` chooses the network of step 0 and prunes nothing: the pruning of the ablation's step 1 is \
+                 declared separately, as `prune: bitter0` with `optimizer: adamwspam`",
+            );
+        }
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
         let parameters = model::infos(&network);
-        let random = network.clone();
-        let begin = |held_out| Trainer::<B> {
+        let begin = |held_out, random: &Gpt<Autodiff<B>>| Trainer::<B> {
             train,
             device,
             backend,
@@ -72,7 +84,7 @@ impl Work for Job<'_> {
             held_out,
             loss_scale: LossScale::new(train.computing.precision),
             optimizer: AdamW::new(&train.optimizer, &parameters),
-            pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(&random),
+            pruner: Pruner::new(&train.prune, &parameters).with_seed(seed).starting_from::<Autodiff<B>, _>(random),
             coupling: Schedule::new(&train.coupling, train.architecture.ablation.coupling_start()),
             loss: Mean::default(),
             clock: Clock::start(B::SYNCHRONOUS),
@@ -80,31 +92,27 @@ impl Work for Job<'_> {
             breakdown: Breakdown::new(train.training.breakdown, train.training.trace),
             curves: Curves::default(),
         };
-        let ceiling = train.training.ceiling.then(|| {
-            let format = gradient::products(train.computing.precision);
-            Ceiling::measure::<B>(device, format)
-        });
-        let ceiling = ceiling.transpose()?;
-        let mut trainer = begin(held_out);
-        let (mut network, mut done) = (network, Done::default());
-        if let Some(folder) = checkpoint::latest(&folders.scratch) {
-            match trainer.restore(random.clone(), &parameters, &folder) {
-                Ok((restored, progress)) => {
-                    report.note(&format!("going on after iteration {}", progress.done));
-                    done = Done { iters: progress.done, seconds: progress.train_time };
-                    network = restored;
+        let mut trainer = begin(held_out, &network);
+        let mut done = Done::default();
+        let mut resumed = None;
+        for (iters, folder) in checkpoint::all(&folders.scratch) {
+            match trainer.restore(network.clone(), &parameters, &folder, iters) {
+                Ok((restored, earlier)) => {
+                    report.note(&format!("going on after iteration {iters}"));
+                    (resumed, done) = (Some(restored), earlier);
+                    break;
                 }
                 Err(error) => {
-                    report.note(&format!("the checkpoint cannot be used, so the training begins anew: {error}"));
-                    trainer = begin(trainer.held_out);
+                    checkpoint::throw_away(&folder, iters, &error, report);
+                    trainer = begin(trainer.held_out, &network);
                 }
             }
         }
-        let scratch = folders.scratch.as_path();
-        let (network, mut outcome, trace) = trainer.run(network, done, &parameters, scratch, report)?;
-        describe(&mut outcome, train, &parameters);
-        describe_speed(&mut outcome, train, &dims, ceiling);
-        explain_absence(&mut outcome, train, backend);
+        // What the training does not begin with must not be kept through it.
+        let network = resumed.unwrap_or(network);
+        let mut attempts = Attempts::begin(&folders.scratch, done.iters);
+        let beside = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
+        let (network, mut outcome, trace) = trainer.run(network, done, &parameters, beside)?;
         if let Some(trace) = trace {
             let path = folders.files.join(TRACE);
             trace.write(&path).map_err(|source| LabError::Write { path, source })?;
@@ -114,76 +122,53 @@ impl Work for Job<'_> {
             hub::save(&network, &folders.files.join(CHECKPOINT))?;
             outcome.artifacts.insert(CHECKPOINT.into(), CHECKPOINT.into());
         }
+        drop(network);
+        attempts.describe(&mut outcome, done.seconds);
+        if let Some(bytes) = attempts.peak() {
+            outcome.metric("memory.peak", bytes, Unit::Bytes);
+        }
+        describe(&mut outcome, train, &parameters);
+        describe_speed(&mut outcome, train, &dims, ceiling::<B>(train, device, report));
+        explain_absence(&mut outcome, train, backend);
         Ok(outcome)
     }
 }
 
-/// Adds what follows from the parameters alone.
-fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
-    let count = |of: &dyn Fn(&ParamInfo) -> bool| -> usize {
-        parameters.iter().filter(|info| of(info)).map(ParamInfo::len).sum()
-    };
-    outcome.metric("parameters", count(&|_| true) as f64, Unit::Count);
-    let decayed = count(&|info| info.decays(train.optimizer.decay_on));
-    outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
-    let prunable = count(&|info| info.prunable(train.prune.prune_tied_head));
-    outcome.facts.insert("parameters.prunable".into(), prunable.to_string());
-}
-
-/// Adds how much of what the device can do at best a training does.
-fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDims, ceiling: Option<Ceiling>) {
-    let of = |outcome: &Outcome, name: &str| outcome.metrics.get(name).map(|metric| metric.value);
-    let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims));
-    outcome.metric("compute.flops", flops.unwrap_or(f64::NAN), Unit::FlopsPerSecond);
-    let Some(ceiling) = ceiling else { return };
-    outcome.metric("compute.ceiling", ceiling.flops, Unit::FlopsPerSecond);
-    outcome.metric("compute.mfu", flops.unwrap_or(f64::NAN) / ceiling.flops, Unit::Fraction);
-    outcome.metric("bandwidth.ceiling", ceiling.bytes, Unit::BytesPerSecond);
-    let (Some(weights), Some(seconds)) = (of(outcome, "parameters"), of(outcome, "time.optimizer")) else { return };
-    let least = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
-    outcome.metric("bandwidth.optimizer", least / seconds, Unit::Fraction);
-}
-
-/// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
-/// the gradient is read, and AMSGrad's largest second moment is read and written too, all of them in four bytes.
-const fn bytes_per_weight(amsgrad: bool) -> f64 {
-    let (read_and_written, read) = if amsgrad { (4, 1) } else { (3, 1) };
-    (4 * (2 * read_and_written + read)) as f64
-}
-
-/// Says of every metric that is declared and was not measured why that is so.
-fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Backend) {
-    let reason = |name: &str| -> &str {
-        match name {
-            "memory.device.peak" | "memory.device.mean" | "memory.device.reserved" if backend == Backend::Cpu => {
-                "the CPU backend has no allocator of its own; `memory.peak` counts what it has"
-            }
-            "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
-                "the CPU backend compiles no kernels, so there is nothing to fuse"
-            }
-            "bandwidth.optimizer" if train.training.ceiling => "needs `breakdown: true`",
-            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer" => "needs `ceiling: true`",
-            "time.data" | "time.forward" | "time.backward" | "time.optimizer" | "time.spam" | "time.masking"
-            | "time.score" | "time.threshold"
-                if !train.training.breakdown =>
-            {
-                "needs `breakdown: true`"
-            }
-            "steps.left_out" => "only half precision needs to leave steps out",
-            "memory.peak" => "this system does not say what a process has in memory",
-            _ => "one iteration is no measure of it",
-        }
-    };
-    for name in Train::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
-        outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
+/// How fast the device is at best, if that is asked for. It is measured when everything else has been, because it takes
+/// memory of its own; and a training is not lost because it fails.
+fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Report) -> Option<Ceiling> {
+    if !train.training.ceiling {
+        return None;
     }
+    B::memory_cleanup(device);
+    let measured = Ceiling::measure::<B>(device, gradient::products(train.computing.precision));
+    measured.map_err(|error| report.note(&format!("what the device can do at best is not measured: {error}"))).ok()
 }
 
-/// What earlier attempts have done.
+/// What has been done, by earlier attempts too.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
     iters: usize,
+    /// Time of the loop.
     seconds: f64,
+    /// Time of the very first step, in seconds.
+    first_step: f64,
+}
+
+impl Done {
+    /// This, and what an attempt that has gone on from it has done: until `iters` iterations are done, in `time`, of which
+    /// `first_step` was its first step's.
+    fn and(self, iters: usize, time: Duration, first_step: Duration) -> Self {
+        let first_step = if self.iters == 0 { first_step.as_secs_f64() } else { self.first_step };
+        Self { iters, seconds: self.seconds + time.as_secs_f64(), first_step }
+    }
+}
+
+/// What a training needs beside itself.
+struct Beside<'a> {
+    scratch: &'a Path,
+    attempts: &'a mut Attempts,
+    report: &'a mut dyn Report,
 }
 
 /// A training in progress.
@@ -217,8 +202,7 @@ impl<B: Compute> Trainer<'_, B> {
         mut network: Gpt<Autodiff<B>>,
         earlier: Done,
         parameters: &[ParamInfo],
-        scratch: &Path,
-        report: &mut dyn Report,
+        Beside { scratch, attempts, report }: Beside<'_>,
     ) -> Result<Trained<B>, LabError> {
         let settings = &self.train.training;
         let iters = settings.iters;
@@ -243,6 +227,7 @@ impl<B: Compute> Trainer<'_, B> {
                 if passed == 0 {
                     seen.first_step = started.elapsed();
                     seen.fused = watch.map(fusion::Watch::finish);
+                    attempts.first_step(seen.first_step);
                 }
                 if passed + 1 == seen.warm_up {
                     self.measure_parts();
@@ -255,6 +240,7 @@ impl<B: Compute> Trainer<'_, B> {
             if done.is_multiple_of(settings.log_every) || done == iters {
                 let loss = self.read_loss(done)?;
                 let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * tokens_per_step);
+                attempts.sign_now_and_then(done, begun.elapsed());
                 let progress = Progress {
                     done: done as u64,
                     total: iters as u64,
@@ -276,34 +262,48 @@ impl<B: Compute> Trainer<'_, B> {
             if settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every) && done < iters {
                 sync::<B>(self.device)?;
                 self.clock.pause();
-                let train_time = earlier.seconds + begun.elapsed().as_secs_f64();
-                self.save(&network, parameters, scratch, done, train_time)?;
+                let time = begun.elapsed();
+                let now = earlier.and(done, time, seen.first_step);
+                self.save(&network, parameters, scratch, now, report)?;
+                attempts.sign(done, time);
                 self.clock.restart();
             }
         }
-        let train_time = earlier.seconds + begun.elapsed().as_secs_f64();
+        let time = begun.elapsed();
+        attempts.sign(iters, time);
+        let whole = earlier.and(iters, time, seen.first_step);
 
         let mut outcome = Outcome::default();
         outcome.metric("loss", held_out_loss, Unit::Nats);
         outcome.metric("perplexity", held_out_loss.exp(), Unit::One);
         outcome.metric("train_loss", self.curves.last("loss").unwrap_or(f64::NAN), Unit::Nats);
         outcome.metric("sparsity", prune::sparsity(&self.train.prune, &network)?, Unit::Fraction);
-        if let Some(steps_per_s) = self.clock.steps_per_s() {
-            outcome.metric("throughput.tokens_per_s", steps_per_s * tokens_per_step, Unit::TokensPerSecond);
-        } else {
+        if self.clock.steps_per_s().is_none() {
             report.note("one iteration is no measure of speed: raise `iters` to get one");
         }
+        let timed = (iters - earlier.iters).saturating_sub(seen.warm_up);
+        self.describe_steps(&mut outcome, tokens_per_step, timed);
+        seen.first_step = Duration::try_from_secs_f64(whole.first_step).unwrap_or_default();
+        seen.describe(&mut outcome);
+        outcome.metric("time.train", whole.seconds, Unit::Seconds);
+        outcome.curves = self.curves.0;
+        Ok((network, outcome, self.breakdown.into_trace()))
+    }
+
+    /// Adds what was measured of steps, of which the breakdown saw the last `timed` ones.
+    fn describe_steps(&mut self, outcome: &mut Outcome, tokens_per_step: f64, timed: usize) {
         let clock = &mut self.clock;
+        if let Some(steps_per_s) = clock.steps_per_s() {
+            outcome.metric("throughput.tokens_per_s", steps_per_s * tokens_per_step, Unit::TokensPerSecond);
+        }
         outcome.metric("time.step", clock.median().unwrap_or(f64::NAN), Unit::Seconds);
         for (name, part) in [("time.step.p5", 0.05), ("time.step.p95", 0.95)] {
             outcome.metric(name, measure::quantile(&mut clock.samples, part).unwrap_or(f64::NAN), Unit::Seconds);
         }
         outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
-        let timed = (iters - earlier.iters).saturating_sub(seen.warm_up);
-        if settings.breakdown && timed > 0 {
-            self.describe_parts(&mut outcome, timed);
+        if self.train.training.breakdown && timed > 0 {
+            self.describe_parts(outcome, timed);
         }
-        seen.describe(&mut outcome);
         if let Some(watch) = self.breakdown.watched() {
             outcome.metric("memory.device.peak", watch.peak as f64, Unit::Bytes);
             outcome.metric("memory.device.mean", watch.mean().unwrap_or(f64::NAN), Unit::Bytes);
@@ -312,12 +312,6 @@ impl<B: Compute> Trainer<'_, B> {
         if let Some(scale) = self.loss_scale {
             outcome.metric("steps.left_out", f64::from(scale.left_out), Unit::Count);
         }
-        outcome.metric("time.train", train_time, Unit::Seconds);
-        if let Some(bytes) = measure::peak_memory() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
-        }
-        outcome.curves = self.curves.0;
-        Ok((network, outcome, self.breakdown.into_trace()))
     }
 
     /// One optimizer step, and what pruning adds to it.

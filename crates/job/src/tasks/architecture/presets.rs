@@ -11,7 +11,7 @@ choice! {
     pub enum Ablation {
         /// GPT-2.
         Step0 = "0",
-        /// GPT-2; its training prunes half of the weights.
+        /// GPT-2. The ablation trains it with pruning of half of the weights, which is declared separately (`prune`).
         Step1 = "1",
         /// Attention to MLP as 1 to 2.5, by the MLP's width.
         Step2 = "2",

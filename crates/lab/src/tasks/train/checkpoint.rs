@@ -3,6 +3,10 @@
 //! Weights, moments, masks, losses, curves and times are saved; random streams need not be, because they depend on the
 //! seed and the iteration alone. A training that goes on from a checkpoint computes what it would have computed without
 //! the interruption, bit for bit on the CPU.
+//!
+//! A checkpoint is a folder, which gets its name when everything in it is on the disk. `B3SUMS` has the digests of the other
+//! files, as `b3sum --check` reads them; a checkpoint that they do not fit, or with numbers that no training can have, is
+//! thrown away. The last but one stays until the next, in case that the last one is damaged.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +18,11 @@ use std::{
 use burn::backend::Autodiff;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
-use sweep_job::Curve;
+use sweep_job::{Curve, Report};
 
 use super::{
     super::steps::{Curves, Times},
-    Trainer,
+    Done, Trainer,
 };
 use crate::{
     LabError,
@@ -29,53 +33,154 @@ use crate::{
 
 /// The tensors.
 const STATE: &str = "state.safetensors";
-/// Everything else; written last, so that a checkpoint with it is whole.
+/// Everything else.
 const PROGRESS: &str = "progress.json";
+/// Digests of the two.
+const DIGESTS: &str = "B3SUMS";
 /// How the folder of a checkpoint is called, before its iteration.
 const PREFIX: &str = "after-";
+/// How it is called while it is being written.
+const UNFINISHED: &str = "unfinished";
 
 /// Where a training is, beside its tensors.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Progress {
+struct Progress {
     /// Iterations done.
-    pub(super) done: usize,
+    done: usize,
     curves: BTreeMap<String, Curve>,
     /// Losses summed since the last reading.
     losses: usize,
     coupling: Option<usize>,
     prune_time: f64,
     /// Time of the loop so far, in seconds.
-    pub(super) train_time: f64,
+    train_time: f64,
+    /// Time of the first step, in seconds.
+    first_step: f64,
     clock: Times,
 }
 
-/// The checkpoint of the most iterations in `scratch`, if there is one.
-pub(super) fn latest(scratch: &Path) -> Option<PathBuf> {
-    let whole = all(scratch).into_iter().filter(|(_, path)| path.join(PROGRESS).is_file());
-    whole.max_by_key(|(done, _)| *done).map(|(_, path)| path)
+impl Progress {
+    /// What is wrong with it as the progress after `done` of `iters` iterations, if anything is.
+    fn fault(&self, done: usize, iters: usize) -> Option<String> {
+        if self.done != done || done == 0 || done >= iters {
+            return Some(format!("{} iterations are done in the checkpoint after {done} of {iters}", self.done));
+        }
+        if self.coupling.is_some_and(|started| started >= done) {
+            return Some(format!("the mechanisms were coupled in after {done} iterations, which are all"));
+        }
+        for (name, Curve { at, values, .. }) in &self.curves {
+            let in_order = at.is_sorted() && at.last().is_none_or(|at| *at <= done as u64);
+            if at.len() != values.len() || !in_order || !values.iter().all(|value| value.is_finite()) {
+                return Some(format!("the curve `{name}` is not one of {done} iterations"));
+            }
+        }
+        let times = [self.prune_time, self.train_time, self.first_step];
+        let bad = |seconds: f64| Duration::try_from_secs_f64(seconds).is_err();
+        (times.into_iter().any(bad) || !self.clock.are_possible()).then(|| "a time is no time".to_owned())
+    }
 }
 
-fn all(scratch: &Path) -> Vec<(usize, PathBuf)> {
+/// The checkpoints in `scratch`, the one after the most iterations first.
+pub(super) fn all(scratch: &Path) -> Vec<(usize, PathBuf)> {
     let entries = fs::read_dir(scratch).into_iter().flatten().flatten();
     let numbered = entries.filter_map(|entry| {
         let done = entry.file_name().to_str()?.strip_prefix(PREFIX)?.parse().ok()?;
         Some((done, entry.path()))
     });
-    numbered.collect()
+    let mut found: Vec<(usize, PathBuf)> = numbered.collect();
+    found.sort_unstable_by(|left, right| right.cmp(left));
+    found
+}
+
+/// Removes the checkpoint `folder`, which cannot be used because of `error`, and says so.
+pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report: &mut dyn Report) {
+    // What cannot be read now may be read another time.
+    let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
+    let removed = !unread && fs::remove_dir_all(folder).is_ok();
+    let end = if removed { " and is thrown away" } else { "" };
+    report.note(&format!("the checkpoint after iteration {done} cannot be used{end}: {error}"));
+}
+
+/// The line of [`DIGESTS`] for the file `name` in `folder`.
+fn digest(folder: &Path, name: &str) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(folder.join(name))?)?;
+    Ok(format!("{}  {name}\n", hasher.finalize()))
+}
+
+/// Checks that the files in `folder` are those that were written.
+fn verify(folder: &Path) -> Result<(), StateError> {
+    let written = fs::read(folder.join(DIGESTS)).map_err(StateError::Read)?;
+    let mut expected = written.as_slice();
+    for name in [STATE, PROGRESS] {
+        let line = digest(folder, name).map_err(StateError::Read)?;
+        expected =
+            expected.strip_prefix(line.as_bytes()).ok_or_else(|| StateError::Digest { path: folder.join(name) })?;
+    }
+    if expected.is_empty() { Ok(()) } else { Err(StateError::Digest { path: folder.join(DIGESTS) }) }
+}
+
+/// Brings a file, or a folder's list of files, to the disk.
+fn sync(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
 }
 
 impl<B: Compute> Trainer<'_, B> {
-    /// Saves where the training is after `done` iterations; earlier checkpoints are removed.
+    /// Saves where the training of `network` is; of earlier checkpoints all but the last are removed. What is not finite is
+    /// not saved, because nothing could go on from it: that is a note.
     pub(super) fn save(
         &mut self,
         network: &Gpt<Autodiff<B>>,
         parameters: &[ParamInfo],
         scratch: &Path,
-        done: usize,
-        train_time: f64,
+        now: Done,
+        report: &mut dyn Report,
     ) -> Result<(), LabError> {
-        let folder = scratch.join(format!("{PREFIX}{done}"));
+        let done = now.iters;
+        let folder = scratch.join(UNFINISHED);
         let failed = |source: io::Error| LabError::Write { path: folder.clone(), source };
+        let progress = Progress {
+            done,
+            curves: self.curves.0.clone(),
+            losses: self.loss.count,
+            coupling: self.coupling.started(),
+            prune_time: self.prune_time.as_secs_f64(),
+            train_time: now.seconds,
+            first_step: now.first_step,
+            clock: self.clock.times(),
+        };
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(failed)?;
+        }
+        fs::create_dir_all(&folder).map_err(failed)?;
+        match self.snapshot(network, parameters).write(&folder.join(STATE)) {
+            Err(LabError::State(error @ StateError::NotFinite { .. })) => {
+                report.note(&format!("no checkpoint is saved after iteration {done}: {error}"));
+                return fs::remove_dir_all(&folder).map_err(failed);
+            }
+            written => written?,
+        }
+        let text = serde_json::to_vec(&progress).map_err(|error| failed(error.into()))?;
+        fs::write(folder.join(PROGRESS), text).map_err(failed)?;
+        let digests: io::Result<String> = [STATE, PROGRESS].iter().map(|name| digest(&folder, name)).collect();
+        fs::write(folder.join(DIGESTS), digests.map_err(failed)?).map_err(failed)?;
+        for path in [folder.join(STATE), folder.join(PROGRESS), folder.join(DIGESTS), folder.clone()] {
+            sync(&path).map_err(failed)?;
+        }
+        let finished = scratch.join(format!("{PREFIX}{done}"));
+        if finished.exists() {
+            fs::remove_dir_all(&finished).map_err(failed)?;
+        }
+        fs::rename(&folder, finished).and_then(|()| sync(scratch)).map_err(failed)?;
+        for (_, earlier) in all(scratch).into_iter().filter(|(earlier, _)| *earlier < done).skip(1) {
+            // One that stays takes room, and that is all.
+            let _ = fs::remove_dir_all(earlier);
+        }
+        Ok(())
+    }
+
+    /// Everything that what comes next depends on, beside the [`Progress`].
+    fn snapshot(&self, network: &Gpt<Autodiff<B>>, parameters: &[ParamInfo]) -> Snapshot<B> {
         let mut snapshot = Snapshot::default();
         for (info, value) in parameters.iter().zip(model::values(network)) {
             snapshot.put(format!("weight.{}", info.name), value);
@@ -91,42 +196,26 @@ impl<B: Compute> Trainer<'_, B> {
         if let Some(losses) = self.coupling.losses() {
             snapshot.put("coupling.losses".to_owned(), losses);
         }
-        let progress = Progress {
-            done,
-            curves: self.curves.0.clone(),
-            losses: self.loss.count,
-            coupling: self.coupling.started(),
-            prune_time: self.prune_time.as_secs_f64(),
-            train_time,
-            clock: self.clock.times(),
-        };
-        fs::create_dir_all(&folder).map_err(failed)?;
-        snapshot.write(&folder.join(STATE))?;
-        let text = serde_json::to_vec(&progress).map_err(|error| failed(error.into()))?;
-        let beside = folder.join("progress.new");
-        fs::write(&beside, text).map_err(failed)?;
-        for path in [&folder.join(STATE), &beside] {
-            fs::File::open(path).and_then(|file| file.sync_all()).map_err(failed)?;
-        }
-        fs::rename(&beside, folder.join(PROGRESS)).map_err(failed)?;
-        for (_, earlier) in all(scratch).into_iter().filter(|(earlier, _)| *earlier < done) {
-            // One that stays takes room, and that is all.
-            let _ = fs::remove_dir_all(earlier);
-        }
-        Ok(())
+        snapshot
     }
 
-    /// Takes up a checkpoint. On an error this trainer may have taken up a part of it.
+    /// Takes up the checkpoint after `done` iterations from `folder`, if it is what was written and possible. On an error
+    /// this trainer may have taken up a part of it.
     pub(super) fn restore(
         &mut self,
         network: Gpt<Autodiff<B>>,
         parameters: &[ParamInfo],
         folder: &Path,
-    ) -> Result<(Gpt<Autodiff<B>>, Progress), StateError> {
+        done: usize,
+    ) -> Result<(Gpt<Autodiff<B>>, Done), StateError> {
+        verify(folder)?;
         let path = folder.join(PROGRESS);
         let wrong = |message: String| StateError::File { path: path.clone(), message };
         let text = fs::read(&path).map_err(StateError::Read)?;
         let progress: Progress = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        if let Some(fault) = progress.fault(done, self.train.training.iters) {
+            return Err(wrong(fault));
+        }
         let mut snapshot = Snapshot::<B>::read(&folder.join(STATE), self.device)?;
         let mut weights = Vec::with_capacity(parameters.len());
         for info in parameters {
@@ -143,12 +232,12 @@ impl<B: Compute> Trainer<'_, B> {
             scale.restore(&mut snapshot)?;
         }
         snapshot.finish()?;
-        self.curves = Curves(progress.curves.clone());
+        self.curves = Curves(progress.curves);
         self.prune_time = Duration::from_secs_f64(progress.prune_time);
         self.clock.resume(&progress.clock);
         let network = model::map_values::<Autodiff<B>, _>(network, &mut |index, weight| {
             weights.get_mut(index).and_then(Option::take).unwrap_or(weight)
         });
-        Ok((network, progress))
+        Ok((network, Done { iters: done, seconds: progress.train_time, first_step: progress.first_step }))
     }
 }

@@ -1,0 +1,165 @@
+//! The attempts at a training: what each of them has done and taken. They are kept beside the checkpoints, in a file that
+//! only grows, so that a result can tell of attempts that were killed, too.
+//!
+//! A line is a sign of an attempt, and its last line is what is known of it. It gives one when it begins, at its checkpoints,
+//! and at log points a second or more apart; what a killed one did after its last sign is unknown.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+use sweep_job::{Outcome, Unit};
+
+use crate::measure;
+
+/// The file in the job's scratch folder.
+const FILE: &str = "attempts.jsonl";
+/// The least time between two signs at log points.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// What is known of an attempt at some point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Sign {
+    /// Which attempt, counted from 1.
+    attempt: usize,
+    /// The iteration after which it went on.
+    from: usize,
+    /// Iterations done, earlier attempts' included.
+    done: usize,
+    /// Time of its loop, in seconds.
+    seconds: f64,
+    /// Time of its first step, in seconds; 0 before its end.
+    first_step: f64,
+    /// The largest resident memory of its process, in bytes, where the system says that.
+    peak: Option<f64>,
+}
+
+/// All attempts, of which the last is under way.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    /// The last sign of each earlier one.
+    earlier: Vec<Sign>,
+    now: Sign,
+    /// `None` where nothing can be written: then a later attempt does not know of this one, which is no reason to fail.
+    file: Option<fs::File>,
+    signed: Instant,
+}
+
+impl Attempts {
+    /// A further attempt, which goes on after iteration `from`, at the job whose scratch folder is `scratch`.
+    pub(super) fn begin(scratch: &Path, from: usize) -> Self {
+        let path = scratch.join(FILE);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let earlier = last_signs(&text);
+        let attempt = earlier.last().map_or(0, |last| last.attempt) + 1;
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).ok();
+        if !text.is_empty() && !text.ends_with('\n') {
+            // Its last line was torn.
+            file = file.filter(|mut file| file.write_all(b"\n").is_ok());
+        }
+        let now = Sign { attempt, from, done: from, seconds: 0.0, first_step: 0.0, peak: None };
+        let mut attempts = Self { earlier, now, file, signed: Instant::now() };
+        attempts.sign(from, Duration::ZERO);
+        attempts
+    }
+
+    /// That its first step has taken `time`.
+    pub(super) fn first_step(&mut self, time: Duration) {
+        self.now.first_step = time.as_secs_f64();
+    }
+
+    /// A sign after `done` iterations and `time` in the loop.
+    pub(super) fn sign(&mut self, done: usize, time: Duration) {
+        self.now = Sign { done, seconds: time.as_secs_f64(), peak: measure::peak_memory(), ..self.now };
+        self.signed = Instant::now();
+        let Ok(mut line) = serde_json::to_vec(&self.now) else { return };
+        line.push(b'\n');
+        self.file = self.file.take().filter(|mut file| file.write_all(&line).is_ok());
+    }
+
+    /// As [`sign`](Self::sign), unless there was one just before.
+    pub(super) fn sign_now_and_then(&mut self, done: usize, time: Duration) {
+        if self.signed.elapsed() >= BETWEEN {
+            self.sign(done, time);
+        }
+    }
+
+    /// Adds how many attempts there were, and what was lost of the earlier ones, of whose time `counted` seconds are in the
+    /// result; with several, also what each has done.
+    pub(super) fn describe(&self, outcome: &mut Outcome, counted: f64) {
+        let spent: f64 = self.earlier.iter().map(|sign| sign.seconds).sum();
+        outcome.metric("attempts", self.now.attempt as f64, Unit::Count);
+        outcome.metric("time.lost", (spent - counted).max(0.0), Unit::Seconds);
+        if self.earlier.is_empty() {
+            return;
+        }
+        for Sign { attempt, from, done, seconds, first_step, peak } in self.earlier.iter().chain([&self.now]) {
+            let memory = peak.map_or_else(String::new, |peak| format!(", {:.0} MB at most", peak / 1e6));
+            let text =
+                format!("iterations {from} to {done} in {seconds:.1} s, the first step in {first_step:.3} s{memory}");
+            outcome.facts.insert(format!("attempt.{attempt}"), text);
+        }
+    }
+
+    /// The largest resident memory of all attempts so far, in bytes, where the system says that.
+    pub(super) fn peak(&self) -> Option<f64> {
+        let now = measure::peak_memory()?;
+        Some(self.earlier.iter().filter_map(|sign| sign.peak).fold(now, f64::max))
+    }
+}
+
+/// The last sign of each attempt, in their order. Lines that are torn or make no sense are left out.
+fn last_signs(text: &str) -> Vec<Sign> {
+    let mut signs: Vec<Sign> = Vec::new();
+    for sign in text.lines().filter_map(|line| serde_json::from_str::<Sign>(line).ok()) {
+        let times = [sign.seconds, sign.first_step];
+        let possible = times.into_iter().all(|seconds| Duration::try_from_secs_f64(seconds).is_ok())
+            && sign.peak.is_none_or(|peak| peak.is_finite() && peak >= 0.0);
+        match signs.last_mut() {
+            _ if !possible => {}
+            Some(last) if last.attempt == sign.attempt => *last = sign,
+            Some(last) if last.attempt > sign.attempt => {}
+            _ => signs.push(sign),
+        }
+    }
+    signs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn torn_and_impossible_lines_are_left_out() {
+        let sign = |attempt, done, seconds| Sign { attempt, from: 0, done, seconds, first_step: 0.0, peak: Some(1e6) };
+        let line = |sign: &Sign| serde_json::to_string(sign).unwrap();
+        let lines = [sign(1, 0, 0.0), sign(1, 20, 2.5), sign(1, 30, -1.0), sign(2, 20, 0.0), sign(1, 90, 9.0)]
+            .map(|s| line(&s));
+        let torn = &line(&sign(2, 40, 1.0))[..20];
+        let text = format!("{}\n\nno line\n{torn}", lines.join("\n"));
+        assert_eq!(last_signs(&text), [sign(1, 20, 2.5), sign(2, 20, 0.0)]);
+    }
+
+    #[test]
+    fn what_was_lost_is_what_no_checkpoint_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = Attempts::begin(folder.path(), 0);
+        first.sign(10, Duration::from_secs(4));
+        first.sign(14, Duration::from_secs(6));
+        let mut second = Attempts::begin(folder.path(), 10);
+        second.sign(20, Duration::from_secs(3));
+        // It goes on after iteration 20, whose checkpoint has 4 s of the first attempt and 3 s of the second.
+        let mut outcome = Outcome::default();
+        Attempts::begin(folder.path(), 20).describe(&mut outcome, 7.0);
+        assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (3.0, 2.0));
+        assert!(outcome.facts["attempt.1"].starts_with("iterations 0 to 14 in 6.0 s"), "{:?}", outcome.facts);
+        // It begins anew, because no checkpoint can be used.
+        let mut outcome = Outcome::default();
+        Attempts::begin(folder.path(), 0).describe(&mut outcome, 0.0);
+        assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (4.0, 9.0));
+    }
+}

@@ -1,0 +1,74 @@
+//! Metrics that follow from a whole training, and why some are absent.
+
+use sweep_job::{Backend, Outcome, Unit, tasks::Train};
+
+use crate::{
+    measure::{ceiling::Ceiling, flops::flops_per_token},
+    model::{GptDims, ParamInfo},
+};
+
+/// Adds what follows from the parameters alone.
+pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[ParamInfo]) {
+    let count = |of: &dyn Fn(&ParamInfo) -> bool| -> usize {
+        parameters.iter().filter(|info| of(info)).map(ParamInfo::len).sum()
+    };
+    outcome.metric("parameters", count(&|_| true) as f64, Unit::Count);
+    let decayed = count(&|info| info.decays(train.optimizer.decay_on));
+    outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
+    let prunable = count(&|info| info.prunable(train.prune.prune_tied_head));
+    outcome.facts.insert("parameters.prunable".into(), prunable.to_string());
+}
+
+/// Adds how much of what the device can do at best a training does.
+pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDims, ceiling: Option<Ceiling>) {
+    let of = |outcome: &Outcome, name: &str| outcome.metrics.get(name).map(|metric| metric.value);
+    let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims));
+    outcome.metric("compute.flops", flops.unwrap_or(f64::NAN), Unit::FlopsPerSecond);
+    let Some(ceiling) = ceiling else { return };
+    outcome.metric("compute.ceiling", ceiling.flops, Unit::FlopsPerSecond);
+    outcome.metric("compute.mfu", flops.unwrap_or(f64::NAN) / ceiling.flops, Unit::Fraction);
+    outcome.metric("bandwidth.ceiling", ceiling.bytes, Unit::BytesPerSecond);
+    let (Some(weights), Some(seconds)) = (of(outcome, "parameters"), of(outcome, "time.optimizer")) else { return };
+    let least = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
+    outcome.metric("bandwidth.optimizer", least / seconds, Unit::Fraction);
+}
+
+/// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
+/// the gradient is read, and AMSGrad's largest second moment is read and written too, all of them in four bytes.
+const fn bytes_per_weight(amsgrad: bool) -> f64 {
+    let (read_and_written, read) = if amsgrad { (4, 1) } else { (3, 1) };
+    (4 * (2 * read_and_written + read)) as f64
+}
+
+/// Says of every metric that is declared and was not measured why that is so.
+pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Backend) {
+    let reason = |name: &str| -> &str {
+        match name {
+            "memory.device.peak" | "memory.device.mean" | "memory.device.reserved" if backend == Backend::Cpu => {
+                "the CPU backend has no allocator of its own; `memory.peak` counts what it has"
+            }
+            "fusion.operations" | "fusion.kernels" | "fusion.unfused" if backend == Backend::Cpu => {
+                "the CPU backend compiles no kernels, so there is nothing to fuse"
+            }
+            "bandwidth.optimizer" if train.training.ceiling && !train.training.breakdown => "needs `breakdown: true`",
+            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer"
+                if train.training.ceiling =>
+            {
+                "the device failed when it was measured"
+            }
+            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer" => "needs `ceiling: true`",
+            "time.data" | "time.forward" | "time.backward" | "time.optimizer" | "time.spam" | "time.masking"
+            | "time.score" | "time.threshold"
+                if !train.training.breakdown =>
+            {
+                "needs `breakdown: true`"
+            }
+            "steps.left_out" => "only half precision needs to leave steps out",
+            "memory.peak" => "this system does not say what a process has in memory",
+            _ => "one iteration is no measure of it",
+        }
+    };
+    for name in Train::metric_names().filter(|name| !outcome.metrics.contains_key(*name)) {
+        outcome.facts.entry(format!("absent.{name}")).or_insert_with(|| reason(name).to_owned());
+    }
+}
