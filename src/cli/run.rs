@@ -113,7 +113,6 @@ impl RunArgs {
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
     let (standing, remote) = looked_up(args, &store, &plan, &selected)?;
-    warn(&standing);
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
     let mut states = states(&plan, &selected, &standing.cached);
@@ -203,11 +202,6 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     if let Some(pusher) = pusher {
         report_pushed(&pusher.finish());
     }
-    if open > 0 {
-        // What is new gets its lines in the index, so that the next run need not read it. Where that fails it does.
-        let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-        let _ = store.look(&keys);
-    }
     drop(in_use);
     if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
         say(format_args!("warning: the journal is not complete: {error}"));
@@ -218,6 +212,12 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         say_what_is_undecided(&mut further)?;
     }
     Ok(exit)
+}
+
+/// Gives new records their lines in the index, so that the next run need not read them. Where that fails it does.
+fn index(store: &Store, plan: &Plan) {
+    let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+    let _ = store.look(&keys);
 }
 
 /// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.
@@ -254,6 +254,9 @@ fn conclude(
     if summary.detached && summary.interrupted.is_none() {
         say(format_args!("the jobs go on in Slurm; `sweep status` looks at them, and the same command waits for them"));
         return Ok(Exit::Done);
+    }
+    if matches!(page, Page::Anew) {
+        index(store, plan);
     }
     let refuted = report(results, plan, store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
@@ -293,11 +296,16 @@ fn looked_up(
 ) -> Result<(Standing, Option<Remote>), Error> {
     let remote = args.remote.open()?;
     let found = Standing::of(plan, store, selected)?;
-    let Some(remote) = remote else { return Ok((found, None)) };
+    let Some(remote) = remote else {
+        warn(&found);
+        return Ok((found, None));
+    };
     let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !found.cached[id.index()]);
     let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
     let works = pull(&remote, store, &wanted)?;
-    Ok((Standing::of(plan, store, selected)?, Some(remote).filter(|_| works)))
+    let found = Standing::of(plan, store, selected)?;
+    warn(&found);
+    Ok((found, Some(remote).filter(|_| works)))
 }
 
 /// Makes the store one that several machines use, and says how its jobs are known in Slurm.
