@@ -209,11 +209,6 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     };
     let summary = summary?;
     remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
-    if open > 0 {
-        // What is new gets its lines in the index, so that the next run need not read it. Where that fails it does.
-        let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
-        let _ = store.look(&keys);
-    }
     drop(in_use);
     if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
         say(format_args!("warning: the journal is not complete: {error}"));
@@ -238,6 +233,12 @@ fn check_plan(plan: &Plan, states: &[Wanted]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Gives new records their lines in the index, so that the next run need not read them. Where that fails it does.
+fn index(store: &Store, plan: &Plan) {
+    let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+    let _ = store.look(&keys);
 }
 
 /// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.
@@ -274,6 +275,9 @@ fn conclude(
     if summary.detached && summary.interrupted.is_none() {
         say(format_args!("the jobs go on in Slurm; `sweep status` looks at them, and the same command waits for them"));
         return Ok(Exit::Done);
+    }
+    if matches!(page, Page::Anew) {
+        index(store, plan);
     }
     let refuted = report(results, plan, store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
