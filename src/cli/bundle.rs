@@ -193,8 +193,12 @@ fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
         let first = jobs.first().map(|label| clean(label)).unwrap_or_default();
         let more = if jobs.len() > 1 { format!(" and {}", count(jobs.len() - 1, "more job")) } else { String::new() };
         say(format_args!("  {first}{more}"));
-        clean_lines(run).lines().for_each(|line| say(format_args!("    $ {line}")));
-        env.iter().for_each(|(name, value)| say(format_args!("      {}={}", clean(name), clean(value))));
+        for line in clean_lines(run).lines() {
+            say(format_args!("    $ {line}"));
+        }
+        for (name, value) in env {
+            say(format_args!("      {}={}", clean(name), clean(value)));
+        }
     }
     if yes {
         return Ok(());

@@ -110,7 +110,7 @@ fn no_duplicates(axis: &Axis, values: &[Spanned<Value>], context: &mut Context<'
     for value in values {
         // `-0.0` and `0.0` are equal.
         let number = value.value.as_f64().map(|number| (number + 0.0).to_string());
-        let alike = known.entry(number.unwrap_or_else(|| format!("{:?}", value.value))).or_default();
+        let alike = known.entry(number.unwrap_or_else(|| value.value.to_string())).or_default();
         if alike.contains(&&value.value) {
             let message = format!("axis `{}` has the value `{}` twice", axis.name.value, value.value);
             context.problem(value.span, message, "again", "remove one of them");
@@ -320,7 +320,8 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
                 context.problem(span, message, "too many", "choose another design, or fewer factors");
                 return None;
             };
-            if !context.take(each.saturating_mul(total as u64), ablation.factors[0].axis.span) {
+            let first = ablation.factors.first().map(|factor| factor.axis.span);
+            if first.is_some_and(|span| !context.take(each.saturating_mul(total as u64), span)) {
                 return None;
             }
             for combination in 1..total {

@@ -174,7 +174,9 @@ impl Remote {
                     let there: HashSet<Key> = there.into_iter().collect();
                     let (known, missing) = wanted.into_iter().partition(|key| there.contains(key));
                     pulled.missing = Vec::len(&missing);
-                    missing.into_iter().for_each(|key| arriving.decided(key));
+                    for key in missing {
+                        arriving.decided(key);
+                    }
                     wanted = known;
                 }
                 Err(error) => {

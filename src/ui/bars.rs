@@ -223,11 +223,10 @@ impl Observer for Bars {
                 let because = format!("because {}", clean(because));
                 self.print(&format!("  {} {}  {because}", self.styled("+", dim), self.padded(plan, *job)));
             }
-            // Thousands may be in Slurm's hands; those that run have a bar.
-            RunEvent::Submitted { .. } => {}
+            // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
+            RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Notice { text } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
-            RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Waiting { job, arriving: false } => {
                 self.start(plan, *job);
                 if let Some(job) = self.jobs.get(job) {

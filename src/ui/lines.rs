@@ -80,8 +80,6 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());
             }
-            // Of records that may come from a remote there may be thousands, and it was said how many.
-            RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Waiting { job, arriving: false } => {
                 let name = name(plan.job(JobId::new(*job)));
                 self.line(&format!("waiting for another sweep, which runs {name}"));
@@ -125,7 +123,11 @@ impl<W: Write> Observer for Lines<W> {
             }
             // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
             // and the summary counts it.
-            RunEvent::Submitted { .. } | RunEvent::Storing { .. } | RunEvent::Skipped { because: None, .. } => {}
+            // How many records may come from a remote was said; there may be thousands.
+            RunEvent::Submitted { .. }
+            | RunEvent::Waiting { arriving: true, .. }
+            | RunEvent::Storing { .. }
+            | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
             RunEvent::Ended(summary) => self.line(&super::summary(summary)),
         }

@@ -230,9 +230,8 @@ fn commands_of_a_bundle_are_shown_and_not_run_without_a_word() {
 #[test]
 fn a_small_bundle_cannot_mean_more_than_it_may() {
     let text = "x".repeat(20_000);
-    let steps: String = (0..5)
-        .map(|step| format!("  s{step}: {{ uses: mock, matrix: {{ value: {{ range: [0, 300000] }} }} }}\n"))
-        .collect();
+    let step = |step| format!("  s{step}: {{ uses: mock, matrix: {{ value: {{ range: [0, 300000] }} }} }}\n");
+    let steps = (0..5).map(step).collect::<Vec<_>>().concat();
     for recipe in [
         format!("steps:\n{steps}"),
         format!(

@@ -72,7 +72,7 @@ fn an_object_brings_the_record_of_its_key_and_no_other() {
     assert!(ended.stderr.contains("it holds the record of another job"), "{}", ended.stderr);
     assert_eq!(second.starts().len(), 1, "{}", ended.stderr);
     assert_eq!(second.records().keys().collect::<Vec<_>>(), ["a"]);
-    assert_eq!(list(&second.path("results/store/staging")), [PathBuf::new(); 0]);
+    assert!(list(&second.path("results/store/staging")).is_empty());
 }
 
 #[test]
