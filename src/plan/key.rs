@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_json_of_an_identity_is_pinned() {
         let json = serde_json::to_string(&identity(&[("iters", Value::Int(7)), ("lr", Value::Float(1e-3))], vec![]));
-        let pinned = r#"{"format":1,"task":"train","revision":3,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
+        let pinned = r#"{"format":1,"task":"train","revision":4,"backend":"cpu","params":{"iters":7,"lr":0.001}}"#;
         assert_eq!(json.unwrap(), pinned);
     }
 

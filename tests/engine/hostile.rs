@@ -159,7 +159,7 @@ fn expressions_that_multiply() {
     let text = "x".repeat(100_000);
     // One text, at every point of a matrix.
     let recipe = format!(
-        "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    seeds: 5000\n    with: {{ text: \"{expressions}\" }}\n"
+        "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    seeds: 10000\n    with: {{ text: \"{expressions}\" }}\n"
     );
     let (code, said) = limited(&recipe, &[]);
     assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
@@ -175,7 +175,7 @@ fn expressions_that_multiply() {
     assert!(said.contains("would take more than 1.00 GiB"), "{}", &said[..said.len().min(2000)]);
     // On an axis, and where only the axes make it too long.
     let recipe = format!(
-        "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    matrix: {{ text: [\"${{{{ params.p }}}}\"] }}\n    seeds: 5000\n"
+        "params: {{ p: {text} }}\nsteps:\n  a:\n    uses: mock\n    matrix: {{ text: [\"${{{{ params.p }}}}\"] }}\n    seeds: 10000\n"
     );
     let (code, said) = limited(&recipe, &[]);
     assert_eq!(code, Some(3), "{}", &said[..said.len().min(2000)]);
