@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sweep::{plan::Plan, recipe::Draft, run::listen, store::Record};
+use sweep::{plan::Plan, recipe::Draft, record::Record, run::listen};
 use sweep_job::{
     Backend,
     units::{parse_bytes, parse_seconds},

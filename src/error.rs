@@ -3,8 +3,8 @@
 use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
-    bundle::BundleError,
-    device::DeviceError,
+    export::bundle::BundleError,
+    host::devices::DeviceError,
     plan::{NothingSelected, PlanError},
     query::QueryError,
     recipe::{Problems, RecipeError},

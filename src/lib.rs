@@ -1,31 +1,24 @@
 //! `sweep`: a declarative ablation and sweep engine for neural-network training.
 //!
 //! A recipe's way through the modules: [`recipe`] reads it, [`plan`] expands it to a graph of jobs with keys, [`run`]
-//! brings the jobs that [`store`] does not know yet to worker processes, [`report`] turns records into tables.
+//! brings the jobs that [`store`] does not know yet to worker processes, [`analysis`] judges the records and [`render`]
+//! shows them. Imports go one way, from later modules to earlier ones; `tests/modules.rs` has the order.
 
-mod archive;
-pub mod bundle;
+pub mod analysis;
 pub mod cli;
-pub mod device;
-pub mod diff;
 pub mod error;
-pub mod explain;
-mod fault;
-pub mod further;
-pub mod machine;
-pub mod mlflow;
+pub mod export;
+pub mod format;
+pub mod host;
 pub mod plan;
+pub mod progress;
 pub mod query;
 pub mod recipe;
+pub mod record;
 pub mod remote;
-pub mod report;
+pub mod render;
 pub mod run;
-pub mod schema;
-#[cfg(feature = "ui")]
-pub mod serve;
 pub mod store;
-pub mod tensorboard;
-pub mod text;
-mod threads;
-pub mod ui;
+#[cfg(feature = "ui")]
+pub mod web;
 pub mod worker;

@@ -10,8 +10,9 @@ use std::{
 
 use proptest::prelude::*;
 use sweep::{
-    plan::{Identity, Needed, Plan},
+    plan::Plan,
     recipe::Draft,
+    record::{Identity, Needed},
 };
 use sweep_job::{Backend, Kind, Param, Task, TaskInfo, Value, Values};
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use sweep::{plan::Plan, recipe::Draft, report, store::Measured};
+use sweep::{plan::Plan, recipe::Draft, render, store::Measured};
 use sweep_job::{Backend, Metric, Unit};
 
 /// Rows in the list of everything that each paper reports.

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use jsonschema::Validator;
 use serde_json::Value;
-use sweep::{plan::Plan, recipe::Draft, schema};
+use sweep::{
+    plan::Plan,
+    recipe::{Draft, schema},
+};
 use sweep_job::Backend;
 
 fn root() -> PathBuf {

@@ -9,7 +9,8 @@ use std::{
 use sweep::{
     plan::Plan,
     recipe::Draft,
-    store::{Provenance, RECORD_FORMAT, Record, Store},
+    record::{Provenance, RECORD_FORMAT, Record},
+    store::Store,
 };
 use sweep_job::{Backend, Outcome};
 

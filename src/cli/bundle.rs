@@ -11,20 +11,21 @@ use sweep_job::{BackendChoice, Unit};
 
 use super::{Prepared, RecipeArgs, print};
 use crate::{
-    bundle::{self, Command, Compared, Opened, Rerun, Verified},
-    device,
+    analysis::Results,
     error::{Error, Exit},
+    export::bundle::{self, Command, Compared, Opened, Rerun, Verified},
+    format::{clean, clean_lines, count, quantity, say},
+    host,
     plan::Plan,
+    progress::Lines,
     recipe::Request,
     remote::Arriving,
-    report::{Page, Report, Results},
+    render::{Page, Report},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted,
         estimate::Pace,
     },
     store::Store,
-    text::{clean, clean_lines, count, say},
-    ui::{Lines, quantity},
 };
 
 #[derive(Debug, Args)]
@@ -216,7 +217,7 @@ fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
 fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backend) -> Result<run::Summary, Error> {
     let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
     let device = if on_device && cfg!(feature = "cpu") {
-        Some(device::choose(&device::probe()?, BackendChoice::Only(backend))?)
+        Some(host::devices::choose(&host::devices::probe()?, BackendChoice::Only(backend))?)
     } else {
         None
     };

@@ -17,14 +17,14 @@ use super::{
 };
 use crate::{
     error::{Error, Exit},
-    fault,
-    plan::{Key, Plan},
+    format::{clean, count, duration, quantity, say},
+    host,
+    plan::Plan,
     recipe::{Draft, Request},
+    record::Key,
     remote::keygen,
     run::{RunFolder, Wanted},
     store::{Origin, Store, StoreError},
-    text::{clean, count, say},
-    ui::{duration, quantity},
 };
 
 #[derive(Debug, Args)]
@@ -195,7 +195,7 @@ fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) ->
     for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {
         reached.extend(keys_of(recipes, values, *backend)?);
     }
-    let now = fault::now();
+    let now = host::clock::now();
     for folder in RunFolder::all(results) {
         // A run that was killed while it began has no plan, and no record either.
         let Ok(manifest) = folder.manifest() else { continue };

@@ -4,13 +4,13 @@ use sweep_job::{Backend, BackendChoice, Device, Unit};
 
 use super::print;
 use crate::{
-    device,
     error::{Error, Exit},
-    ui::quantity,
+    format::quantity,
+    host,
 };
 
 pub(super) fn devices() -> Result<Exit, Error> {
-    let probe = device::probe()?;
+    let probe = host::devices::probe()?;
     let chosen = probe.choose(BackendChoice::Auto).ok();
     let is_chosen = |found: &Device| {
         chosen.as_ref().is_some_and(|chosen| (chosen.backend, chosen.index) == (found.backend, found.index))

@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 
 use super::{ChangeArgs, Prepared, print, runs};
 use crate::{
-    diff::{Difference, MetricChange, Shown, Side, SideJob},
+    analysis::{State, Verdict, judge},
     error::{Error, Exit},
+    format::{clean, count},
     plan::Plan,
-    report::{State, Verdict, judge},
+    query::diff::{Difference, MetricChange, Shown, Side, SideJob},
     store::{Measured, Store},
-    text::{clean, count},
 };
 
 #[derive(Debug, Args)]

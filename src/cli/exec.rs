@@ -6,9 +6,9 @@ use clap::Args;
 
 use crate::{
     error::{Error, Exit},
-    plan::Key,
+    format::say,
+    record::Key,
     run::exec::{self, Ended},
-    text::say,
 };
 
 #[derive(Debug, Args)]

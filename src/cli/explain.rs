@@ -8,10 +8,10 @@ use jiff::{SpanRound, Timestamp, Unit};
 use super::{ChangeArgs, Prepared, print};
 use crate::{
     error::{Error, Exit},
-    explain::{Cause, Explainer, Explanation},
+    format::{clean, count},
     plan::{JobId, Plan},
+    query::explain::{Cause, Explainer, Explanation},
     store::Store,
-    text::{clean, count},
 };
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     let job = plan.job(id);
     let label = clean(&job.label.to_string()).into_owned();
     if let Some(record) = store.get(job.key)? {
-        let took = crate::ui::duration(record.provenance.seconds);
+        let took = crate::format::duration(record.provenance.seconds);
         let host = clean(&record.provenance.host).into_owned();
         let text = format!(
             "{label} is cached: record {} was made {} on {host} in {took}\n",

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use super::{ChangeArgs, Prepared, print};
 use crate::{
     error::{Error, Exit},
-    mlflow,
-    store::{Record, Store},
-    tensorboard,
-    text::count,
+    export::{mlflow, tensorboard},
+    format::count,
+    record::Record,
+    store::Store,
 };
 
 #[derive(Debug, Args)]

@@ -12,11 +12,11 @@ use clap::Args;
 use super::runs;
 use crate::{
     error::{Error, Exit},
+    format::clean_lines,
     run::{
         RunFolder,
         watch::{Snapshot, State},
     },
-    text::clean_lines,
 };
 
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
     }
 }
 
-fn is_running(folder: &RunFolder, key: crate::plan::Key) -> bool {
+fn is_running(folder: &RunFolder, key: crate::record::Key) -> bool {
     let Ok(snapshot) = Snapshot::read(folder) else { return false };
     let mut jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
     (snapshot.live || snapshot.elsewhere)

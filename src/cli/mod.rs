@@ -33,13 +33,13 @@ use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, BackendChoice, Device, Probe};
 
 use crate::{
-    device,
     error::{Error, Exit},
+    format::{clean, count, say},
+    host,
     plan::{Digests, Plan},
     recipe::{Draft, Executor, Request, Slurm, Warning},
     run::Standing,
     store::Store,
-    text::{clean, count, say},
     worker,
 };
 
@@ -217,10 +217,10 @@ pub fn main() -> ExitCode {
         Command::Tasks(args) => tasks::tasks(&args),
         Command::Schema { of } => {
             let schema = match of {
-                SchemaOf::Recipe => crate::schema::recipe(),
-                SchemaOf::Sweep => crate::schema::sweep(),
+                SchemaOf::Recipe => crate::recipe::schema::recipe(),
+                SchemaOf::Sweep => crate::recipe::schema::sweep(),
             };
-            print(&crate::schema::text(schema)).map(|()| Exit::Done)
+            print(&crate::recipe::schema::text(schema)).map(|()| Exit::Done)
         }
         Command::Devices => devices::devices(),
         Command::Completions { shell } => {
@@ -311,8 +311,8 @@ impl ChangeArgs {
             BackendChoice::Only(_) if !must_exist || elsewhere => None,
             _ if !needed || cfg!(not(feature = "cpu")) => None,
             choice => {
-                let probe = device::probe()?;
-                let device = device::choose(&probe, choice)?;
+                let probe = host::devices::probe()?;
+                let device = host::devices::choose(&probe, choice)?;
                 Some((probe, device))
             }
         };

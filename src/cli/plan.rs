@@ -15,14 +15,13 @@ use super::{
 };
 use crate::{
     error::{Error, Exit},
-    explain::Explainer,
-    machine,
+    format::{clean, count, duration},
+    host::machine,
     plan::{Job, JobId, ListId, Numbering, Plan, Study},
+    query::explain::Explainer,
     recipe::Recipe,
     run::{History, Standing, slots::Limits},
     store::Store,
-    text::{clean, count},
-    ui::duration,
 };
 
 #[derive(Debug, Args)]

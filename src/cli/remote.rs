@@ -7,10 +7,10 @@ use sweep_job::units::parse_seconds;
 
 use crate::{
     error::{Error, Exit},
-    plan::Key,
+    format::{clean, count, say},
+    record::Key,
     remote::{Arriving, Options, Puller, Pushed, Remote, RemoteError, Trusting, refused},
     store::Store,
-    text::{clean, count, say},
 };
 
 /// Where records also are.

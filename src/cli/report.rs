@@ -6,10 +6,11 @@ use clap::Args;
 
 use super::{Prepared, RecipeArgs, print};
 use crate::{
+    analysis::{Results, State},
     error::{Error, Exit},
-    report::{Format, Page, Report, Results, State, overview},
+    format::say,
+    render::{Format, Page, Report, overview},
     store::Store,
-    text::say,
 };
 
 #[derive(Debug, Args)]

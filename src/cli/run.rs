@@ -18,20 +18,21 @@ use super::{
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    device,
+    analysis::{Results, State, adaptive_seeds::Further},
     error::{Error, Exit},
-    further::Further,
-    plan::{JobId, Key, Plan},
+    format::{count, quantity, say},
+    host,
+    plan::{JobId, Plan},
+    progress::{Bars, Lines},
     recipe::Executor,
+    record::Key,
     remote::{Puller, Pusher, Remote},
-    report::{Format, Page, Report, Results, State, beside, overview},
+    render::{Format, Page, Report, beside, overview},
     run::{
         self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Standing,
-        Summary, Through, Wanted, estimate::Pace, slots::Limits, slurm,
+        Summary, Through, Wanted, cluster, estimate::Pace, slots::Limits,
     },
     store::Store,
-    text::{count, say},
-    ui::{Bars, Lines, quantity},
 };
 
 #[derive(Debug, Args)]
@@ -95,9 +96,9 @@ impl RunArgs {
         store: &Store,
         asked: crate::recipe::Slurm,
         folder: RunFolder,
-    ) -> Result<slurm::Options, Error> {
+    ) -> Result<cluster::Options, Error> {
         let id = store.id().map_err(Error::io("cannot write to the store"))?;
-        Ok(slurm::Options {
+        Ok(cluster::Options {
             asked,
             name: format!("sweep-{id}"),
             results: results.to_owned(),
@@ -143,8 +144,8 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     // A rerun of what is done reads records and writes nothing but the tables.
     if open > 0 {
         if let Some((probe, device)) = &device {
-            say(format_args!("{}", device::describe(probe, device, limits.cpus)));
-            if let Some(warning) = device::warning(device) {
+            say(format_args!("{}", host::devices::describe(probe, device, limits.cpus)));
+            if let Some(warning) = host::devices::warning(device) {
                 say(format_args!("warning: {warning}"));
             }
         }
@@ -184,7 +185,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let run = |observers: &mut [&mut dyn Observer]| match (slurm, folder) {
         (Some(asked), Some(folder)) => {
             let options = args.slurm(results, &store, asked, folder)?;
-            slurm::run(&plan, &store, &states, &options, Some(signals), observers)
+            cluster::run(&plan, &store, &states, &options, Some(signals), observers)
                 .map_err(Error::io("the run cannot go on"))
         }
         (_, folder) => {
@@ -336,7 +337,7 @@ fn look(
 
 /// Makes the store one that several machines use, and says how its jobs are known in Slurm.
 fn shared(store: &Store, pilots: Option<u16>) -> Result<Through, Error> {
-    if !slurm::is_here() {
+    if !cluster::is_here() {
         return Err(Error::NoSlurm);
     }
     if !store.share().map_err(Error::io("cannot write to the store"))? {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::{
     error::Error,
-    plan::Key,
     recipe::suggest,
+    record::{Key, Record},
     run::{RunFolder, watch::Snapshot},
-    store::{Record, Store, StoreError},
+    store::{Store, StoreError},
 };
 
 /// The run of this name, or the latest: one that is live, if any, because the folders' names are only as good as the clock.

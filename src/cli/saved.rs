@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::ChangeArgs;
 use crate::{
     error::Error,
-    plan::{JobId, Key, Plan},
+    format::{clean, count},
+    plan::{JobId, Plan},
     recipe::Warning,
-    text::{clean, count},
+    record::Key,
 };
 
 /// Version of the form. 1: first; 2: lists of jobs that many jobs need.

@@ -13,13 +13,14 @@ use super::{
 };
 use crate::{
     error::{Error, Exit},
-    fault,
+    format::{clean, count, duration, quantity},
+    host,
     plan::command,
-    report::page::tail,
+    progress::{describe, span},
+    record::Record,
+    render::page::tail,
     run::RunEvent,
-    store::{Origin, Record, Store},
-    text::{clean, count},
-    ui::{describe, duration, quantity, span},
+    store::{Origin, Store},
 };
 
 #[derive(Debug, Args)]
@@ -83,7 +84,7 @@ fn attempts(unfinished: &Unfinished) -> Vec<(u32, Failure)> {
 
 fn without_record(unfinished: &Unfinished) -> String {
     let Unfinished { folder, snapshot, index } = unfinished;
-    let (job, now) = (&snapshot.manifest.jobs[*index], fault::now());
+    let (job, now) = (&snapshot.manifest.jobs[*index], host::clock::now());
     let (word, says) = describe(snapshot, &snapshot.jobs[*index], now);
     let mut lines = vec![
         format!("{} · no record, its key is {}", job.label, job.key.short()),
@@ -111,7 +112,7 @@ fn without_record(unfinished: &Unfinished) -> String {
 fn without_record_json(unfinished: &Unfinished) -> serde_json::Value {
     let Unfinished { folder, snapshot, index } = unfinished;
     let job = &snapshot.manifest.jobs[*index];
-    let (word, says) = describe(snapshot, &snapshot.jobs[*index], fault::now());
+    let (word, says) = describe(snapshot, &snapshot.jobs[*index], host::clock::now());
     let attempts =
         attempts(unfinished).into_iter().map(|(attempt, failure)| json!({ "attempt": attempt, "failure": failure }));
     let log = folder.log(job.key);

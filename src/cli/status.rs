@@ -8,10 +8,10 @@ use serde_json::json;
 use super::{print, runs};
 use crate::{
     error::{Error, Exit},
-    fault,
+    format::{clean, count, duration},
+    host,
+    progress::{counts, describe, span},
     run::watch::{Snapshot, State},
-    text::{clean, count},
-    ui::{counts, describe, duration, span},
 };
 
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ pub(super) fn status(results: &Path, args: &StatusArgs) -> Result<Exit, Error> {
 }
 
 fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
-    let now = fault::now();
+    let now = host::clock::now();
     let begun = span(now, snapshot.manifest.at);
     let how = match (&snapshot.summary, snapshot.live) {
         (_, true) if snapshot.stopping => format!("live, stopping, since {begun}"),
@@ -88,7 +88,7 @@ fn is_idle(state: &State) -> bool {
 }
 
 fn json(name: &str, snapshot: &Snapshot) -> String {
-    let now = fault::now();
+    let now = host::clock::now();
     let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
     let jobs = jobs.filter(|(_, state)| state.is_selected()).map(|(job, state)| {
         let (word, rest) = describe(snapshot, state, now);

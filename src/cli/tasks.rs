@@ -8,8 +8,7 @@ use sweep_job::{Kind, Param, Task, TaskInfo, Value};
 use super::print;
 use crate::{
     error::{Error, Exit},
-    recipe::suggest,
-    schema,
+    recipe::{schema, suggest},
 };
 
 #[derive(Debug, Args)]

@@ -10,9 +10,9 @@ use clap::Args;
 use super::print;
 use crate::{
     error::{Error, Exit},
-    serve,
+    format::say,
     store::Store,
-    text::say,
+    web,
 };
 
 #[derive(Debug, Args)]

@@ -11,15 +11,14 @@ use std::{
 use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
 
 use super::{
-    Digests, Identity, Job, JobId, Key, KeyList, Label, ListId, Origin, PlanError, Point,
-    flow::{self, Flow},
-    key, lint,
+    Digests, Job, JobId, Label, ListId, Origin, PlanError, Point, lint,
     needs::Needs,
     room::{Room, weight_of},
     selection::{resolved, selected},
 };
+use crate::record::{self, Deferred, Identity, Key, KeyList, Product};
 use crate::recipe::{
-    Collector, LONGEST, Names, Need, Problem, Product, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
+    Collector, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
 };
 
 /// The points of a needed step, by their values on the axes that both steps have at every point.
@@ -281,7 +280,7 @@ impl Builder<'_> {
             };
             let Some(value) = value else { continue };
             places.insert(param.name, value.span);
-            match flow::check(param, &value.value) {
+            match record::check(param, &value.value) {
                 Ok(checked) => {
                     given.insert(param.name.to_owned(), checked);
                 }
@@ -304,7 +303,7 @@ impl Builder<'_> {
         if !ok {
             return None;
         }
-        for conflict in step.task.conflicts(&flow::preview(&values)) {
+        for conflict in step.task.conflicts(&record::preview(&values)) {
             let place = conflict.params.iter().find_map(|name| places.get(name));
             let span = place.copied().unwrap_or(step.name.span);
             let message = format!("{}: {}", self.label(step, point), conflict.message);
@@ -353,12 +352,12 @@ impl Builder<'_> {
     }
 
     /// One result of one job, if that job will leave it.
-    fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Flow> {
+    fn result(&mut self, id: JobId, product: Product, reference: &Reference) -> Option<Deferred> {
         let job = &self.jobs.all[id.index()];
         let name = reference.name.as_str();
         let (message, help) = match product {
             Product::Metric if job.task.open_metrics || job.task.metric(name).is_some() => {
-                return Some(Flow { key: job.key, product, name: name.to_owned() });
+                return Some(Deferred { key: job.key, product, name: name.to_owned() });
             }
             Product::Metric => {
                 let known = job.task.metrics.iter().map(|metric| metric.name);
@@ -367,7 +366,7 @@ impl Builder<'_> {
             Product::Artifact => {
                 let known = job.task.artifacts(&job.values);
                 if known.iter().any(|known| known == name) {
-                    return Some(Flow { key: job.key, product, name: name.to_owned() });
+                    return Some(Deferred { key: job.key, product, name: name.to_owned() });
                 }
                 let none = format!("it keeps nothing; `sweep tasks {}` shows what makes it", job.task.name);
                 let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
@@ -416,13 +415,13 @@ impl Builder<'_> {
             let Some(value) = values.get_mut(param.name) else { continue };
             // What a needed job leaves is known by that job's key.
             for (part, written) in
-                key::input_paths(param.kind, value).into_iter().filter(|(_, path)| !flow::is_open(path))
+                record::input_paths(param.kind, value).into_iter().filter(|(_, path)| !record::is_open(path))
             {
                 let source = places.get(param.name).map_or(step.name.span, |place| *place).source;
                 let path = self.recipe.sources.folder(source).join(&*written);
                 match self.jobs.digests.of(&path) {
                     Ok(digest) => {
-                        inputs.insert(key::digest_name(param.name, part.as_ref()), digest);
+                        inputs.insert(record::digest_name(param.name, part.as_ref()), digest);
                         let absolute = std::path::absolute(&path).unwrap_or(path);
                         let Some(text) = absolute.to_str() else {
                             let span = places.get(param.name).copied().unwrap_or(step.name.span);

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
-use super::{Identity, Job, JobId, Key, Label, ListId, Needed, Plan, needs::Needs};
+use super::{Job, JobId, Label, ListId, Plan, needs::Needs};
+use crate::record::{Identity, Key, Needed};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 
 /// A job, whole.

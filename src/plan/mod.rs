@@ -7,12 +7,9 @@ mod build;
 mod digest;
 mod dimension;
 mod expand;
-mod flow;
 mod frozen;
 mod include;
-mod key;
 mod lint;
-mod needed;
 mod needs;
 mod order;
 mod room;
@@ -35,22 +32,19 @@ use self::{
 pub use self::{
     digest::Digests,
     expand::Point,
-    flow::{Unsettled, settle},
     frozen::{Frozen, Thawing},
-    key::{BadKey, Identity, Key},
-    needed::{KeyList, Needed},
     needs::{ListId, Numbering},
     room::Room,
     select::NothingSelected,
 };
 pub(crate) use self::{
     digest::normal,
-    flow::without_keys,
     selection::{resolved, selected},
 };
 use crate::recipe::{
     Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
 };
+use crate::record::{self, Identity, Key};
 
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
@@ -296,8 +290,8 @@ impl Plan {
         let mut inputs = Vec::new();
         for param in task.params() {
             let Some(mut value) = values.get(param.name).cloned() else { continue };
-            for (part, path) in key::input_paths(param.kind, &mut value) {
-                let digest = identity.inputs.get(&key::digest_name(param.name, part.as_ref()));
+            for (part, path) in record::input_paths(param.kind, &mut value) {
+                let digest = identity.inputs.get(&record::digest_name(param.name, part.as_ref()));
                 inputs.extend(digest.map(|digest| (PathBuf::from(path.as_str()), digest.clone())));
             }
         }
@@ -306,7 +300,7 @@ impl Plan {
 
     /// The artifacts that a job takes: the keys of the jobs that leave them, and their names.
     pub fn taken_by(&self, id: JobId) -> BTreeSet<(Key, String)> {
-        flow::taken(&self.job(id).values)
+        record::taken(&self.job(id).values)
     }
 
     /// The files that jobs read, with their digests.

@@ -4,8 +4,8 @@ use sweep_job::{Unit, Value};
 
 use super::{Point, dimension::Values};
 use crate::{
+    format::quantity,
     recipe::{Collector, Problem, Sources, Span},
-    ui::quantity,
 };
 
 /// What a name, a place and a number take at least.

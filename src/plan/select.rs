@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::{JobId, Plan, Point, Study};
 use crate::{
+    format::clean,
     recipe::{Spanned, Step, is_name, suggest},
-    text::clean,
 };
 
 /// A selection that selects nothing.

@@ -3,6 +3,8 @@
 //! A row is a record: what it is about, the axes of its point where recipes say which points there are, its parameters
 //! and its metrics. Nothing but the store's derived files is read for it.
 
+pub mod diff;
+pub mod explain;
 mod output;
 mod parquet;
 

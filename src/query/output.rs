@@ -7,9 +7,8 @@ use sweep_job::Value;
 
 use super::{Answer, Heading, parquet};
 use crate::{
-    report::{RULED, csv},
-    text::{clean, count},
-    ui::Scale,
+    format::{Scale, clean, count},
+    render::{RULED, csv},
 };
 
 /// How to print an answer.

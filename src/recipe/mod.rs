@@ -12,6 +12,7 @@ mod matrix;
 mod node;
 mod problem;
 mod reported;
+pub mod schema;
 mod source;
 mod template;
 
@@ -41,7 +42,7 @@ pub use self::{
         Statement, Summary, Table,
     },
     source::{Sources, Span, Spanned},
-    template::{Known, Names, Product, Reference, Scope, Template, check_references},
+    template::{Known, Names, Reference, Scope, Template, check_references},
 };
 
 /// One study.

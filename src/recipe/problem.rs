@@ -11,7 +11,7 @@ use super::{
     excerpt::Excerpt,
     source::{Sources, Span},
 };
-use crate::text::clean;
+use crate::format::clean;
 
 /// One mistake.
 #[derive(Debug, thiserror::Error)]

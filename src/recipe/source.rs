@@ -9,7 +9,7 @@ use std::{
 use miette::SourceSpan;
 
 use super::excerpt::Excerpt;
-use crate::text::{clean, clean_in_place};
+use crate::format::{clean, clean_in_place};
 
 /// A place in one of the [`Sources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

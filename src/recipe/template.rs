@@ -9,6 +9,7 @@ use super::{
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
 };
+use crate::record::Product;
 
 /// A value that may have expressions in it.
 #[derive(Debug, Clone)]
@@ -58,15 +59,6 @@ pub enum Scope {
     Matrix,
     /// What the jobs of a needed step leave: known when they have run.
     Needs(String, Product),
-}
-
-/// What a job leaves that another one can use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
-    /// A number.
-    Metric,
-    /// A file or a folder.
-    Artifact,
 }
 
 /// What can be looked up at a place: the axes, and the steps that are needed there. `None` where there cannot be any.

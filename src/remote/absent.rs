@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Arriving, Options, Pulled, RemoteError};
-use crate::{plan::Key, store::Store};
+use crate::{record::Key, store::Store};
 
 /// There is none.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::plan::Key;
+use crate::record::Key;
 
 /// The records that it is not yet decided about, whether they will come. Clones speak of the same ones.
 #[derive(Debug, Clone, Default)]

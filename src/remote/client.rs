@@ -28,9 +28,9 @@ use super::{
     sign::{SecretKey, Trust},
 };
 use crate::{
-    plan::Key,
+    format::duration,
+    record::Key,
     store::{Origin, Store, StoreError, TransferError},
-    ui::duration,
 };
 
 /// Objects up to this size go in one request; larger ones in parts of this size.

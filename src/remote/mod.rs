@@ -33,7 +33,7 @@ pub use self::{
 };
 #[cfg(feature = "remote")]
 pub use self::{client::Remote, sign::keygen};
-use crate::{plan::Key, store::TransferError};
+use crate::{record::Key, store::TransferError};
 
 /// How a remote is used.
 #[derive(Debug, Clone)]

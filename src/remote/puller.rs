@@ -10,9 +10,9 @@ use std::{
 
 use super::{Arriving, Notice, Pulled, Remote, RemoteError};
 use crate::{
-    plan::Key,
+    format::{clean, count},
+    record::Key,
     store::Store,
-    text::{clean, count},
 };
 
 /// How long a run waits at its beginning while nothing comes, before it goes on with what does not need it.

@@ -11,7 +11,8 @@ use std::{
 
 use super::{Remote, RemoteError};
 use crate::{
-    plan::{JobId, Key, Plan},
+    plan::{JobId, Plan},
+    record::Key,
     run::{Observer, RunEvent},
     store::Store,
 };

@@ -14,11 +14,10 @@ use sweep_job::{Failure, FailureKind, Outcome, Unit, Values};
 
 use super::{local::Worker, reads::Reads, slots::Lease};
 use crate::{
-    machine::{OutOfMemory, peak_memory},
+    format::{count, duration, quantity},
+    host::machine::{OutOfMemory, peak_memory},
     recipe::Policy,
     store::Pending,
-    text::count,
-    ui::{duration, quantity},
 };
 
 /// A job with a process.

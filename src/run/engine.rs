@@ -29,10 +29,10 @@ use super::{
     specs,
 };
 use crate::{
-    fault,
-    machine::OutOfMemory,
-    plan::{Digests, JobId, Plan, Unsettled, settle},
+    host::{self, machine::OutOfMemory},
+    plan::{Digests, JobId, Plan},
     recipe::Policy,
+    record::{Unsettled, settle},
     store::{Claim, Pending, Store, StoreError},
 };
 
@@ -326,8 +326,8 @@ impl<'a, 'o> Run<'a, 'o> {
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
         let gpus = (!names.is_empty()).then(|| names.join(","));
-        let (started, begun, memory) = (fault::now(), Instant::now(), OutOfMemory::now());
-        fault::point("run: before a worker")?;
+        let (started, begun, memory) = (host::clock::now(), Instant::now(), OutOfMemory::now());
+        host::failpoints::point("run: before a worker")?;
         let worker = Worker::spawn(&Start { id: job, job: &order, log: &log, gpus }, self.sender.clone())?;
         self.attempts.insert(job, attempt);
         let (outcome, ending, peak) = (None, None, 0);

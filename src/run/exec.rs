@@ -19,8 +19,9 @@ use super::{
     slots::Limits,
 };
 use crate::{
-    device, machine,
-    plan::{Frozen, JobId, Key, Plan},
+    host::{self, machine},
+    plan::{Frozen, JobId, Plan},
+    record::Key,
     remote::Arriving,
     store::Store,
 };
@@ -157,12 +158,12 @@ fn arrives(store: &Store, folder: &RunFolder, need: Key) -> bool {
 }
 
 /// The device that the jobs compute on, if any does on one: it must be on this machine.
-fn device_of(plan: &Plan) -> Result<Option<Device>, device::DeviceError> {
+fn device_of(plan: &Plan) -> Result<Option<Device>, host::devices::DeviceError> {
     let backend = plan.jobs().find_map(|(_, job)| job.identity.backend);
     match backend.filter(|_| cfg!(feature = "cpu")) {
         Some(backend) => {
-            let probe = device::probe()?;
-            device::choose(&probe, sweep_job::BackendChoice::Only(backend)).map(Some)
+            let probe = host::devices::probe()?;
+            host::devices::choose(&probe, sweep_job::BackendChoice::Only(backend)).map(Some)
         }
         None => Ok(None),
     }

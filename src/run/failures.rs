@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use fs_err as fs;
 use sweep_job::Failure;
 
-use crate::plan::Key;
+use crate::record::Key;
 
 /// A folder with a file for each.
 #[derive(Debug, Clone)]

@@ -16,8 +16,9 @@ use super::{
     slots::{Demand, Limits},
 };
 use crate::{
-    fault,
-    plan::{JobId, Key, Numbering, Plan},
+    host,
+    plan::{JobId, Numbering, Plan},
+    record::Key,
     store::Presence,
 };
 
@@ -123,7 +124,7 @@ impl Manifest {
         Self {
             format: if lists.is_empty() { WITHOUT_LISTS } else { FORMAT },
             recipe: plan.title(),
-            at: fault::now(),
+            at: host::clock::now(),
             pid: std::process::id(),
             host: super::engine::host(),
             through,
@@ -153,7 +154,7 @@ impl RunFolder {
     /// Creates the folder of a new run, named by the time and this process.
     pub fn create(results: &Path, manifest: &Manifest) -> io::Result<Self> {
         let runs = results.join("runs");
-        fault::point("run: before its folder")?;
+        host::failpoints::point("run: before its folder")?;
         fs::create_dir_all(&runs)?;
         let name = format!("{}-{}", manifest.at.strftime("%Y%m%dT%H%M%SZ"), manifest.pid);
         // The clock may have been set back since a process of the same number was here.
@@ -167,11 +168,11 @@ impl RunFolder {
             }
         }
         let folder = Self(created?);
-        fault::point("run: before its plan")?;
+        host::failpoints::point("run: before its plan")?;
         let mut file = io::BufWriter::new(fs::File::create(folder.0.join("plan.json"))?);
         serde_json::to_writer(&mut file, manifest)?;
         file.flush()?;
-        fault::point("run: after its plan")?;
+        host::failpoints::point("run: after its plan")?;
         Ok(folder)
     }
 

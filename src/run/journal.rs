@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Observer, RunEvent};
 use crate::{
-    fault,
-    plan::{JobId, Key, Plan},
+    host,
+    plan::{JobId, Plan},
+    record::Key,
     store::Presence,
 };
 
@@ -88,8 +89,8 @@ impl Journal {
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
-        fault::write_all(&mut self.file, &text, "journal: before a line", "journal: in a line")?;
-        fault::point("journal: after a line")
+        host::failpoints::write_all(&mut self.file, &text, "journal: before a line", "journal: in a line")?;
+        host::failpoints::point("journal: after a line")
     }
 }
 
@@ -101,13 +102,13 @@ impl Observer for Journal {
         }
         if let RunEvent::Progress { job, .. } = event {
             if self.said.get(job).is_some_and(|said| said.elapsed() < PAUSE) {
-                self.late.insert(*job, (fault::now(), event.clone()));
+                self.late.insert(*job, (host::clock::now(), event.clone()));
                 return;
             }
             self.said.insert(*job, Instant::now());
         }
         if self.error.is_none() {
-            self.error = self.write(plan, fault::now(), event).err();
+            self.error = self.write(plan, host::clock::now(), event).err();
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufReader, Write},
     os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc::Sender},
     thread,
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use sweep_job::{Failure, Job, Message};
 
 use super::{engine::NotStored, listen::messages, reads::Reads};
-use crate::store::Record;
+use crate::{host, record::Record};
 
 /// What the loop waits for.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Worker {
     /// when the thread that started it ends.
     pub(super) fn spawn(start: &Start<'_>, inputs: Sender<Input>) -> io::Result<Self> {
         let log = fs_err::OpenOptions::new().create(true).append(true).open(start.log)?.into_file();
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(host::program()?);
         command
             .arg0("sweep")
             .args(["worker", "--engine", &std::process::id().to_string()])
@@ -156,9 +156,4 @@ impl Drop for Worker {
             let _ = self.child.wait();
         }
     }
-}
-
-/// This program, even if its file has been replaced since it was started.
-pub(crate) fn program() -> io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }

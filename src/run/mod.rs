@@ -5,6 +5,7 @@
 //! observes [`RunEvent`]s.
 
 mod attempt;
+pub mod cluster;
 mod engine;
 pub mod estimate;
 mod event;
@@ -20,7 +21,6 @@ mod reads;
 pub mod scheduler;
 mod signals;
 pub mod slots;
-pub mod slurm;
 mod standing;
 pub mod watch;
 
@@ -29,7 +29,7 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device};
 
-pub(crate) use self::{attempt::killed, local::program};
+pub(crate) use self::attempt::killed;
 pub use self::{
     event::{Observer, RunEvent, Summary},
     failures::Failures,

@@ -11,7 +11,10 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Frozen, JobId, Key, KeyList, ListId, Plan};
+use crate::{
+    plan::{Frozen, JobId, ListId, Plan},
+    record::{Key, KeyList},
+};
 
 /// The file in a run's folder.
 const FILE: &str = "orders.jsonl";

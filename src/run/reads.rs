@@ -11,8 +11,9 @@ use fs_err as fs;
 use sweep_job::{Failure, FailureKind};
 
 use crate::{
-    plan::{Digests, JobId, Key, Plan},
-    store::{Digest, Store},
+    plan::{Digests, JobId, Plan},
+    record::{Digest, Key},
+    store::Store,
 };
 
 /// The files that a job reads.

@@ -9,7 +9,7 @@ use signal_hook::{
 };
 
 use super::local::Input;
-use crate::threads::refused;
+use crate::host::threads::refused;
 
 /// Signals, caught from now on.
 #[derive(Debug)]

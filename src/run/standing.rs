@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::reads::Artifact;
 use crate::{
-    plan::{Digests, JobId, Key, Plan},
+    plan::{Digests, JobId, Plan},
+    record::Key,
     store::{Store, StoreError},
 };
 

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
 use super::{
-    Line, Manifest, RunEvent, RunFolder, Summary, Through, Wanted, estimate::Pace, journal, slots::Slots, slurm,
+    Line, Manifest, RunEvent, RunFolder, Summary, Through, Wanted, cluster, estimate::Pace, journal, slots::Slots,
 };
-use crate::{store::Store, text::count};
+use crate::{format::count, store::Store};
 
 /// A run, now or when it ended.
 #[derive(Debug, Clone)]
@@ -166,7 +166,7 @@ impl Snapshot {
         {
             self.gather(folder, pilots);
             if !live {
-                self.ask_slurm(&name, pilots.is_some());
+                self.ask_cluster(&name, pilots.is_some());
             }
         }
         self
@@ -255,8 +255,8 @@ impl Snapshot {
     }
 
     /// Nobody waits for the jobs here; whether they are still to come, only Slurm knows.
-    fn ask_slurm(&mut self, name: &str, pilots: bool) {
-        let Some(queue) = slurm::in_queue(name) else {
+    fn ask_cluster(&mut self, name: &str, pilots: bool) {
+        let Some(queue) = cluster::in_queue(name) else {
             for job in 0..self.jobs.len() {
                 if matches!(self.jobs[job], State::Waiting(_) | State::Queued { .. }) {
                     self.jobs[job] = State::Waiting("Slurm cannot be asked from here".into());
@@ -366,7 +366,7 @@ impl Snapshot {
             return "waits for an allocation".into();
         }
         let (lack, demand, (cpus, gpus, memory)) = (slots.lack(&job.demand), job.demand, slots.free());
-        let bytes = |bytes: u64| crate::ui::quantity(bytes as f64, sweep_job::Unit::Bytes);
+        let bytes = |bytes: u64| crate::format::quantity(bytes as f64, sweep_job::Unit::Bytes);
         if let Some(alone) = alone {
             return format!("waits for {}, which must be alone", self.manifest.jobs[alone].label);
         }

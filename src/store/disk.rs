@@ -4,7 +4,7 @@ use std::{io, os::unix::fs::MetadataExt as _, path::Path};
 
 use fs_err as fs;
 
-use crate::fault;
+use crate::host;
 
 /// With more files than this, one sync of all of them is quicker than one for each.
 const MOST_SYNCS: usize = 64;
@@ -18,7 +18,7 @@ pub(super) fn unshare(folder: &Path) -> io::Result<()> {
         if metadata.is_dir() {
             unshare(&path)?;
         } else if metadata.is_file() && metadata.nlink() > 1 {
-            fault::point("commit: before a copy")?;
+            host::failpoints::point("commit: before a copy")?;
             let copy = tempfile::NamedTempFile::new_in(folder)?;
             fs::copy(&path, copy.path())?;
             copy.persist(&path)?;
@@ -47,7 +47,7 @@ fn sync_all_at_once(folder: &Path) -> io::Result<bool> {
     if !u64::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)) {
         return Ok(false);
     }
-    fault::point("commit: before a sync")?;
+    host::failpoints::point("commit: before a sync")?;
     rustix::fs::syncfs(&folder)?;
     Ok(true)
 }
@@ -66,7 +66,7 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
         if kind.is_dir() {
             sync_tree(&entry.path())?;
         } else if kind.is_file() {
-            fault::point("commit: before a sync")?;
+            host::failpoints::point("commit: before a sync")?;
             fs::File::open(entry.path())?.sync_all()?;
         }
     }

@@ -14,7 +14,7 @@ use super::{
     remove_if_there,
     transfer::IMPORT,
 };
-use crate::plan::Key;
+use crate::record::Key;
 
 /// How the names of temporary files begin.
 const TEMPORARY: &str = ".tmp";

@@ -19,10 +19,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sweep_job::{Backend, Metric};
 
-use super::{Digest, Origin, Record, Store, StoreError};
+use super::{Origin, Record, Store, StoreError};
+use crate::record::{Digest, RecordError};
 use crate::{
-    plan::{Identity, Key},
-    threads,
+    host::threads,
+    record::{Identity, Key},
 };
 
 /// What the index says of a record.
@@ -237,7 +238,7 @@ impl Store {
                     lines.push((stamp, Entry::from(&record)));
                 }
                 Ok(None) => {}
-                Err(error @ StoreError::Damaged { .. }) => looked.damaged.push(error),
+                Err(error @ StoreError::Record(RecordError::Damaged { .. })) => looked.damaged.push(error),
                 Err(error) => return Err(error),
             }
         }
@@ -389,7 +390,7 @@ fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = (Stamp, &'e L)>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Claim, record::tests::sample};
+    use crate::{record::tests::sample, store::Claim};
 
     fn store_with_one() -> (tempfile::TempDir, Store, Record) {
         let results = tempfile::tempdir().unwrap();

@@ -4,7 +4,6 @@
 //! edited. [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing
 //! that can write its record, or `Busy` while another process holds the lock.
 
-mod digest;
 mod disk;
 mod gc;
 mod index;
@@ -12,7 +11,6 @@ mod lease;
 mod lock;
 mod origin;
 mod pending;
-mod record;
 mod transfer;
 mod verify;
 
@@ -31,17 +29,15 @@ pub(crate) use self::lease::Presence;
 use self::lock::Lock;
 pub(crate) use self::verify::wrong_key;
 pub use self::{
-    digest::Digest,
     gc::{Garbage, GcError},
     index::{Entry, Looked, Measured, Stamp},
     lock::{Held, InUse},
     origin::Origin,
     pending::Pending,
-    record::{Provenance, RECORD_FORMAT, Record},
     transfer::{Imported, TransferError},
     verify::{Defect, Verified},
 };
-use crate::{fault, plan::Key, text::say};
+use crate::{format::say, host, record::{Key, Record, RecordError}};
 
 /// Version of the store's layout, which is in the file `format`. 1: first.
 pub const STORE_FORMAT: u32 = 1;
@@ -72,22 +68,9 @@ pub enum StoreError {
     /// The disk says no.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A record is there but is none.
-    #[error("the record {path} cannot be read, so its job runs again: {reason}")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A record comes from a later version.
-    #[error("the record {path} has format {found}, this program knows up to {RECORD_FORMAT}: use a newer one")]
-    TooNew {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
+    /// A record cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The store comes from a later version.
     #[error("the store {path} has format {found}, this program knows up to {STORE_FORMAT}: use a newer one")]
     StoreTooNew {
@@ -140,30 +123,30 @@ impl Store {
         if format.is_file() {
             return Ok(());
         }
-        fault::point("store: before its folder")?;
+        host::failpoints::point("store: before its folder")?;
         fs::create_dir_all(&self.root)?;
-        fault::point("store: before its format")?;
+        host::failpoints::point("store: before its format")?;
         let beside = self.root.join(format!("format.{}", std::process::id()));
         fs::write(&beside, format!("{STORE_FORMAT}\n"))?;
         fs::File::open(&beside)?.sync_all()?;
-        fault::point("store: format written")?;
+        host::failpoints::point("store: format written")?;
         fs::rename(&beside, &format)?;
         fs::File::open(&self.root)?.sync_all()?;
         if let Some(results) = self.root.parent() {
             fs::File::open(results)?.sync_all()?;
         }
-        fault::point("store: made")
+        host::failpoints::point("store: made")
     }
 
     /// A job's record, if it is done.
     pub fn get(&self, key: Key) -> Result<Option<Record>, StoreError> {
-        self.text(key)?.map(|text| Record::parse(&text, &self.record(key), key)).transpose()
+        Ok(self.text(key)?.map(|text| Record::parse(&text, &self.record(key), key)).transpose()?)
     }
 
     /// The text of a job's record, if there is one.
     fn text(&self, key: Key) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.record(key);
-        let no_file = || StoreError::Damaged { path: path.clone(), reason: "it is no file".into() };
+        let no_file = || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is no file".into() });
         // A pipe that nobody writes to would never be open.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {
@@ -325,7 +308,7 @@ impl Store {
     /// A job's record, if there is one that can be read; another one is replaced by the next commit.
     fn readable(&self, key: Key) -> Result<Option<Record>, StoreError> {
         match self.get(key) {
-            Err(StoreError::Damaged { .. }) => Ok(None),
+            Err(StoreError::Record(RecordError::Damaged { .. })) => Ok(None),
             other => other,
         }
     }
@@ -341,7 +324,7 @@ impl Store {
         // Whoever holds the lock is making the record anew.
         let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
         if damaged() {
-            fault::point("store: before a record is taken back")?;
+            host::failpoints::point("store: before a record is taken back")?;
             fs::rename(self.record(key), self.condemned(key))?;
         }
         Ok(())
@@ -353,7 +336,7 @@ impl Store {
             return Ok(Claim::Hit(Box::new(record)));
         }
         self.create()?;
-        fault::point("claim: before the lock")?;
+        host::failpoints::point("claim: before the lock")?;
         let Some(lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else {
             return Ok(Claim::Busy);
         };

@@ -10,7 +10,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
 use super::Store;
-use crate::{plan::Key, text::clean};
+use crate::{format::clean, record::Key};
 
 /// The file in the record's folder.
 pub(super) const ORIGIN: &str = "origin.json";
@@ -30,7 +30,7 @@ pub struct Origin {
 impl Origin {
     /// An origin without a signature, as of now.
     pub fn new(from: &str) -> Self {
-        Self { from: from.to_owned(), at: crate::fault::now(), signed: None }
+        Self { from: from.to_owned(), at: crate::host::clock::now(), signed: None }
     }
 
     /// The day on which it came, in UTC.

@@ -4,8 +4,9 @@ use std::{io, path::PathBuf};
 
 use fs_err as fs;
 
-use super::{Origin, Record, Store, StoreError, digest, disk, lock::Lock, remove_if_there};
-use crate::{fault, plan::Key};
+use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
+use crate::record;
+use crate::{host, record::Key};
 
 /// The right to write one record.
 #[derive(Debug)]
@@ -24,14 +25,14 @@ impl Pending {
             // Of its own: whoever held the lease before may only be late, and write on.
             staging.set_file_name(lease.name());
         }
-        fault::point("claim: locked")?;
+        host::failpoints::point("claim: locked")?;
         remove_if_there(&staging)?;
         // From here on a failure clears it away.
         let pending = Self { store, key, staging, lock };
         fs::create_dir_all(pending.dir())?;
-        fault::point("claim: staging made")?;
+        host::failpoints::point("claim: staging made")?;
         fs::create_dir_all(pending.scratch())?;
-        fault::point("claim: done")?;
+        host::failpoints::point("claim: done")?;
         Ok(pending)
     }
 
@@ -52,24 +53,24 @@ impl Pending {
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
     pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
-        fault::point("commit: before the digests")?;
+        host::failpoints::point("commit: before the digests")?;
         disk::unshare(&self.dir())?;
-        record.files = digest::of_folder(&self.dir())?;
+        record.files = record::of_folder(&self.dir())?;
         let text = record.to_text()?;
         let mut file = fs::File::create(self.staging.join("record.json"))?;
-        fault::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
+        host::failpoints::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
         drop(file);
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
             fs::remove_dir(self.dir())?;
         }
         disk::sync(&self.staging, record.files.len())?;
-        fault::point("commit: the files are synced")?;
+        host::failpoints::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
         let new = !shard.exists();
-        fault::point("commit: before the shard")?;
+        host::failpoints::point("commit: before the shard")?;
         fs::create_dir_all(shard)?;
-        fault::point("commit: before a damaged one is removed")?;
+        host::failpoints::point("commit: before a damaged one is removed")?;
         // Then another process does the same job by now, or has done it; what it has written stays.
         if self.lock.is_lost()
             && let Some(record) = self.store.readable(self.key)?
@@ -77,18 +78,18 @@ impl Pending {
             return Ok(record);
         }
         remove_if_there(&folder)?;
-        fault::point("commit: before the rename")?;
+        host::failpoints::point("commit: before the rename")?;
         fs::rename(&self.staging, &folder)?;
-        fault::point("commit: after the rename")?;
+        host::failpoints::point("commit: after the rename")?;
         fs::File::open(shard)?.sync_all()?;
         if new {
-            fault::point("commit: before the store's folder is synced")?;
+            host::failpoints::point("commit: before the store's folder is synced")?;
             fs::File::open(&self.store.root)?.sync_all()?;
         }
-        fault::point("commit: done")?;
+        host::failpoints::point("commit: done")?;
         // Left behind by a crash here, it is cleared by `sweep cache gc`.
         let _ = remove_if_there(&self.scratch());
-        fault::point("commit: scratch removed")?;
+        host::failpoints::point("commit: scratch removed")?;
         Ok(record)
     }
 }

@@ -1,7 +1,7 @@
 //! Claims, commits and damage.
 
 use super::*;
-use crate::store::record::tests::sample;
+use crate::record::tests::sample;
 
 #[test]
 fn a_miss_becomes_a_hit_by_commit_only() {
@@ -43,9 +43,9 @@ fn damage_and_later_formats_are_told_apart() {
     fs::create_dir_all(store.folder(key)).unwrap();
     let path = store.folder(key).join("record.json");
     fs::write(&path, "{\"format\":1,").unwrap();
-    assert!(matches!(store.get(key), Err(StoreError::Damaged { .. })));
+    assert!(matches!(store.get(key), Err(StoreError::Record(RecordError::Damaged { .. }))));
     fs::write(&path, "{\"format\":99,\"news\":true}").unwrap();
-    assert!(matches!(store.get(key), Err(StoreError::TooNew { found: 99, .. })));
+    assert!(matches!(store.get(key), Err(StoreError::Record(RecordError::TooNew { found: 99, .. }))));
 }
 
 #[test]

@@ -12,10 +12,11 @@ use std::{
 use fs_err as fs;
 use tar::{Builder, EntryType, Header};
 
-use super::{Claim, Origin, Record, Store, StoreError, digest, lease::unique, remove_if_there, verify::wrong_key};
+use super::{Claim, Origin, Record, Store, StoreError, lease::unique, remove_if_there, verify::wrong_key};
+use crate::record::{self, Digest};
 use crate::{
-    archive::{self, Item, Unreadable},
-    plan::Key,
+    host::archive::{self, Item, Unreadable},
+    record::Key,
 };
 
 /// The folder in the archive.
@@ -70,7 +71,7 @@ impl Store {
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
             let files = self.files(*key);
-            let found = if files.is_dir() { digest::of_folder(&files)? } else { BTreeMap::new() };
+            let found = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
             if found != record.files {
                 let reason = "its files are not those that were written; `sweep cache verify` says more".to_owned();
                 return Err(TransferError::Damaged(key.short(), reason));
@@ -78,11 +79,11 @@ impl Store {
             for (name, file) in &found {
                 let path = format!("{top}/files/{name}");
                 match file {
-                    digest::Digest::Link { to } => {
+                    Digest::Link { to } => {
                         let mut header = header(EntryType::Symlink, 0);
                         archive.append_link(&mut header, path, to)?;
                     }
-                    digest::Digest::File { bytes, .. } => {
+                    Digest::File { bytes, .. } => {
                         let mut header = header(EntryType::Regular, *bytes);
                         archive.append_data(&mut header, path, fs::File::open(files.join(name))?)?;
                     }
@@ -152,7 +153,7 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
         return Err(reason);
     }
     let files = folder.join("files");
-    let found = if files.is_dir() { digest::of_folder(&files) } else { Ok(BTreeMap::new()) };
+    let found = if files.is_dir() { record::of_folder(&files) } else { Ok(BTreeMap::new()) };
     if found.map_err(|error| error.to_string())? != record.files {
         return Err("its files are not those that its digests speak of".into());
     }
@@ -267,7 +268,7 @@ fn stays_inside(path: &Path, to: &Path) -> bool {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::store::record::tests::sample;
+    use crate::record::tests::sample;
 
     /// A store with one record that has a file and a link.
     pub(crate) fn store_with_one(results: &Path) -> (Store, Record) {

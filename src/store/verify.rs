@@ -2,8 +2,9 @@
 
 use std::io;
 
-use super::{Origin, Record, Store, digest, origin::ORIGIN};
-use crate::plan::Key;
+use super::{Origin, Record, Store, origin::ORIGIN};
+use crate::record;
+use crate::record::Key;
 
 /// What was looked at.
 #[derive(Debug, Default, PartialEq)]
@@ -62,7 +63,7 @@ impl Store {
             reasons.push(format!("{ORIGIN} cannot be read: {error}"));
         }
         let files = self.files(key);
-        let found = if files.is_dir() { digest::of_folder(&files)? } else { std::collections::BTreeMap::new() };
+        let found = if files.is_dir() { record::of_folder(&files)? } else { std::collections::BTreeMap::new() };
         if record.files.is_empty() && !found.is_empty() {
             verified.without_digests += 1;
             return Ok(reasons);

@@ -13,7 +13,7 @@ use sweep_job::{
     Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value, tasks::BatchSize,
 };
 
-use crate::{machine::OutOfMemory, run::program};
+use crate::host::{machine::OutOfMemory, program};
 
 /// What is kept of a process's last words, in lines.
 const LAST_WORDS: usize = 200;

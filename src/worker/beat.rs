@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sweep_job::{Job, Message};
 
 use super::Channel;
-use crate::machine::children_cpu_seconds;
+use crate::host::machine::children_cpu_seconds;
 
 /// Less processor time than this between two beats is what waiting costs.
 const AT_WORK: f64 = 1e-3;

@@ -17,7 +17,7 @@ use sweep_job::{
     tasks::{Command, input_name},
 };
 
-use crate::{machine::OutOfMemory, run::killed};
+use crate::{host::machine::OutOfMemory, run::killed};
 
 use self::{folder::Folder, program::Ended, words::Word};
 

@@ -14,7 +14,9 @@ use sweep_job::{Failure, Outcome, Values};
 
 use super::{Run, host, io_failure};
 use crate::{
+    host::threads::refused,
     plan::{Digests, JobId},
+    record::{Provenance, RECORD_FORMAT, Record},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
@@ -23,8 +25,7 @@ use crate::{
         scheduler::Event,
         slots::Lease,
     },
-    store::{Pending, Provenance, RECORD_FORMAT, Record, StoreError},
-    threads::refused,
+    store::{Pending, StoreError},
 };
 
 /// So many jobs give their slots back while their results are being stored; those of more keep theirs, so that results do not

@@ -1,0 +1,160 @@
+//! Why a job has no result: what the latest run that dealt with it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    format::{clean, count},
+    plan::{JobId, Plan, Study},
+    record::Key,
+    run::{RunEvent, RunFolder},
+    store::{Measured, Store},
+};
+
+/// Why a number is not there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Absence {
+    /// Its job failed; why.
+    Failed(String),
+    /// Its job did not run, because one that it needs failed: this one.
+    Blocked(String),
+    /// Its job is running.
+    Running,
+    /// Its job has not run.
+    NotRun,
+    /// Its job is done, but has not measured it.
+    NotMeasured,
+    /// The points of a comparison do not go together one by one.
+    Unpaired,
+    /// There is one pair only.
+    OnePair,
+    /// A ratio of numbers that are not all above zero.
+    NoRatio,
+}
+
+/// So many runs are looked at, the latest first: what nobody has touched for longer has not run.
+const MOST_RUNS: usize = 20;
+
+/// Why those jobs of a study have no result that its tables are about.
+pub(crate) fn absences(
+    plan: &Plan,
+    study: &Study,
+    measured: &BTreeMap<JobId, Measured>,
+    store: &Store,
+) -> BTreeMap<JobId, Absence> {
+    let missing: BTreeMap<Key, JobId> =
+        study.reported().filter(|(_, id)| !measured.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
+    let mut open: BTreeSet<Key> = missing.keys().copied().collect();
+    let mut found = BTreeMap::new();
+    for run in RunFolder::all(store.results()).iter().rev().take(MOST_RUNS) {
+        if open.is_empty() {
+            break;
+        }
+        let mut last = BTreeMap::new();
+        for line in run.events().unwrap_or_default() {
+            if let Some(key) = line.key.filter(|key| open.contains(key)) {
+                last.insert(key, line.event);
+            }
+        }
+        for (key, event) in last {
+            open.remove(&key);
+            found.insert(missing[&key], absence(event, run));
+        }
+    }
+    for (key, id) in missing {
+        if open.contains(&key) {
+            found.insert(id, Absence::NotRun);
+        }
+    }
+    found
+}
+
+fn absence(event: RunEvent, run: &RunFolder) -> Absence {
+    match event {
+        RunEvent::Failed { failure, .. } => Absence::Failed(failure.message),
+        RunEvent::Skipped { because: Some(need), .. } => {
+            let manifest = run.manifest().ok();
+            let label = manifest.and_then(|manifest| Some(manifest.jobs.get(need)?.label.clone()));
+            Absence::Blocked(label.unwrap_or_default())
+        }
+        RunEvent::Skipped { because: None, .. } | RunEvent::Done { .. } => Absence::NotRun,
+        _ if run.is_live() => Absence::Running,
+        // The engine was killed while it was at the job.
+        _ => Absence::NotRun,
+    }
+}
+
+impl Absence {
+    /// The word for it where there is room for one.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "failed",
+            Self::Blocked(_) => "blocked",
+            Self::Running => "running",
+            Self::NotRun => "not run",
+            Self::NotMeasured => "not measured",
+            Self::Unpaired => "not paired",
+            Self::OnePair => "undecided",
+            Self::NoRatio => "no ratio",
+        }
+    }
+}
+
+/// The footnotes of a table: one for each kind of absence, in the order of their first appearance.
+#[derive(Debug, Default)]
+pub(crate) struct Footnotes(Vec<Footnote>);
+
+#[derive(Debug)]
+struct Footnote {
+    word: &'static str,
+    /// The job that it happened to first.
+    first: Absence,
+    /// What else happened to others.
+    others: BTreeSet<Absence>,
+    jobs: BTreeSet<JobId>,
+}
+
+/// Letters that no reader takes for exponents.
+const LETTERS: [char; 12] = ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', 'ʰ', 'ⁱ', 'ʲ', 'ᵏ', 'ˡ'];
+
+impl Footnotes {
+    /// The letter of the footnote that says why a job's number is not there.
+    pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
+        let word = absence.word();
+        let known = self.0.iter().position(|note| note.word == word);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(Footnote { word, first: absence.clone(), others: BTreeSet::new(), jobs: BTreeSet::new() });
+            self.0.len() - 1
+        });
+        let note = &mut self.0[index];
+        note.jobs.extend(job);
+        if *absence != note.first {
+            note.others.insert(absence.clone());
+        }
+        LETTERS[index % LETTERS.len()]
+    }
+
+    /// What each letter stands for.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.iter().zip(LETTERS).map(|(note, letter)| {
+            let jobs = count(note.jobs.len(), "job");
+            let more = match note.others.len() {
+                0 => String::new(),
+                others => format!(" (and {})", count(others, "other reason")),
+            };
+            let text = match &note.first {
+                Absence::Failed(message) => format!("{jobs} failed: {}{more}", clean(message)),
+                Absence::Blocked(need) if need.is_empty() => {
+                    format!("{jobs} not run, because a job that is needed failed")
+                }
+                Absence::Blocked(need) => format!("{jobs} not run, because {} failed{more}", clean(need)),
+                Absence::Running => format!("{jobs} still running"),
+                Absence::NotRun => format!("{jobs} not run"),
+                Absence::NotMeasured => format!("not measured by {jobs}"),
+                Absence::Unpaired => "the points do not go together one by one".to_owned(),
+                Absence::OnePair => "undecided: one pair says nothing about chance".to_owned(),
+                Absence::NoRatio => "not always above zero, so there is no ratio".to_owned(),
+            };
+            format!("{letter} {text}")
+        })
+    }
+}

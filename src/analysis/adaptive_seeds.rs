@@ -1,0 +1,104 @@
+//! Further seeds: what is added to a run while something is undecided.
+//!
+//! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve. When
+//! everything else has run, the claims and the marked comparisons are looked at; every group of points that differ only in
+//! `seed`, and that an undecided one is about, gets its next seed. That is a round. Each look must decide at a level that
+//! allows for all of them, so that stopping at the first that does is no way to be right by luck.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    io,
+};
+
+use crate::{
+    analysis::{self, Results},
+    plan::{JobId, Plan, Study},
+    run::{Addition, Rounds, Wanted},
+    store::Store,
+};
+
+/// Says which seeds are added.
+#[derive(Debug)]
+pub struct Further<'a> {
+    plan: &'a Plan,
+    store: &'a Store,
+    /// The jobs that are left in reserve.
+    reserve: BTreeSet<JobId>,
+    /// The next round, where it is known already.
+    ahead: Vec<Addition>,
+}
+
+impl<'a> Further<'a> {
+    /// From what is held in reserve.
+    pub fn new(plan: &'a Plan, store: &'a Store, wanted: &[Wanted]) -> Self {
+        let reserve = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Wanted::Reserve).collect();
+        Self { plan, store, reserve, ahead: Vec::new() }
+    }
+
+    /// How many jobs the next round has, from what is in the store now.
+    pub fn look_ahead(&mut self) -> io::Result<usize> {
+        self.ahead = self.next(&BTreeSet::new())?;
+        Ok(self.ahead.len())
+    }
+
+    /// A job of the reserve with those that it needs, if none of them is lost.
+    fn with_needs(&self, job: JobId, lost: &BTreeSet<usize>) -> Option<Vec<JobId>> {
+        let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
+        let mut open = vec![job];
+        while let Some(job) = open.pop() {
+            if lost.contains(&job.index()) {
+                return None;
+            }
+            if self.reserve.contains(&job) && found.insert(job) {
+                let new = self.plan.lists_of(job).iter().filter(|list| seen.insert(**list));
+                open.extend(new.flat_map(|list| self.plan.list(*list)));
+            }
+        }
+        Some(found.into_iter().collect())
+    }
+}
+
+/// Whether the seeds that were added to a step have taken as long as they may.
+fn is_spent(study: &Study, step: usize, results: &Results) -> bool {
+    let Some(budget) = study.recipe.steps[step].adaptive.and_then(|adaptive| adaptive.budget) else { return false };
+    let added = study.steps[step].iter().filter(|(_, id)| study.rounds.contains_key(id));
+    let jobs: BTreeSet<JobId> = added.map(|(_, id)| *id).collect();
+    let seconds: f64 = jobs.iter().filter_map(|id| results.measured().get(id)).map(|measured| measured.seconds).sum();
+    seconds >= budget.as_secs_f64()
+}
+
+impl Rounds for Further<'_> {
+    fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
+        if !self.ahead.is_empty() {
+            return Ok(std::mem::take(&mut self.ahead));
+        }
+        if self.reserve.is_empty() {
+            return Ok(Vec::new());
+        }
+        let results = Results::read(self.plan, self.store).map_err(io::Error::other)?;
+        let mut added: BTreeMap<JobId, String> = BTreeMap::new();
+        for study in self.plan.studies.iter().filter(|study| !study.rounds.is_empty()) {
+            let spent: Vec<bool> = (0..study.steps.len()).map(|step| is_spent(study, step, &results)).collect();
+            let places: BTreeMap<JobId, (usize, String)> = study
+                .steps
+                .iter()
+                .enumerate()
+                .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
+                .collect();
+            for (because, jobs) in analysis::undecided(study, results.measured()) {
+                // Each group's first seed that is left: the plan has them in the order of the seeds.
+                let mut groups = BTreeSet::new();
+                for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {
+                    let Some(place) = places.get(&job).filter(|(step, _)| !spent[*step]) else { continue };
+                    let Some(jobs) = self.with_needs(job, lost).filter(|_| !groups.contains(place)) else { continue };
+                    groups.insert(place.clone());
+                    for job in jobs {
+                        added.entry(job).or_insert_with(|| because.clone());
+                    }
+                }
+            }
+        }
+        self.reserve.retain(|job| !added.contains_key(job));
+        Ok(added.into_iter().map(|(job, because)| Addition { job, because }).collect())
+    }
+}

@@ -1,0 +1,252 @@
+//! What a row and a column of a table have in common, and how it is written.
+
+use crate::{
+    analysis::{
+        Absence, Estimate, Sample,
+        absence::Footnotes,
+        stats::{LEVEL, Quartiles},
+    },
+    format::{Scale, decimals, number},
+    plan::JobId,
+};
+
+/// What a row and a column have in common.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cell {
+    /// The metric's sample over the points that are not told apart, or that of the differences between pairs of points;
+    /// `None` if no job of the cell has it.
+    pub sample: Option<Sample>,
+    /// The middle half of that sample.
+    pub quartiles: Option<Quartiles>,
+    /// In a table of comparisons, what came out of this one.
+    pub compared: Option<Compared>,
+    /// What the paper measured, in base units.
+    pub paper: Option<f64>,
+    /// Whether it is the best of its column.
+    pub mark: Option<Mark>,
+    /// Points of the cell without a result.
+    pub missing: usize,
+    /// Points of the cell.
+    pub points: usize,
+    /// Why results are missing, each once, in a word or two.
+    pub absences: Vec<&'static str>,
+    /// The letters of the footnotes that say more.
+    pub letters: String,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compared {
+    /// The difference or the ratio with its interval; its probability is corrected for the number of comparisons.
+    pub estimate: Estimate,
+    /// Whether chance, or the noise of measuring, can explain it.
+    pub noise: bool,
+}
+
+/// How a cell stands among those of its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// None is better.
+    Best,
+    /// Chance can explain that it is not the best.
+    Tied,
+}
+
+/// What a column shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// The mean, and half the width of its 95 % confidence interval.
+    Mean,
+    /// The median, and the quartiles.
+    Median,
+    /// The mean difference between pairs, with its interval and its probability.
+    Difference,
+    /// The ratio of pairs, with its interval and its probability.
+    Ratio,
+    /// What the paper measured.
+    Paper,
+    /// How much more that is than what the paper measured, as a part of it.
+    Delta,
+}
+
+/// A cell's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text {
+    /// The numbers.
+    pub(crate) numbers: String,
+    /// Whether they are the best of their column.
+    pub(crate) mark: Option<Mark>,
+    /// The letters of footnotes.
+    pub(crate) letters: String,
+}
+
+impl Cell {
+    /// The number that stands for the cell.
+    pub(crate) fn value(&self, show: Show) -> Option<f64> {
+        match show {
+            Show::Median => self.quartiles.map(|quartiles| quartiles.median),
+            Show::Difference | Show::Ratio => self.compared.map(|compared| compared.estimate.value),
+            Show::Mean | Show::Paper | Show::Delta => self.sample.map(|sample| sample.mean),
+        }
+    }
+
+    /// The cell as a text, with numbers rounded to what is uncertain in them.
+    pub(crate) fn text(&self, show: Show, scale: Scale) -> Text {
+        let numbers = match (show, self.sample) {
+            (Show::Paper | Show::Delta, None) => String::new(),
+            (_, None) => "–".to_owned(),
+            (Show::Paper, Some(sample)) => plain(sample.mean / scale.factor),
+            (Show::Delta, Some(sample)) => self.delta(sample, scale),
+            (Show::Median, Some(sample)) => self.median(sample, scale),
+            (Show::Mean, Some(sample)) => mean(sample, scale),
+            (Show::Difference | Show::Ratio, Some(sample)) => self.comparison(show, sample, scale),
+        };
+        Text { numbers, mark: self.mark, letters: self.letters.clone() }
+    }
+
+    /// Says in a footnote why something is missing here.
+    pub(crate) fn lacks(&mut self, absence: &Absence, job: Option<JobId>, footnotes: &mut Footnotes) {
+        let letter = footnotes.letter(absence, job);
+        if !self.letters.contains(letter) {
+            let mut letters: Vec<char> = self.letters.chars().chain([letter]).collect();
+            letters.sort_unstable();
+            self.letters = letters.into_iter().collect();
+            self.absences.push(absence.word());
+        }
+    }
+
+    fn median(&self, sample: Sample, scale: Scale) -> String {
+        let Some(Quartiles { low, median, high }) = self.quartiles else { return mean(sample, scale) };
+        let [low, median, high] = [low, median, high].map(|value| value / scale.factor);
+        if sample.n < 2 {
+            return number(median, decimals(median));
+        }
+        let digits = if high > low { digits_of((high - low) / 2.0) } else { decimals(median) };
+        format!("{} [{}–{}]", number(median, digits), number(low, digits), number(high, digits))
+    }
+
+    fn delta(&self, sample: Sample, scale: Scale) -> String {
+        let delta = sample.mean / scale.factor;
+        let sign = if delta > 0.0 { "+" } else { "" };
+        let noise = if self.compared.is_some_and(|compared| compared.noise) { "≈ " } else { "" };
+        format!("{noise}{sign}{}", number(delta, decimals(delta).min(2)).replace('-', "−"))
+    }
+
+    fn comparison(&self, show: Show, sample: Sample, scale: Scale) -> String {
+        let Some(Compared { estimate, noise }) = self.compared else { return mean(sample, scale) };
+        let scale = if show == Show::Ratio { Scale { factor: 1.0, suffix: "" } } else { scale };
+        let value = estimate.value / scale.factor;
+        let ends = estimate.low.zip(estimate.high).map(|(low, high)| (low / scale.factor, high / scale.factor));
+        let text = match ends {
+            None => number(value, decimals(value)),
+            Some((low, high)) if low == high && show == Show::Difference => {
+                format!("{} ± 0", number(value, decimals(value)))
+            }
+            Some((low, high)) => {
+                let half = (high - low) / 2.0;
+                let digits = if half > 0.0 { digits_of(half) } else { decimals(value) };
+                if show == Show::Ratio {
+                    format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
+                } else {
+                    format!("{} ± {}", number(value, digits), number(half, digits))
+                }
+            }
+        };
+        let noise = if noise { "≈ " } else { "" };
+        let chance = estimate.p.map_or_else(String::new, |p| format!(" ({})", probability(p)));
+        format!("{noise}{text}{chance}")
+    }
+}
+
+/// `p = 0.032`.
+fn probability(p: f64) -> String {
+    // Rounding must not turn a difference that is significant into one that looks as if it were not.
+    match p {
+        p if p < 0.001 => "p < 0.001".to_owned(),
+        p if p < 1.0 - LEVEL && format!("{p:.3}") == "0.050" => "p < 0.05".to_owned(),
+        p => format!("p = {p:.3}"),
+    }
+}
+
+fn mean(sample: Sample, scale: Scale) -> String {
+    let mean = sample.mean / scale.factor;
+    match sample.half_width().map(|half| half / scale.factor) {
+        Some(half) if half > 0.0 => {
+            let digits = digits_of(half);
+            format!("{} ± {}", number(mean, digits), number(half, digits))
+        }
+        Some(_) => format!("{} ± 0", number(mean, decimals(mean))),
+        None => number(mean, decimals(mean)),
+    }
+}
+
+/// A number that somebody else has rounded.
+fn plain(value: f64) -> String {
+    let text = number(value, 6);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// Decimals that leave two significant digits of an uncertainty.
+pub(crate) fn digits_of(uncertainty: f64) -> usize {
+    let exponent = uncertainty.log10().floor();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=9")]
+    let digits = (1.0 - exponent).clamp(0.0, 9.0) as usize;
+    digits
+}
+
+impl Text {
+    /// The text with everything that belongs to it, where there is no other way to mark it.
+    pub(crate) fn marked(&self) -> String {
+        let mark = match self.mark {
+            Some(Mark::Best) => " ◀",
+            Some(Mark::Tied) => " ≈",
+            None => "",
+        };
+        format!("{}{}{mark}", self.numbers, self.letters)
+    }
+
+    /// The text in a language that has bold: what begins and ends it, and the sign of what chance can explain.
+    pub(crate) fn styled(&self, escape: fn(&str) -> String, bold: (&str, &str), tied: &str) -> String {
+        let (text, letters) = (escape(&self.numbers), escape(&self.letters));
+        match self.mark {
+            Some(Mark::Best) => format!("{}{text}{}{letters}", bold.0, bold.1),
+            Some(Mark::Tied) => format!("{text}{letters} {tied}"),
+            None => format!("{text}{letters}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Unit;
+
+    use super::*;
+
+    fn cell(values: &[f64]) -> Cell {
+        Cell { sample: Sample::new(values), quartiles: Quartiles::new(values), ..Cell::default() }
+    }
+
+    #[test]
+    fn numbers_are_rounded_to_their_uncertainty() {
+        let shown = |values: &[f64], show, unit| cell(values).text(show, Scale::of(values[0], unit)).numbers;
+        assert_eq!(shown(&[3.276_592_6], Show::Mean, Unit::Nats), "3.28");
+        assert_eq!(shown(&[3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.20 ± 0.25");
+        assert_eq!(shown(&[2.0, 2.0], Show::Mean, Unit::One), "2.00 ± 0");
+        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Median, Unit::Seconds), "1.150 [1.075–1.225]");
+        assert_eq!(shown(&[1e-3], Show::Median, Unit::Seconds), "1.00");
+        assert_eq!(shown(&[1e-3, 1e-3], Show::Median, Unit::Seconds), "1.00 [1.00–1.00]");
+        assert_eq!(cell(&[]).text(Show::Mean, Scale::of(0.0, Unit::One)).numbers, "–");
+    }
+
+    #[test]
+    fn a_significant_difference_looks_like_one() {
+        assert_eq!(probability(0.049_9), "p < 0.05");
+        assert_eq!(probability(0.050_1), "p = 0.050");
+        assert_eq!(probability(0.04), "p = 0.040");
+        assert_eq!(probability(1e-9), "p < 0.001");
+    }
+}

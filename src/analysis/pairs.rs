@@ -1,0 +1,46 @@
+//! Which measurements go together: those at points that differ only in what is compared, which is what equal seeds are
+//! for.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    plan::Point,
+    recipe::{Dimension, Step},
+};
+
+/// The axes that tell the sides of a comparison apart: those that it names, and those that go together with one of them.
+pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
+    let mut apart: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
+    for dimension in &step.matrix.dimensions {
+        let axes = dimension.axes();
+        if matches!(dimension, Dimension::Zip(_)) && axes.iter().any(|axis| named.contains(&axis.value.as_str())) {
+            apart.extend(axes.iter().map(|axis| axis.value.clone()));
+        }
+    }
+    apart
+}
+
+/// The values of points that agree on every axis but those that tell them apart; `None` if they do not go together one
+/// by one. Those without a partner are left out where some jobs have no result (`partial`), and otherwise a sign that the
+/// sides have nothing in common.
+pub(crate) fn pairs(
+    of: &[(&Point, f64)],
+    to: &[(&Point, f64)],
+    apart: &[String],
+    partial: bool,
+) -> Option<Vec<(f64, f64)>> {
+    let key = |point: &Point| {
+        let shared = point.values.iter().filter(|(axis, _)| !apart.contains(axis));
+        let mut shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
+        shared.sort_unstable();
+        shared
+    };
+    let side = |side: &[(&Point, f64)]| {
+        let values: BTreeMap<_, _> = side.iter().map(|(point, value)| (key(point), *value)).collect();
+        (values.len() == side.len()).then_some(values)
+    };
+    let (first, second) = (side(of)?, side(to)?);
+    let pairs: Vec<(f64, f64)> = first.iter().filter_map(|(key, value)| Some((*value, *second.get(key)?))).collect();
+    let whole = partial || pairs.len() == first.len().max(second.len());
+    (!pairs.is_empty() && whole).then_some(pairs)
+}

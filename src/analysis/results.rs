@@ -1,0 +1,95 @@
+//! What is done of a plan: what its jobs have measured, and their records as far as somebody asks for more.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    thread,
+};
+
+use crate::{
+    host::threads,
+    plan::{JobId, Plan, Study},
+    record::{Key, Record},
+    store::{Measured, Stamp, Store, StoreError},
+};
+
+/// The finished jobs of a plan.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// When the jobs' records were written.
+    stamps: HashMap<JobId, Stamp>,
+    /// Of the jobs that tables, figures and claims are about those metrics, at least.
+    measured: BTreeMap<JobId, Measured>,
+    /// Records that are at hand.
+    records: BTreeMap<JobId, Record>,
+}
+
+impl Results {
+    /// Looks which jobs are done, and reads those metrics that tables, figures and claims are about. The records themselves
+    /// are left alone.
+    pub fn read(plan: &Plan, store: &Store) -> Result<Self, StoreError> {
+        let stamps: HashMap<JobId, Stamp> =
+            plan.jobs().filter_map(|(id, job)| Some((id, store.stamp(job.key)?))).collect();
+        let reported: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
+        let wanted: Vec<(JobId, Key, Stamp)> =
+            reported.into_iter().filter_map(|id| Some((id, plan.job(id).key, *stamps.get(&id)?))).collect();
+        let metrics: HashSet<&str> = plan.studies.iter().flat_map(|study| study.recipe.metrics()).collect();
+        let stamped: Vec<(Key, Stamp)> = wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
+        let found = store.measured_by(&stamped, &metrics)?;
+        let ids: HashMap<Key, JobId> = wanted.iter().map(|(id, key, _)| (*key, *id)).collect();
+        let measured = found.into_iter().filter_map(|line| Some((*ids.get(&line.key)?, line))).collect();
+        Ok(Self { stamps, measured, records: BTreeMap::new() })
+    }
+
+    /// Adds the record of a job, if it is done and not there yet. A record is never edited: what has been read once need
+    /// not be read again.
+    pub fn add(&mut self, plan: &Plan, id: JobId, store: &Store) {
+        let key = plan.job(id).key;
+        if self.records.contains_key(&id) {
+            return;
+        }
+        if let (Some(stamp), Ok(Some(record))) = (store.stamp(key), store.get(key)) {
+            self.stamps.insert(id, stamp);
+            let measured = Measured { origin: store.origin(key), ..Measured::from(&record) };
+            self.measured.insert(id, measured);
+            self.records.insert(id, record);
+        }
+    }
+
+    /// What jobs have measured.
+    pub fn measured(&self) -> &BTreeMap<JobId, Measured> {
+        &self.measured
+    }
+
+    /// Whether a job is done.
+    pub(crate) fn is_done(&self, id: JobId) -> bool {
+        self.stamps.contains_key(&id)
+    }
+
+    /// When a job's record was written.
+    pub(crate) fn stamp(&self, id: JobId) -> Option<Stamp> {
+        self.stamps.get(&id).copied()
+    }
+
+    /// The records of jobs that can be read. Those that cannot are nothing that a report could mend.
+    pub(crate) fn records(
+        &self,
+        plan: &Plan,
+        store: &Store,
+        jobs: impl Iterator<Item = JobId>,
+    ) -> BTreeMap<JobId, Cow<'_, Record>> {
+        let jobs: BTreeSet<JobId> = jobs.filter(|id| self.is_done(*id)).collect();
+        let (known, open): (Vec<JobId>, Vec<JobId>) = jobs.into_iter().partition(|id| self.records.contains_key(id));
+        let mut records: BTreeMap<JobId, Cow<'_, Record>> =
+            known.iter().filter_map(|id| Some((*id, Cow::Borrowed(self.records.get(id)?)))).collect();
+        let read = |ids: &[JobId]| -> Vec<(JobId, Record)> {
+            ids.iter().filter_map(|id| Some((*id, store.get(plan.job(*id).key).ok()??))).collect()
+        };
+        // Most of the time goes into understanding them, which cores can share.
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(open.len() / 500 + 1);
+        let parts: Vec<&[JobId]> = open.chunks(open.len().div_ceil(threads).max(1)).collect();
+        let read = threads::each(&parts, read).into_iter().flatten();
+        records.extend(read.map(|(id, record)| (id, Cow::Owned(record))));
+        records
+    }
+}

@@ -1,0 +1,83 @@
+//! A table of claims: of each the two sides, the ratios of several metrics, what the paper has, and the verdict.
+
+use std::collections::BTreeMap;
+
+use sweep_job::Unit;
+
+use crate::{
+    analysis::{
+        Cell, Column, Compared, Estimate, Sample, Show, State, Table, TableRow, Verdict,
+        claim::{judge, side_of},
+        table::scale,
+    },
+    format::clean,
+    plan::{JobId, Study},
+    recipe::{Claim, Expectation, Spanned, Statement, Summary},
+    store::Measured,
+};
+
+/// One row for each claim, one column for each metric.
+pub(crate) fn table(
+    summary: &Summary,
+    study: &Study,
+    measured: &BTreeMap<JobId, Measured>,
+    verdicts: &[Verdict],
+) -> Table {
+    let claims: Vec<(usize, &Claim)> =
+        summary.claims.iter().map(|index| (index.value, &study.recipe.claims[index.value])).collect();
+    let mut rows: Vec<TableRow> = claims
+        .iter()
+        .filter_map(|(index, claim)| {
+            let verdict = &verdicts[*index];
+            let Statement::Ratio(comparison, _) = &claim.statement else { return None };
+            let to = comparison.to.as_ref()?;
+            let sides = format!("{} / {}", side_of(study, &comparison.of), side_of(study, to));
+            let paper = claim.paper.map(|paper| paper.to_string()).unwrap_or_default();
+            let word = match verdict.state {
+                State::Supported => "✓ supported",
+                State::Refuted => "✗ refuted",
+                State::Undecided => "? undecided",
+            };
+            let labels = [&claim.name.value, &sides, &comparison.metric.value, &paper, word];
+            Some(TableRow { labels: labels.map(|label| clean(label).into_owned()).to_vec(), cells: Vec::new() })
+        })
+        .collect();
+    let mut columns = Vec::new();
+    for metric in &summary.cells {
+        let mut unit = Unit::One;
+        for ((_, claim), row) in claims.iter().zip(&mut rows) {
+            row.cells.push(ratio(claim, metric, study, measured));
+            if let Statement::Ratio(comparison, _) = &claim.statement {
+                let task = study.recipe.steps[comparison.of.step].task;
+                unit = task.metric(&metric.value).map_or(unit, |metric| metric.unit);
+            }
+        }
+        let cells: Vec<Cell> = rows.iter().filter_map(|row| row.cells.last().cloned()).collect();
+        let scale = scale(&cells, Show::Ratio, unit);
+        columns.push(Column { point: Vec::new(), metric: metric.value.clone(), unit, scale, show: Show::Ratio });
+    }
+    Table {
+        name: summary.name.value.clone(),
+        title: clean(summary.title.as_ref().unwrap_or(&summary.name.value)).into_owned(),
+        axes: ["claim", "pair", "about", "paper", "verdict"].map(str::to_owned).to_vec(),
+        columns,
+        rows,
+        notes: vec!["how many times as much the first of a pair needs as the second, [95 % CI]".to_owned()],
+    }
+}
+
+/// The ratio of another metric between the sides of a claim.
+fn ratio(claim: &Claim, metric: &Spanned<String>, study: &Study, measured: &BTreeMap<JobId, Measured>) -> Cell {
+    // What decides a verdict and what is shown beside it are two things: the numbers are there on any hardware.
+    let mut other = Claim { hardware: Vec::new(), ..claim.clone() };
+    if let Statement::Ratio(comparison, expect) = &mut other.statement {
+        comparison.metric = metric.clone();
+        *expect = Expectation { at_least: None, at_most: None };
+    }
+    let verdict = judge(&other, study, measured);
+    let Some(value) = verdict.value else { return Cell { points: 1, missing: 1, ..Cell::default() } };
+    let (low, high) = verdict.interval.map_or((None, None), |[low, high]| (Some(low), Some(high)));
+    let estimate = Estimate { value, low, high, p: None };
+    let compared = Some(Compared { estimate, noise: false });
+    Cell { sample: Sample::new(&[value]), compared, points: 1, ..Cell::default() }
+}

@@ -1,0 +1,71 @@
+//! What a bundle may be at most: it comes from somebody else, and is read with all that is in it.
+
+use std::path::Path;
+
+use sweep_job::Unit;
+
+use super::BundleError;
+use crate::format::quantity;
+
+/// Files.
+const MOST_FILES: usize = 1_000_000;
+/// Bytes of all files.
+const MOST_BYTES: u64 = 8 << 30;
+/// Bytes of a record, and of every other file.
+const LARGEST_RECORD: u64 = 64 << 20;
+const LARGEST_FILE: u64 = 512 << 20;
+/// Bytes of memory that the recipe may mean beside [`FACTOR`] times the bundle's size: an honest bundle lists all jobs.
+const BASE: u64 = 64 << 20;
+const FACTOR: u64 = 64;
+
+/// What was read until now.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) files: usize,
+    pub(super) bytes: u64,
+}
+
+impl Read {
+    /// Counts a file, before anything of it is read.
+    pub(super) fn add(&mut self, name: &Path, bytes: u64) -> Result<(), BundleError> {
+        let is_record = name.starts_with("records");
+        let largest = if is_record { LARGEST_RECORD } else { LARGEST_FILE };
+        let what = if is_record { "a record" } else { "a file" };
+        let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+        if bytes > largest {
+            let found = format!("`{}` has {}", name.display(), size(bytes));
+            return Err(BundleError::TooLarge(format!("{found}; {what} may have {}", size(largest))));
+        }
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.files > MOST_FILES {
+            return Err(BundleError::TooLarge(format!("it may have {MOST_FILES} files, and has more")));
+        }
+        if self.bytes > MOST_BYTES {
+            return Err(BundleError::TooLarge(format!("its files may have {}, and have more", size(MOST_BYTES))));
+        }
+        Ok(())
+    }
+}
+
+/// How much memory the jobs may take that a bundle of this size means.
+pub(super) fn meant(bytes: u64) -> u64 {
+    BASE.saturating_add(bytes.saturating_mul(FACTOR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_says_what_is_allowed() {
+        let error = |name: &str, bytes| Read::default().add(Path::new(name), bytes).unwrap_err().to_string();
+        assert!(error("records/x.json", LARGEST_RECORD + 1).contains("a record may have"));
+        assert!(error("sources/x.yaml", LARGEST_FILE + 1).contains("a file may have"));
+        let mut read = Read { files: MOST_FILES, bytes: 0 };
+        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
+        let mut read = Read { files: 0, bytes: MOST_BYTES };
+        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files may have"));
+        Read::default().add(Path::new("records/x.json"), LARGEST_RECORD).unwrap();
+    }
+}

@@ -1,0 +1,339 @@
+//! A study as one archive that somebody else can check: the recipe as it was read, the keys of its jobs, their records,
+//! where they ran, and the report.
+//!
+//! [`write()`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
+//! every key is computed from what it is made of, and every table, figure and verdict from the records.
+
+mod limits;
+mod rerun;
+mod verify;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read, Write},
+    path::{Component, Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+use sweep_job::Backend;
+use tar::{Builder, EntryType, Header};
+
+pub use self::{
+    rerun::{Command, Compared, Rerun, commands, sample},
+    verify::{Opened, Verified},
+};
+use crate::{
+    host::archive::{self, Item, Unreadable},
+    plan::{Plan, normal},
+    recipe::Request,
+    record::{Key, Record},
+    run::RunFolder,
+    store::{Origin, Store, StoreError},
+};
+
+/// Version of the form. 1: first.
+const FORMAT: u32 = 1;
+/// The folder in the archive.
+const TOP: &str = "sweep-bundle";
+/// The file that says what else there is.
+const CONTENTS: &str = "bundle.json";
+/// So many runs may say why a job has no result.
+const MOST_RUNS: usize = 20;
+
+/// What is in a bundle.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Contents {
+    format: u32,
+    /// The program's version.
+    pub sweep: String,
+    /// The names of the recipes.
+    pub recipes: Vec<String>,
+    /// What was asked for; the paths are those of files in `sources`.
+    request: Asked,
+    /// Where jobs compute that need a device.
+    pub backend: Backend,
+    /// The folder that `sources` stands for.
+    root: PathBuf,
+    /// The digests of input files, by their paths.
+    inputs: BTreeMap<PathBuf, String>,
+    /// Every job.
+    pub jobs: Vec<BundledJob>,
+    /// Where the results come from: what, and its values.
+    pub environment: BTreeMap<String, BTreeSet<String>>,
+    /// Every other file in the archive.
+    files: BTreeMap<String, Sum>,
+}
+
+/// Files and changes that mean the study.
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    paths: Vec<PathBuf>,
+    set: Vec<String>,
+    axes: Vec<String>,
+}
+
+/// A job of the study.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundledJob {
+    /// Its name.
+    pub label: String,
+    /// Its key.
+    pub key: Key,
+    /// Whether there is a record.
+    pub done: bool,
+    /// Where the record came from, if it was not made where the bundle was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// What a file is held to.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Sum {
+    bytes: u64,
+    blake3: String,
+}
+
+/// Why a bundle was not made or not read.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The disk says no, or the archive is torn.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The store says no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is an archive of something else, or made to do harm.
+    #[error("this is not a bundle: {0}")]
+    Foreign(String),
+    /// It is larger than a bundle may be.
+    #[error("the bundle is not read: {0}")]
+    TooLarge(String),
+    /// It comes from a later version.
+    #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
+    TooNew(u32),
+    /// There is nothing to bundle.
+    #[error("no job of the study is done; run it first")]
+    NothingDone,
+}
+
+impl From<Unreadable> for BundleError {
+    fn from(error: Unreadable) -> Self {
+        Self::Foreign(error.to_string())
+    }
+}
+
+/// Writes a bundle of a study, whose report is up to date. The same results make the same bundle.
+pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) -> Result<Contents, BundleError> {
+    let mut out = Writer { archive: Builder::new(to), files: BTreeMap::new() };
+    let sources: Vec<(PathBuf, &str)> = plan.sources().files().map(|(path, text)| (normal(path), text)).collect();
+    let root = common_folder(sources.iter().map(|(path, _)| path.as_path()));
+    let place = |path: &Path| path.strip_prefix(&root).map(Path::to_owned).unwrap_or_default();
+    for (path, text) in &sources {
+        out.add(&format!("sources/{}", place(path).display()), text.as_bytes())?;
+    }
+    let mut jobs: Vec<BundledJob> = Vec::new();
+    let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (_, job) in plan.jobs() {
+        let record = store.get(job.key)?;
+        let origin = record.as_ref().and_then(|_| store.origin(job.key));
+        let came = origin.as_ref().map(ToString::to_string);
+        jobs.push(BundledJob { label: job.label.to_string(), key: job.key, done: record.is_some(), origin });
+        let Some(record) = record else { continue };
+        out.add(&format!("records/{}.json", job.key), &record.to_text()?)?;
+        for (what, value) in facts(&record).into_iter().chain(came.map(|came| ("from", came))) {
+            environment.entry(what.to_owned()).or_default().insert(value);
+        }
+    }
+    if jobs.iter().all(|job| !job.done) {
+        return Err(BundleError::NothingDone);
+    }
+    if jobs.iter().any(|job| !job.done) {
+        out.runs(store.results(), &jobs)?;
+    }
+    for study in &plan.studies {
+        let folder = &study.recipe.report;
+        out.folder(&store.results().join("reports").join(folder), &Path::new("reports").join(folder))?;
+    }
+    let asked = Asked {
+        paths: request.paths.iter().map(|path| place(&normal(path))).collect(),
+        set: request.set.to_vec(),
+        axes: request.axes.to_vec(),
+    };
+    let contents = Contents {
+        format: FORMAT,
+        sweep: env!("CARGO_PKG_VERSION").to_owned(),
+        recipes: plan.studies.iter().map(|study| study.recipe.name.clone()).collect(),
+        request: asked,
+        backend: plan.jobs().find_map(|(_, job)| job.identity.backend).unwrap_or(Backend::Cpu),
+        root,
+        inputs: plan.inputs().into_iter().map(|(path, digest)| (normal(&path), digest)).collect(),
+        jobs,
+        environment,
+        files: std::mem::take(&mut out.files),
+    };
+    let mut text = serde_json::to_vec_pretty(&contents).map_err(io::Error::from)?;
+    text.push(b'\n');
+    out.add(CONTENTS, &text)?;
+    out.archive.into_inner()?.flush()?;
+    Ok(contents)
+}
+
+/// Where a record comes from.
+fn facts(record: &Record) -> Vec<(&'static str, String)> {
+    let provenance = &record.provenance;
+    let mut facts = vec![("sweep", provenance.sweep.clone()), ("host", provenance.host.clone())];
+    facts.push(("threads", provenance.threads.to_string()));
+    if let Some(device) = &provenance.device {
+        facts.push(("device", format!("{} ({})", device.name, device.backend.name())));
+        facts.push(("driver", device.driver.clone()));
+    }
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
+}
+
+/// Writes an archive and remembers what is in it.
+struct Writer<W: Write> {
+    archive: Builder<W>,
+    files: BTreeMap<String, Sum>,
+}
+
+impl<W: Write> Writer<W> {
+    fn add(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        self.archive.append_data(&mut header, format!("{TOP}/{name}"), content)?;
+        self.files.insert(name.to_owned(), Sum::of(content));
+        Ok(())
+    }
+
+    /// Adds the files below a folder, in the order of their names.
+    fn folder(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut entries: Vec<PathBuf> =
+            fs::read_dir(from)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        entries.sort_unstable();
+        for path in entries {
+            let Some(name) = path.file_name() else { continue };
+            if path.is_dir() {
+                self.folder(&path, &to.join(name))?;
+            } else {
+                self.add(&to.join(name).display().to_string(), &fs::read(&path)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what the latest runs say of jobs that have no result: tables name the reason.
+    fn runs(&mut self, results: &Path, jobs: &[BundledJob]) -> io::Result<()> {
+        let open: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
+        for run in RunFolder::all(results).iter().rev().take(MOST_RUNS) {
+            let said = run.events().unwrap_or_default();
+            if said.iter().any(|line| line.key.is_some_and(|key| open.contains(&key))) {
+                for name in ["plan.json", "journal.jsonl"] {
+                    self.add(&format!("runs/{}/{name}", run.name()), &fs::read(run.path().join(name))?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sum {
+    fn of(content: &[u8]) -> Self {
+        Self { bytes: content.len() as u64, blake3: blake3::hash(content).to_hex().to_string() }
+    }
+}
+
+/// Unpacks a bundle into an empty folder.
+pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
+    let foreign = |what: String| BundleError::Foreign(what);
+    let mut read = limits::Read::default();
+    archive::each(from, |Item { path, entry, .. }| {
+        let inner = path.strip_prefix(TOP).map(Path::to_owned).unwrap_or_default();
+        let plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
+        if inner.as_os_str().is_empty() || !plain || entry.header().entry_type() != EntryType::Regular {
+            return Err(foreign(format!("it holds `{}`", path.display())));
+        }
+        read.add(&inner, entry.size())?;
+        let target = into.join(inner);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let mut file = fs::OpenOptions::new().create_new(true).write(true).open(&target)?;
+        io::copy(entry, &mut file)?;
+        Ok(())
+    })?;
+    if read.files == 0 {
+        return Err(foreign("there is nothing in it".to_owned()));
+    }
+    let text = fs::read(into.join(CONTENTS)).map_err(|_| foreign(format!("it has no `{CONTENTS}`")))?;
+    let parsed = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| foreign(error.to_string()))?;
+    let format = parsed["format"].as_u64().and_then(|format| u32::try_from(format).ok()).unwrap_or(0);
+    if format > FORMAT {
+        return Err(BundleError::TooNew(format));
+    }
+    let contents: Contents = serde_json::from_value(parsed).map_err(|error| foreign(error.to_string()))?;
+    Ok(Opened::new(into.to_owned(), contents, read.bytes))
+}
+
+/// The folder that all of these files are in.
+fn common_folder<'p>(mut files: impl Iterator<Item = &'p Path>) -> PathBuf {
+    let folder = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut common = files.next().map(folder).unwrap_or_default();
+    for file in files {
+        while !file.starts_with(&common) && common.pop() {}
+    }
+    common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_all_files_is_the_deepest_that_has_them() {
+        for (files, folder) in [
+            (&["/a/b/x.yaml"][..], "/a/b"),
+            (&["/a/b/x.yaml", "/a/b/c/y.yaml"], "/a/b"),
+            (&["/a/b/x.yaml", "/a/bc/y.yaml"], "/a"),
+            (&["/a/x.yaml", "/b/y.yaml"], "/"),
+        ] {
+            assert_eq!(common_folder(files.iter().map(Path::new)), Path::new(folder));
+        }
+    }
+
+    #[test]
+    fn an_archive_cannot_write_elsewhere() {
+        let entry = |path: &str, kind: EntryType, link: &str| {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.set_mode(0o644);
+            header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+            header.as_gnu_mut().unwrap().linkname[..link.len()].copy_from_slice(link.as_bytes());
+            header.set_cksum();
+            let mut archive = header.as_bytes().to_vec();
+            archive.extend([0; 1024]);
+            archive
+        };
+        for (path, kind, link) in [
+            ("../evil", EntryType::Regular, ""),
+            ("/tmp/evil", EntryType::Regular, ""),
+            ("sweep-bundle/../evil", EntryType::Regular, ""),
+            ("sweep-bundle/l", EntryType::Symlink, "/etc/passwd"),
+            ("sweep-bundle/l", EntryType::Link, "/etc/passwd"),
+            ("sweep-records/x", EntryType::Regular, ""),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let refused = unpack(io::Cursor::new(entry(path, kind, link)), folder.path());
+            assert!(matches!(refused, Err(BundleError::Foreign(_))), "{path}: {refused:?}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{path}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(unpack(io::Cursor::new(b""), folder.path()), Err(BundleError::Foreign(_))));
+        assert!(matches!(unpack(io::Cursor::new(b"no archive"), folder.path()), Err(BundleError::Foreign(_))));
+    }
+}

@@ -1,0 +1,159 @@
+//! A random sample of a bundle's jobs, run again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sweep_job::{Metric, Unit, Value};
+
+use super::Opened;
+use crate::{
+    analysis::is_timing,
+    format::clean,
+    plan::{Digests, JobId, Plan},
+    record::{Record, without_keys},
+    store::Store,
+};
+
+/// Jobs that are to run again, with those that they need.
+#[derive(Debug)]
+pub struct Rerun {
+    /// The jobs.
+    pub plan: Plan,
+    /// Which of them are the sample; the others are needed.
+    pub sample: Vec<JobId>,
+    /// Jobs of the sample that cannot run here, and why.
+    pub left: Vec<(String, String)>,
+}
+
+/// A job's metrics, now and then.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// How many metrics are the same, up to the tolerance.
+    pub same: usize,
+    /// The largest relative difference among those.
+    pub largest: f64,
+    /// How many are times, rates or sizes, which depend on the machine.
+    pub measured: usize,
+    /// Those that are not the same: name, then, now.
+    pub other: Vec<(String, f64, Option<f64>)>,
+}
+
+/// So many of the jobs that have a record, drawn at random; the same ones for the same `seed`.
+pub fn sample(plan: &Plan, store: &Store, n: usize, seed: u64) -> Vec<JobId> {
+    let mut done: Vec<(blake3::Hash, JobId)> = plan
+        .jobs()
+        .filter(|(_, job)| store.contains(job.key))
+        .map(|(id, job)| (blake3::hash(format!("{seed} {}", job.key).as_bytes()), id))
+        .collect();
+    done.sort_unstable_by_key(|(hash, _)| *hash.as_bytes());
+    let mut jobs: Vec<JobId> = done.into_iter().take(n).map(|(_, id)| id).collect();
+    jobs.sort_unstable();
+    jobs
+}
+
+impl Rerun {
+    /// Prepares jobs of a bundle's plan. Their input files must be where they were when the bundle was made.
+    pub fn new(opened: &Opened, plan: &Plan, wanted: &[JobId]) -> Self {
+        let mut digests = Digests::default();
+        let mut left = Vec::new();
+        let mut wanted = wanted.to_vec();
+        // What a job reads, or one that it needs, must be here.
+        wanted.retain(|id| {
+            let missing = plan.with_needs([*id]).into_iter().find_map(|need| {
+                let inputs = plan.inputs_of(need).into_iter();
+                inputs.map(|(path, digest)| (opened.original(&path), digest)).find_map(|(path, digest)| {
+                    match digests.of(&path) {
+                        Ok(found) if found == digest => None,
+                        Ok(_) => Some(format!("{} is not what it was", path.display())),
+                        Err(error) => Some(format!("{} cannot be read: {error}", path.display())),
+                    }
+                })
+            });
+            left.extend(missing.map(|reason| (plan.job(*id).label.to_string(), reason)));
+            left.last().is_none_or(|(label, _)| *label != plan.job(*id).label.to_string())
+        });
+        let jobs = plan.with_needs(wanted.iter().copied());
+        let places: BTreeMap<usize, usize> = jobs.iter().enumerate().map(|(place, id)| (id.index(), place)).collect();
+        let part = plan.part(&jobs, |id, values| {
+            for (path, _) in plan.inputs_of(id) {
+                let original = opened.original(&path);
+                for value in values.values_mut() {
+                    replace(value, &path.display().to_string(), &original);
+                }
+            }
+        });
+        let sample = wanted.iter().filter_map(|id| places.get(&id.index())).map(|place| JobId::new(*place)).collect();
+        Self { plan: part, sample, left }
+    }
+}
+
+/// A command that jobs run, and what its environment has beside the caller's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The names of the jobs.
+    pub jobs: Vec<String>,
+    /// What the shell is given.
+    pub run: String,
+    /// Names and values.
+    pub env: Vec<(String, String)>,
+}
+
+/// The commands of a plan, each once.
+pub fn commands(plan: &Plan) -> Vec<Command> {
+    let mut found: Vec<Command> = Vec::new();
+    let mut known: HashMap<(String, Vec<(String, String)>), usize> = HashMap::new();
+    for (_, job) in plan.jobs() {
+        let Some(run) = job.values.get("run").filter(|_| job.task.name == "command") else { continue };
+        let text = |value: &Value| without_keys(&value.to_string());
+        let env = match job.values.get("env") {
+            Some(Value::Map(env)) => env.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+            _ => Vec::new(),
+        };
+        let command = (text(run), env);
+        let index = *known.entry(command.clone()).or_insert_with(|| {
+            let (run, env) = command;
+            found.push(Command { jobs: Vec::new(), run, env });
+            found.len() - 1
+        });
+        found[index].jobs.push(job.label.to_string());
+    }
+    found
+}
+
+/// Puts another path in the place of one.
+fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
+    match value {
+        Value::Text(text) if text == path => *text = by.display().to_string(),
+        Value::List(items) => items.iter_mut().for_each(|item| replace(item, path, by)),
+        Value::Map(entries) => entries.values_mut().for_each(|value| replace(value, path, by)),
+        _ => {}
+    }
+}
+
+/// Whether a metric is about the machine more than about the job: times, rates, sizes, and parts of them.
+fn depends_on_machine(name: &str, unit: Unit) -> bool {
+    const ABOUT: [&str; 7] = ["time", "throughput", "memory", "compute", "bandwidth", "utilisation", "steps"];
+    is_timing(unit) || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
+}
+
+impl Compared {
+    /// Compares what a job has measured.
+    pub fn new(then: &Record, now: &Record, tolerance: f64) -> Self {
+        let mut compared = Self::default();
+        for (name, Metric { value, unit }) in &then.outcome.metrics {
+            if depends_on_machine(name, *unit) {
+                compared.measured += 1;
+                continue;
+            }
+            let found = now.outcome.metrics.get(name).map(|metric| metric.value);
+            let scale = value.abs().max(f64::MIN_POSITIVE);
+            match found.map(|found| if found == *value { 0.0 } else { (found - value).abs() / scale }) {
+                Some(difference) if difference <= tolerance => {
+                    compared.same += 1;
+                    compared.largest = compared.largest.max(difference);
+                }
+                _ => compared.other.push((clean(name).into_owned(), *value, found)),
+            }
+        }
+        compared
+    }
+}

@@ -1,0 +1,261 @@
+//! Whether a bundle is what it says: digests, keys, and everything that is made of the records.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+use super::{BundleError, Contents, Sum};
+use crate::{
+    analysis::Results,
+    plan::{Digests, Plan, PlanError, Room, normal},
+    recipe::{Draft, RecipeError, Request},
+    record::Record,
+    render::{Page, Report},
+    store::{Store, wrong_key},
+};
+
+/// More files than this that differ are counted only.
+const MOST: usize = 50;
+
+/// A bundle that is unpacked.
+#[derive(Debug)]
+pub struct Opened {
+    folder: PathBuf,
+    bytes: u64,
+    /// What it says of itself.
+    pub contents: Contents,
+}
+
+/// What was looked at.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Jobs whose keys follow from the recipe.
+    pub jobs: usize,
+    /// Records whose keys follow from what they say of themselves.
+    pub records: usize,
+    /// Tables that follow from the records.
+    pub tables: usize,
+    /// Figures that do.
+    pub figures: usize,
+    /// Verdicts that do.
+    pub verdicts: usize,
+    /// What is not as it should be.
+    pub defects: Vec<String>,
+}
+
+impl Opened {
+    pub(super) fn new(folder: PathBuf, contents: Contents, bytes: u64) -> Self {
+        Self { folder, bytes, contents }
+    }
+
+    /// Reads the recipe.
+    pub fn draft(&self) -> Result<Draft, RecipeError> {
+        let request = &self.contents.request;
+        let paths: Vec<PathBuf> = request.paths.iter().map(|path| self.sources().join(path)).collect();
+        Draft::load(&Request { paths: &paths, set: &request.set, axes: &request.axes, only: &[] })
+    }
+
+    /// Plans the recipe, which may mean no more than a bundle of this size lists.
+    pub fn plan(&self, draft: Draft) -> Result<Plan, PlanError> {
+        let room = Room::of(super::limits::meant(self.bytes));
+        Plan::within(draft, self.contents.backend, self.digests(), room)
+    }
+
+    /// The digests of the input files, which are not in the bundle.
+    fn digests(&self) -> Digests {
+        let Contents { inputs, root, .. } = &self.contents;
+        Digests::locked(inputs.clone(), self.sources(), root.clone())
+    }
+
+    /// Where an input file of the recipe was when the bundle was made.
+    pub(super) fn original(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(self.sources()).map_or_else(|_| normal(path), |inner| normal(&self.contents.root.join(inner)))
+    }
+
+    fn sources(&self) -> PathBuf {
+        self.folder.join("sources")
+    }
+
+    /// The bundle's results, laid out as those of a run.
+    fn results(&self) -> PathBuf {
+        self.folder.join("results")
+    }
+
+    /// A bundle's store, once it is verified.
+    pub fn store(&self) -> Store {
+        Store::new(&self.results())
+    }
+
+    /// Computes everything anew that can be, and compares.
+    pub fn verify(&self, plan: &Plan) -> Result<Verified, BundleError> {
+        let mut verified = Verified::default();
+        self.files(&mut verified)?;
+        self.jobs(plan, &mut verified);
+        self.records(&mut verified)?;
+        self.reports(plan, &mut verified)?;
+        Ok(verified)
+    }
+
+    /// Whether every file is there as it was written, and no other.
+    fn files(&self, verified: &mut Verified) -> io::Result<()> {
+        let mut found = BTreeSet::new();
+        names(&self.folder, Path::new(""), &mut found)?;
+        found.remove(super::CONTENTS);
+        for (name, sum) in &self.contents.files {
+            if !found.remove(name) {
+                verified.defects.push(format!("{name} is missing"));
+            } else if Sum::of(&fs::read(self.folder.join(name))?) != *sum {
+                verified.defects.push(format!("{name} is not what was bundled: its digest is another one"));
+            }
+        }
+        verified.defects.extend(found.iter().map(|name| format!("{name} does not belong to the bundle")));
+        Ok(())
+    }
+
+    /// Whether the recipe means these jobs.
+    fn jobs(&self, plan: &Plan, verified: &mut Verified) {
+        let mut said: BTreeMap<&str, _> = self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
+        for (_, job) in plan.jobs() {
+            let label = job.label.to_string();
+            match said.remove(label.as_str()) {
+                Some(key) if key == job.key => verified.jobs += 1,
+                Some(key) => verified.defects.push(format!(
+                    "{label} has the key {} by its recipe, and {} in the bundle",
+                    job.key.short(),
+                    key.short()
+                )),
+                None => verified.defects.push(format!("{label} is not in the bundle's list of jobs")),
+            }
+        }
+        verified.defects.extend(said.keys().map(|label| format!("{label} is no job of the recipe")));
+    }
+
+    /// Whether the records are those of the jobs; lays them out as a store has them.
+    fn records(&self, verified: &mut Verified) -> io::Result<()> {
+        let store = self.store();
+        for job in self.contents.jobs.iter().filter(|job| job.done) {
+            let path = self.folder.join("records").join(format!("{}.json", job.key));
+            let Ok(text) = fs::read(&path) else {
+                verified.defects.push(format!("{} has no record", job.label));
+                continue;
+            };
+            let wrong = match Record::parse(&text, &path, job.key) {
+                Ok(record) => wrong_key(&record),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(reason) = wrong {
+                verified.defects.push(format!("the record of {} is not its own: {reason}", job.label));
+                continue;
+            }
+            let folder = store.folder(job.key);
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join("record.json"), text)?;
+            if let Some(origin) = &job.origin {
+                origin.write(&folder)?;
+            }
+            verified.records += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether tables, figures and verdicts follow from the records.
+    fn reports(&self, plan: &Plan, verified: &mut Verified) -> Result<(), BundleError> {
+        let (results, runs) = (self.results(), self.folder.join("runs"));
+        if runs.is_dir() {
+            fs::create_dir_all(&results)?;
+            fs::rename(runs, results.join("runs"))?;
+        }
+        let store = self.store();
+        let done = Results::read(plan, &store)?;
+        for study in &plan.studies {
+            let report = Report::new(plan, study, &done, &store);
+            let computed = report.write(&results, Page::Anew)?;
+            let bundled = self.folder.join("reports").join(&study.recipe.report);
+            let mut names = BTreeSet::new();
+            for part in ["tables", "figures"] {
+                for folder in [&computed, &bundled] {
+                    let entries = fs::read_dir(folder.join(part)).into_iter().flatten().flatten();
+                    names.extend(entries.map(|entry| Path::new(part).join(entry.file_name())));
+                }
+            }
+            if [&computed, &bundled].iter().any(|folder| folder.join("claims.json").is_file()) {
+                names.insert(PathBuf::from("claims.json"));
+            }
+            // A PNG has the same in it as its SVG.
+            names.retain(|name| name.extension().is_none_or(|end| end != "png"));
+            let differing: Vec<&PathBuf> =
+                names.iter().filter(|name| !agree(&computed.join(name), &bundled.join(name))).collect();
+            for name in differing.iter().take(MOST) {
+                let name = study.recipe.report.join(name);
+                verified.defects.push(format!("{} does not follow from the records", name.display()));
+            }
+            if differing.len() > MOST {
+                verified.defects.push(format!("and {} more files", differing.len() - MOST));
+            }
+            let agreeing = |part: &str, end: &str| {
+                let own =
+                    names.iter().filter(|name| name.starts_with(part) && name.extension().is_some_and(|is| is == end));
+                own.filter(|name| !differing.contains(name)).count()
+            };
+            verified.tables += agreeing("tables", "csv");
+            verified.figures += agreeing("figures", "svg");
+            if !differing.iter().any(|name| name.as_path() == Path::new("claims.json")) {
+                verified.verdicts += report.verdicts.len();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of all files below a folder.
+fn names(folder: &Path, inner: &Path, found: &mut BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder.join(inner))? {
+        let entry = entry?;
+        let name = inner.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            names(folder, &name, found)?;
+        } else {
+            found.insert(name.display().to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Whether two files say the same.
+fn agree(computed: &Path, bundled: &Path) -> bool {
+    match (fs::read_to_string(computed), fs::read_to_string(bundled)) {
+        (Ok(computed), Ok(bundled)) => same(&computed, &bundled),
+        _ => false,
+    }
+}
+
+/// Whether two texts are the same up to the last digits of their numbers, in which the logarithms of two machines may differ.
+fn same(first: &str, second: &str) -> bool {
+    let words = |text| str::split(text, |char: char| !(char.is_alphanumeric() || "+-._".contains(char)));
+    let close = |first: &str, second: &str| match (first.parse::<f64>(), second.parse::<f64>()) {
+        (Ok(first), Ok(second)) => (first - second).abs() <= 1e-9 * first.abs().max(second.abs()),
+        _ => false,
+    };
+    first == second
+        || (words(first).count() == words(second).count()
+            && words(first).zip(words(second)).all(|(first, second)| first == second || close(first, second)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_agree_up_to_what_machines_differ_in() {
+        assert!(same("a,1.0000000000001,b", "a,1.0000000000002,b"));
+        assert!(same("{\"value\": 0.5}", "{\"value\": 0.5}"));
+        for (first, second) in [("a,1.0", "a,1.001"), ("1.0 ± 0.1", "1.0 ± 0.2"), ("a", "b"), ("1 2", "1"), ("-1", "1")]
+        {
+            assert!(!same(first, second), "{first} {second}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Records as event files of `TensorBoard`: a folder for each job, in it a file of scalars, curves by iteration and metrics at
+//! the last one.
+//!
+//! The format is TensorFlow's: records with masked CRC-32C sums around protocol buffers (`event.proto`, `summary.proto`).
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+use crate::record::Record;
+
+/// Writes a folder for each record below `folder`; answers how many.
+pub fn export<'r>(records: impl Iterator<Item = &'r Record>, folder: &Path) -> io::Result<usize> {
+    let mut taken = BTreeSet::new();
+    for record in records {
+        let mut place = place(&record.label);
+        if !taken.insert(place.clone()) {
+            // Two labels that differ only in what cannot be in a name.
+            place.as_mut_os_string().push(format!("-{}", record.key.short()));
+            taken.insert(place.clone());
+        }
+        let own = folder.join(place);
+        fs::create_dir_all(&own)?;
+        let started = record.provenance.started;
+        // What an earlier export has written of the same job is replaced: both would be shown.
+        for entry in fs::read_dir(&own)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with("events.out.tfevents.") {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        let name = format!("events.out.tfevents.{}.{}", started.as_second(), record.key.short());
+        let mut file = io::BufWriter::new(fs::File::create(own.join(name))?);
+        file.write_all(&events(record))?;
+        file.flush()?;
+    }
+    Ok(taken.len())
+}
+
+/// A label as a path of two parts, with nothing in it that leads elsewhere.
+fn place(label: &str) -> PathBuf {
+    let (step, point) = label.split_once('/').unwrap_or((label, ""));
+    let safe = |part: &str| -> String {
+        let plain = |char: char| if char.is_alphanumeric() || "=,.-_+".contains(char) { char } else { '_' };
+        let text: String = part.chars().map(plain).take(200).collect();
+        if text.starts_with('.') { format!("_{text}") } else { text }
+    };
+    let mut place = PathBuf::from(safe(step));
+    if !point.is_empty() {
+        place.push(safe(point));
+    }
+    place
+}
+
+/// The content of an event file.
+fn events(record: &Record) -> Vec<u8> {
+    let (started, seconds) = (record.provenance.started.as_millisecond() as f64 / 1e3, record.provenance.seconds);
+    let mut file = Vec::new();
+    let mut version = Message::default();
+    version.double(1, started);
+    version.bytes(3, b"brain.Event:2");
+    frame(&mut file, &version.0);
+    let curves = &record.outcome.curves;
+    let last = curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
+    // When a value was taken is not recorded; iterations take about as long as each other.
+    let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
+    for (name, curve) in curves {
+        for (step, value) in curve.at.iter().zip(&curve.values) {
+            frame(&mut file, &scalar(at(*step), *step, name, *value).0);
+        }
+    }
+    for (name, metric) in &record.outcome.metrics {
+        let tag = format!("metrics/{name}");
+        frame(&mut file, &scalar(started + seconds, last, &tag, metric.value).0);
+    }
+    file
+}
+
+/// `Event { wall_time = 1, step = 2, summary = 5 }` with one `Summary.Value { tag = 1, simple_value = 2 }`.
+fn scalar(wall_time: f64, step: u64, tag: &str, value: f64) -> Message {
+    let mut inner = Message::default();
+    inner.bytes(1, tag.as_bytes());
+    #[expect(clippy::cast_possible_truncation, reason = "the format has single precision")]
+    inner.float(2, value as f32);
+    let mut summary = Message::default();
+    summary.bytes(1, &inner.0);
+    let mut event = Message::default();
+    event.double(1, wall_time);
+    event.number(2, step);
+    event.bytes(5, &summary.0);
+    event
+}
+
+/// A protocol buffer that is being written.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push((value & 0x7f) as u8);
+    }
+
+    fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    fn double(&mut self, field: u64, value: f64) {
+        self.varint(field << 3 | 1);
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, field: u64, value: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend(value);
+    }
+
+    fn float(&mut self, field: u64, value: f32) {
+        self.varint(field << 3 | 5);
+        self.0.extend(value.to_le_bytes());
+    }
+}
+
+/// Adds a record: its length, that one's sum, its content, that one's sum.
+fn frame(file: &mut Vec<u8>, content: &[u8]) {
+    let length = (content.len() as u64).to_le_bytes();
+    file.extend(length);
+    file.extend(masked(crc32c(&length)).to_le_bytes());
+    file.extend(content);
+    file.extend(masked(crc32c(content)).to_le_bytes());
+}
+
+/// A sum of data that has sums in it would be weak; so sums are stored turned and shifted.
+fn masked(sum: u32) -> u32 {
+    sum.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// CRC-32C (Castagnoli), bit by bit: a scalar has fifty bytes.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut sum = u32::MAX;
+    for byte in bytes {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 { (sum >> 1) ^ 0x82f6_3b78 } else { sum >> 1 };
+        }
+    }
+    !sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3720, appendix B.4.
+    #[test]
+    fn sums_are_the_standards() {
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
+    }
+
+    #[test]
+    fn no_label_leads_elsewhere() {
+        for (label, expected) in [
+            ("train/prune=none,seed=0", "train/prune=none,seed=0"),
+            ("train", "train"),
+            ("train/data=../../etc", "train/data=.._.._etc"),
+            ("../x", "_../x"),
+            ("a/..", "a/_.."),
+        ] {
+            assert_eq!(place(label), Path::new(expected));
+        }
+    }
+}

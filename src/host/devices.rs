@@ -1,0 +1,180 @@
+//! What this machine computes on, asked of a process that a broken driver may take with it.
+
+use std::{
+    io::{self, Read as _},
+    process::{Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use sweep_job::{Backend, BackendChoice, Device, Probe, Rejected};
+
+use crate::{
+    format::count,
+    host::{program, threads::refused},
+};
+
+/// How long drivers may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why there is no device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The backend cannot be used here.
+    #[error("`--backend {}` cannot be used: {}; {}", .0.backend, .0.reason, .0.advice)]
+    Rejected(Rejected),
+    /// The drivers could not be asked.
+    #[error("cannot find out what this machine computes on: {0}; choose with `--backend cpu`")]
+    Probe(#[source] io::Error),
+}
+
+/// Asks the drivers: one process for each backend, all at once, so that a driver that hangs or crashes takes nobody with it.
+pub fn probe() -> Result<Probe, DeviceError> {
+    let asked = Backend::ALL.map(|backend| thread::Builder::new().spawn(move || ask(backend)));
+    let mut whole = Probe::default();
+    for (backend, asked) in Backend::ALL.into_iter().zip(asked) {
+        let asked = asked.map_err(|error| DeviceError::Probe(refused(error)))?;
+        let answer = asked.join().unwrap_or_else(|_| Err(Silence::Broken(io::Error::other("the reader panicked"))));
+        let reason = match answer {
+            Ok(probe) => {
+                whole.devices.extend(probe.devices);
+                whole.rejected.extend(probe.rejected);
+                continue;
+            }
+            // Without the program itself there is nothing to run a job with either.
+            Err(Silence::Broken(error)) => return Err(DeviceError::Probe(refused(error))),
+            Err(Silence::Patience) => {
+                format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
+            }
+            Err(Silence::Ended(status)) => {
+                format!("the {} broke the process that asked it ({status})", driver(backend))
+            }
+        };
+        let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
+        whole.rejected.push(Rejected { backend, reason, advice });
+    }
+    Ok(whole)
+}
+
+/// Why a probe has no answer.
+enum Silence {
+    /// It could not be started or read.
+    Broken(io::Error),
+    /// It took too long.
+    Patience,
+    /// It ended without one.
+    Ended(ExitStatus),
+}
+
+impl From<io::Error> for Silence {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+fn driver(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cuda => "NVIDIA driver",
+        Backend::Wgpu => "graphics driver",
+        Backend::Cpu => "processor",
+    }
+}
+
+/// The device for a choice.
+pub fn choose(probe: &Probe, choice: BackendChoice) -> Result<Device, DeviceError> {
+    probe.choose(choice).map_err(DeviceError::Rejected)
+}
+
+/// One line: what computes, and why nothing better.
+pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
+    let facts = match device.backend {
+        Backend::Cpu => format!(", {}", count(cpus, "thread")),
+        Backend::Cuda | Backend::Wgpu if device.driver.is_empty() => String::new(),
+        Backend::Cuda | Backend::Wgpu => format!(", driver {}", device.driver),
+    };
+    let reasons = probe.passed_over(device.backend);
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" · {}", reasons.join(", ")) };
+    format!("{} · {}{facts}{reasons}", device.backend, device.name)
+}
+
+/// One sentence if `device` is a program that imitates a GPU, which takes minutes for what the CPU backend does in seconds.
+pub fn warning(device: &Device) -> Option<String> {
+    device.software.then(|| {
+        let Device { backend, name, .. } = device;
+        format!(
+            "`--backend {backend}` computes on {name}, a program that imitates a GPU, far slower than `--backend cpu`"
+        )
+    })
+}
+
+fn ask(backend: Backend) -> Result<Probe, Silence> {
+    let mut child = Command::new(program()?)
+        .args(["worker", "--probe", backend.name(), "--engine", &std::process::id().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) };
+    let reader = thread::Builder::new().spawn(move || {
+        let mut text = Vec::new();
+        stdout.read_to_end(&mut text).map(|_| text)
+    });
+    let reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error.into());
+        }
+    };
+    let until = Instant::now() + PATIENCE;
+    while !reader.is_finished() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Silence::Patience);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    // A driver may hang in its exit handlers, too; by now everything is said.
+    let mut status = child.try_wait()?;
+    while status.is_none() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+        status = child.try_wait()?;
+    }
+    let status = match status {
+        Some(status) => status,
+        None => {
+            let _ = child.kill();
+            child.wait()?
+        }
+    };
+    let text = reader.join().map_err(|_| io::Error::other("the reader panicked"))??;
+    serde_json::from_slice(&text).map_err(|_| Silence::Ended(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(backend: Backend, name: &str, software: bool) -> Device {
+        Device { backend, index: 0, name: name.to_owned(), driver: String::new(), software, memory: None, chosen: None }
+    }
+
+    #[test]
+    fn only_an_imitation_is_warned_of() {
+        let imitation = device(Backend::Wgpu, "llvmpipe (LLVM 15.0.6, 256 bits)", true);
+        let probe = Probe { devices: vec![imitation, device(Backend::Cpu, "EPYC", false)], rejected: Vec::new() };
+        let warned = |choice| warning(&choose(&probe, choice).unwrap());
+        assert_eq!(
+            warned(BackendChoice::Only(Backend::Wgpu)).as_deref(),
+            Some(
+                "`--backend wgpu` computes on llvmpipe (LLVM 15.0.6, 256 bits), a program that imitates a GPU, far slower \
+                 than `--backend cpu`"
+            )
+        );
+        assert_eq!(warned(BackendChoice::Auto), None);
+        assert_eq!(warned(BackendChoice::Only(Backend::Cpu)), None);
+        assert_eq!(warning(&device(Backend::Wgpu, "Radeon", false)), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! Progress on a terminal: a bar for every running job, a line for every job that has ended, and one for the whole.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use owo_colors::{OwoColorize as _, Style};
+use rustix::termios::tcgetwinsize;
+use sweep_job::Progress;
+
+use super::{
+    failed, headline, name,
+    pace::{Pace, Quiet},
+    retrying, stopping,
+};
+use crate::{
+    format::{clean, count, duration, quantity, speeds},
+    plan::{JobId, Plan},
+    run::{Observer, RunEvent, estimate},
+};
+
+/// Shows bars on standard error.
+#[derive(Debug)]
+pub struct Bars {
+    multi: MultiProgress,
+    whole: ProgressBar,
+    jobs: BTreeMap<usize, JobBar>,
+    /// Columns for names; all names are padded to it or cut.
+    width: usize,
+    failed: usize,
+    skipped: usize,
+    color: bool,
+    pace: Pace,
+    /// As long as there are bars.
+    quiet: Option<Quiet>,
+}
+
+#[derive(Debug)]
+struct JobBar {
+    /// Hidden where the terminal has no row for it.
+    bar: ProgressBar,
+    losses: Vec<f64>,
+}
+
+/// Readings that the little curve of the loss shows.
+const CURVE: usize = 8;
+/// Names are cut to this many columns, or to two fifths of a narrow terminal.
+const WIDEST_NAME: usize = 48;
+/// Rows that are not for bars: the whole, and what has just ended.
+const OTHER_ROWS: usize = 4;
+
+impl Bars {
+    /// Bars, in colour or not; with what knows how long the rest takes.
+    pub fn new(color: bool, pace: estimate::Pace) -> Self {
+        let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        Self {
+            multi,
+            whole: ProgressBar::hidden(),
+            jobs: BTreeMap::new(),
+            width: 0,
+            failed: 0,
+            skipped: 0,
+            color,
+            pace: Pace::new(pace),
+            quiet: None,
+        }
+    }
+
+    fn styled(&self, text: &str, style: Style) -> String {
+        if self.color { text.style(style).to_string() } else { text.to_owned() }
+    }
+
+    fn padded(&self, plan: &Plan, job: usize) -> String {
+        let name = cut(&name(plan.job(JobId::new(job))), self.width);
+        format!("{name:width$}", width = self.width)
+    }
+
+    fn print(&self, line: &str) {
+        // Without a terminal there is nobody to tell.
+        let _ = self.multi.println(line.trim_end());
+    }
+
+    fn ended(&mut self, mark: &str, style: Style, plan: &Plan, job: usize, rest: &str) {
+        self.forget(job);
+        self.print(&format!("  {} {}  {rest}", self.styled(mark, style), self.padded(plan, job)));
+        self.whole.inc(1);
+        self.count();
+    }
+
+    /// Takes a job's bar away.
+    fn forget(&mut self, job: usize) {
+        if let Some(JobBar { bar, .. }) = self.jobs.remove(&job) {
+            bar.finish_and_clear();
+            self.multi.remove(&bar);
+        }
+    }
+
+    /// Brings the last line up to date: what went wrong so far, and how long the rest takes.
+    fn count(&mut self) {
+        let mut parts = Vec::new();
+        if self.failed > 0 {
+            parts.push(self.styled(&format!("{} failed", self.failed), Style::new().red()));
+        }
+        if self.skipped > 0 {
+            parts.push(format!("{} skipped", self.skipped));
+        }
+        let hidden = self.jobs.values().filter(|job| job.bar.is_hidden()).count();
+        if hidden > 0 {
+            parts.push(format!("{hidden} more running"));
+        }
+        if self.whole.length().is_some_and(|total| total > self.whole.position()) {
+            parts.extend(self.pace.left().map(|left| format!("eta {}", duration(left))));
+        }
+        let parts: Vec<String> = parts.into_iter().map(|part| format!(" · {part}")).collect();
+        self.whole.set_message(parts.concat());
+    }
+
+    fn start(&mut self, plan: &Plan, job: usize) {
+        // It may have waited for another sweep, with a bar that says so.
+        self.forget(job);
+        let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
+        let bar =
+            if self.jobs.values().filter(|job| !job.bar.is_hidden()).count() + OTHER_ROWS < rows.max(OTHER_ROWS + 2) {
+                self.multi.insert_before(&self.whole, ProgressBar::new(0))
+            } else {
+                ProgressBar::hidden()
+            };
+        // `wide_msg` is cut at the edge of the terminal.
+        let template = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
+        bar.set_style(style(template).progress_chars("━╸─"));
+        bar.set_prefix(self.padded(plan, job));
+        bar.set_message("starting");
+        bar.enable_steady_tick(Duration::from_millis(120));
+        self.jobs.insert(job, JobBar { bar, losses: Vec::new() });
+    }
+
+    /// Says how far a job is, with as much as there is room for, the more important first.
+    fn advance(&mut self, job: usize, progress: &Progress) {
+        let width = self.width;
+        let Some(JobBar { bar, losses }) = self.jobs.get_mut(&job) else { return };
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        let mut parts = Vec::new();
+        if let Some(loss) = progress.loss {
+            losses.push(loss);
+            let from = losses.len().saturating_sub(CURVE);
+            parts.push(format!("loss {loss:.2} {}", curve(&losses[from..])));
+        }
+        if progress.done > 0 && progress.done < progress.total {
+            let left = (progress.total - progress.done) as f64;
+            parts.push(format!("eta {}", duration(bar.elapsed().as_secs_f64() / progress.done as f64 * left)));
+        }
+        if let Some(rate) = progress.tokens_per_s {
+            parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
+        }
+        parts.extend(progress.sequences_per_s.map(speeds));
+        let before = format!("  ⠋ {:width$}  {:10}  {}/{}  ", "", "", progress.done, progress.total);
+        let mut room = columns().saturating_sub(before.chars().count());
+        let fitting = parts.iter().take_while(|part| {
+            let own = part.chars().count();
+            let fits = own <= room;
+            room = room.saturating_sub(own + 2);
+            fits
+        });
+        bar.set_message(fitting.map(String::as_str).collect::<Vec<_>>().join("  "));
+    }
+}
+
+/// The terminal's width.
+fn columns() -> usize {
+    tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col))
+}
+
+/// A name in so many columns: what tells jobs apart is mostly at its end.
+fn cut(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    let end = width.saturating_sub(1) / 2;
+    let begin = width.saturating_sub(1) - end;
+    name.chars().take(begin).chain(['…']).chain(name.chars().skip(length - end)).collect()
+}
+
+/// The last readings as a row of blocks, the highest as high as possible.
+fn curve(values: &[f64]) -> String {
+    let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let span = if high > low { high - low } else { 1.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
+    let block = |value: f64| blocks[((value - low) / span * 7.0).round().clamp(0.0, 7.0) as usize];
+    values.iter().filter(|value| value.is_finite()).map(|value| block(*value)).collect()
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Observer for Bars {
+    fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
+        self.pace.on(event);
+        match event {
+            RunEvent::Begun { jobs, cached } => {
+                let widest = WIDEST_NAME.min(columns() * 2 / 5);
+                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
+                if *cached > 0 {
+                    self.print(&format!("  {} {} cached", self.styled("=", dim), count(*cached, "job")));
+                }
+                if cached < jobs {
+                    self.quiet = Quiet::new();
+                    self.whole = self.multi.add(ProgressBar::new(*jobs as u64));
+                    let noun = if *jobs == 1 { "job" } else { "jobs" };
+                    let template = format!("  {{bar:24}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
+                    self.whole.set_style(style(&template).progress_chars("━╸─"));
+                    self.whole.set_position(*cached as u64);
+                    self.count();
+                    self.whole.enable_steady_tick(Duration::from_millis(500));
+                }
+            }
+            RunEvent::Added { job, because } => {
+                self.whole.inc_length(1);
+                let because = format!("because {}", clean(because));
+                self.print(&format!("  {} {}  {because}", self.styled("+", dim), self.padded(plan, *job)));
+            }
+            // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
+            RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
+            RunEvent::Started { job, .. } => self.start(plan, *job),
+            RunEvent::Notice { text } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
+            RunEvent::Waiting { job, arriving: false } => {
+                self.start(plan, *job);
+                if let Some(job) = self.jobs.get(job) {
+                    job.bar.set_message("another sweep runs it");
+                }
+            }
+            RunEvent::Progress { job, progress } => {
+                self.advance(*job, progress);
+                if self.pace.is_due() {
+                    self.count();
+                }
+            }
+            RunEvent::Note { job, text } => {
+                self.print(&format!("  {} {}  {}", self.styled("!", dim), self.padded(plan, *job), clean(text)));
+            }
+            RunEvent::Storing { job } => {
+                if let Some(job) = self.jobs.get(job) {
+                    job.bar.set_message("storing");
+                }
+            }
+            RunEvent::Done { job, seconds, outcome } => {
+                let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
+                let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
+                self.ended("✓", green, plan, *job, &rest);
+            }
+            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+                self.forget(*job);
+                let text = retrying(failure, *attempt, *attempts, *wait);
+                self.print(&format!("  {} {}  {text}", self.styled("↻", dim), self.padded(plan, *job)));
+            }
+            RunEvent::Failed { job, seconds, failure, log, .. } => {
+                self.failed += 1;
+                let took = duration(*seconds);
+                let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
+                let rest = format!("{took:>8}  {}", failed(failure, log));
+                self.ended("✗", red, plan, *job, &rest);
+            }
+            RunEvent::Skipped { job, because: Some(because) } => {
+                self.skipped += 1;
+                let needed = name(plan.job(JobId::new(*because)));
+                self.ended("-", dim, plan, *job, &format!("skipped: needs {needed}"));
+            }
+            // After a stop that would be all the rest of the plan; the summary counts it.
+            RunEvent::Skipped { job, because: None } => self.forget(*job),
+            RunEvent::Stopping { ending, running, deadline } => self.print(&stopping(*ending, *running, *deadline)),
+            RunEvent::Ended(summary) => {
+                self.whole.finish_and_clear();
+                self.print(&super::summary(summary));
+                self.quiet = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_shows_the_fall() {
+        assert_eq!(curve(&[4.0, 3.0, 2.0, 0.5]), "█▆▄▁");
+        assert_eq!(curve(&[1.0, 1.0]), "▁▁");
+        assert_eq!(curve(&[f64::NAN]), "");
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_its_ends() {
+        assert_eq!(cut("train seed=0", 12), "train seed=0");
+        assert_eq!(cut("train prune=bitter7 seed=0", 15), "train p… seed=0");
+        assert_eq!(cut("train", 1), "…");
+    }
+}

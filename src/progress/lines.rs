@@ -1,0 +1,135 @@
+//! Progress where there is no terminal: one line for what has ended, none that is overwritten, no control character.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use super::{failed, headline, name, pace::Pace, retrying, stopping};
+use crate::{
+    format::{clean, count, duration, speeds},
+    plan::{JobId, Plan},
+    run::{Observer, RunEvent, estimate},
+};
+
+/// How often a running job's progress is worth a line.
+const PAUSE: Duration = Duration::from_secs(15);
+/// How often it is worth a line how far the whole is.
+const LONG_PAUSE: Duration = Duration::from_mins(1);
+
+/// Writes lines to `W`.
+#[derive(Debug)]
+pub struct Lines<W> {
+    out: W,
+    ended: usize,
+    total: usize,
+    said: BTreeMap<usize, Instant>,
+    pace: Pace,
+    /// When it was last said how far the whole is.
+    counted: Instant,
+}
+
+impl<W: Write> Lines<W> {
+    /// Writes to `out`, with what knows how long the rest takes.
+    pub fn new(out: W, pace: estimate::Pace) -> Self {
+        let (said, pace) = (BTreeMap::new(), Pace::new(pace));
+        Self { out, ended: 0, total: 0, said, pace, counted: Instant::now() }
+    }
+
+    /// Says from time to time how far the whole is.
+    fn count(&mut self) {
+        if self.ended < self.total && self.counted.elapsed() >= LONG_PAUSE {
+            self.counted = Instant::now();
+            let left = self.pace.left().map_or_else(String::new, |left| format!(", about {} left", duration(left)));
+            self.line(&format!("{} of {} ended{left}", self.ended, count(self.total, "job")));
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        // Whoever has closed standard error does not want to know.
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    fn ended(&mut self, mark: &str, plan: &Plan, job: usize, rest: &str) {
+        self.ended += 1;
+        self.said.remove(&job);
+        let name = name(plan.job(JobId::new(job)));
+        let text = format!("[{}/{}] {mark} {name}  {rest}", self.ended, self.total);
+        self.line(text.trim_end());
+    }
+}
+
+impl<W: Write> Observer for Lines<W> {
+    fn on(&mut self, plan: &Plan, event: &RunEvent) {
+        self.pace.on(event);
+        self.count();
+        match event {
+            RunEvent::Begun { jobs, cached } => {
+                self.total = *jobs;
+                self.ended = *cached;
+                if *cached > 0 {
+                    self.line(&format!("{} of {} cached", cached, count(*jobs, "job")));
+                }
+            }
+            RunEvent::Added { job, because } => {
+                self.total += 1;
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("more: {name}, because {}", clean(because)));
+            }
+            RunEvent::Started { job, .. } => {
+                self.said.insert(*job, Instant::now());
+            }
+            RunEvent::Waiting { job, arriving: false } => {
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("waiting for another sweep, which runs {name}"));
+            }
+            RunEvent::Progress { job, progress } => {
+                if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
+                    self.said.insert(*job, Instant::now());
+                    let loss = progress.loss.map_or_else(String::new, |loss| format!("  loss {loss:.2}"));
+                    let speed =
+                        progress.sequences_per_s.map_or_else(String::new, |found| format!("  {}", speeds(found)));
+                    let name = name(plan.job(JobId::new(*job)));
+                    self.line(&format!("      {name}  {}/{}{loss}{speed}", progress.done, progress.total));
+                }
+            }
+            RunEvent::Note { job, text } => {
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("note: {name}: {}", clean(text)));
+            }
+            RunEvent::Notice { text } => self.line(&format!("note: {}", clean(text))),
+            RunEvent::Done { job, seconds, outcome } => {
+                let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
+                let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
+                self.ended("done", plan, *job, &rest);
+            }
+            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+                self.said.remove(job);
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("retry: {name}: {}", retrying(failure, *attempt, *attempts, *wait)));
+            }
+            RunEvent::Failed { job, seconds, failure, log, tolerated } => {
+                let rest = format!(
+                    "{}  {}",
+                    duration(*seconds),
+                    failed(failure, log.as_ref().map(|log| log.display().to_string()))
+                );
+                self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
+            }
+            RunEvent::Skipped { job, because: Some(because) } => {
+                let needed = name(plan.job(JobId::new(*because)));
+                self.ended("skipped", plan, *job, &format!("needs {needed}"));
+            }
+            // What is being stored is done in a moment; what is skipped after a stop would be all the rest of the plan,
+            // and the summary counts it.
+            // How many records may come from a remote was said; there may be thousands.
+            RunEvent::Submitted { .. }
+            | RunEvent::Waiting { arriving: true, .. }
+            | RunEvent::Storing { .. }
+            | RunEvent::Skipped { because: None, .. } => {}
+            RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),
+            RunEvent::Ended(summary) => self.line(&super::summary(summary)),
+        }
+    }
+}

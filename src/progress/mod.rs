@@ -1,0 +1,96 @@
+//! What people read: progress on standard error, and the words and units in it.
+
+mod bars;
+mod lines;
+mod pace;
+mod state;
+
+use sweep_job::{Failure, Outcome, TaskInfo, Value};
+
+pub use self::{
+    bars::Bars,
+    lines::Lines,
+    state::{counts, describe, span},
+};
+use crate::{
+    format::{clean, count, duration, quantity},
+    plan::Job,
+    run::Summary,
+};
+
+/// A job's name in a line of its own: `train prune=bitter7 seed=0`.
+pub fn name(job: &Job) -> String {
+    let point = job.label.point.replace(',', " ");
+    clean(&format!("{} {point}", job.label.step)).trim_end().to_owned()
+}
+
+/// The metrics that a line has room for: `loss 2.31  sparsity 50.0 %`.
+fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
+    let shown = task.headline.iter().filter_map(|name| {
+        let metric = outcome.metrics.get(*name)?;
+        // A dense network's sparsity says nothing.
+        let boring = *name == "sparsity" && metric.value == 0.0;
+        let word = name.rsplit('.').next().unwrap_or(name);
+        let value = quantity(metric.value, metric.unit);
+        (!boring).then(|| if word.ends_with("_per_s") { value } else { format!("{word} {value}") })
+    });
+    // What a task measures that does not know beforehand: the first few, by name.
+    let own = outcome.metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
+    let own = own.take(3).map(|(name, metric)| format!("{} {}", clean(name), short(metric.value)));
+    shown.chain(own).collect::<Vec<_>>().join("  ")
+}
+
+/// A number of unknown size with four digits that mean something.
+fn short(value: f64) -> Value {
+    Value::Float(format!("{value:.3e}").parse().unwrap_or(value))
+}
+
+/// Why a job failed, and where to read more.
+fn failed(failure: &Failure, log: Option<String>) -> String {
+    let log = log.map_or_else(String::new, |log| format!("  log: {}", clean(&log)));
+    format!("{}{log}", clean(&failure.message))
+}
+
+/// What is said when a stop was asked for.
+fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
+    let jobs = count(running, "job");
+    match (ending, running, deadline) {
+        (_, 0, _) => "stopping".into(),
+        (false, _, Some(deadline)) => format!("stopping: {jobs} still running, with {} to end", duration(deadline)),
+        (false, _, None) => format!("stopping: {jobs} still running; Ctrl-C again ends them"),
+        (true, ..) => format!("ending {jobs}"),
+    }
+}
+
+/// What is said of a job that failed and will be tried again.
+fn retrying(failure: &Failure, attempt: u32, attempts: u32, wait: f64) -> String {
+    let next = format!("attempt {} of {attempts} in {}", attempt + 1, duration(wait));
+    format!("{}; {next}", clean(&failure.message))
+}
+
+/// The last line of a run.
+pub fn summary(summary: &Summary) -> String {
+    let parts = [
+        (summary.cached, "cached"),
+        (summary.done, "done"),
+        (summary.failed, "failed"),
+        (summary.tolerated, "failed as allowed"),
+        (summary.skipped, "skipped"),
+    ];
+    let parts: Vec<_> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let jobs = summary.cached + summary.done + summary.failed + summary.tolerated + summary.skipped;
+    let end = if summary.interrupted.is_some() { ", interrupted; run it again to go on" } else { "" };
+    format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_any_size_are_short() {
+        let texts = [2.0_f64.sqrt(), 4.567e-7, 123_456_789.0, 3.0].map(|number| short(number).to_string());
+        assert_eq!(texts, ["1.414", "4.567e-7", "123500000", "3"]);
+    }
+}

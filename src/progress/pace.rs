@@ -1,0 +1,80 @@
+//! How long a run still takes, as a terminal shows it; and a terminal that does not disturb what is shown.
+
+use std::time::{Duration, Instant};
+
+use rustix::{
+    process::getpgrp,
+    termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
+};
+
+use crate::{
+    host,
+    run::{RunEvent, estimate},
+};
+
+/// How often the estimate is made anew.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The run's pace, asked from time to time.
+#[derive(Debug)]
+pub(super) struct Pace {
+    heard: estimate::Pace,
+    made: Option<Instant>,
+    /// When it will be over, as it was said last.
+    end: Option<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(heard: estimate::Pace) -> Self {
+        Self { heard, made: None, end: None }
+    }
+
+    pub(super) fn on(&mut self, event: &RunEvent) {
+        self.heard.on(host::clock::now(), event);
+    }
+
+    /// Whether it is time to ask again.
+    pub(super) fn is_due(&self) -> bool {
+        self.made.is_none_or(|made| made.elapsed() >= PAUSE)
+    }
+
+    /// Seconds until the run is over, if that can be said.
+    pub(super) fn left(&mut self) -> Option<f64> {
+        if self.is_due() {
+            self.made = Some(Instant::now());
+            let left = self.heard.left(host::clock::now());
+            self.end = left.and_then(|left| Instant::now().checked_add(Duration::try_from_secs_f64(left).ok()?));
+        }
+        self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+}
+
+/// A terminal that does not write `^C` for Ctrl-C. The cursor stands at the end of the last row, so that it would wrap, and
+/// whoever draws over the rows would miss one.
+#[derive(Debug)]
+pub(super) struct Quiet(Termios);
+
+impl Quiet {
+    /// As long as this lives; `None` where there is no terminal, or where it is not ours to change.
+    pub(super) fn new() -> Option<Self> {
+        let terminal = std::io::stderr();
+        let before = tcgetattr(&terminal).ok()?;
+        // In the background the change would stop this process.
+        if tcgetpgrp(&terminal).ok()? != getpgrp() || !before.local_modes.contains(LocalModes::ECHOCTL) {
+            return None;
+        }
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHOCTL);
+        tcsetattr(&terminal, OptionalActions::Now, &quiet).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let terminal = std::io::stderr();
+        if tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()) {
+            let _ = tcsetattr(&terminal, OptionalActions::Now, &self.0);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the jobs of a run are doing, in words.
+
+use jiff::Timestamp;
+
+use crate::{
+    format::{clean, count, duration},
+    run::watch::{Snapshot, State},
+};
+
+/// How many jobs are doing what: `5 jobs: 1 done, 4 waiting`.
+pub fn counts(snapshot: &Snapshot) -> String {
+    let count_of = |word: &str| snapshot.jobs.iter().filter(|state| state.word() == word).count();
+    let words = ["cached", "done", "running", "retrying", "waiting", "failed", "skipped", "lost"];
+    let parts = words.iter().map(|word| (count_of(word), word)).filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, word)| format!("{number} {word}")).collect();
+    let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
+    let reserve = match count_of("reserve") {
+        0 => String::new(),
+        reserve => format!("; {} in reserve, for what is undecided", count(reserve, "further seed")),
+    };
+    format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
+}
+
+/// A job's state as a word, and what there is to say of it.
+pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static str, String) {
+    let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
+    let rest = match state {
+        State::NotSelected | State::Cached => String::new(),
+        State::Reserve => "a further seed, if something is undecided without it".to_owned(),
+        State::Waiting(reason) => clean(reason).into_owned(),
+        State::Queued { id, reason } if reason.is_empty() => format!("job {id} in Slurm"),
+        State::Queued { id, reason } => format!("job {id} in Slurm: {}", clean(reason)),
+        State::Running { since, attempt, gpus, progress } => {
+            let mut parts = vec![span(now, *since)];
+            if *attempt > 1 {
+                parts.push(format!("attempt {attempt}"));
+            }
+            if !gpus.is_empty() {
+                let gpus: Vec<String> = gpus.iter().map(ToString::to_string).collect();
+                parts.push(format!("GPU {}", gpus.join(", ")));
+            }
+            if let Some(progress) = progress {
+                parts.push(format!("{}/{}", progress.done, progress.total));
+                parts.extend(progress.loss.map(|loss| format!("loss {loss:.2}")));
+            }
+            parts.join("  ")
+        }
+        State::Storing => "its result is being stored".to_owned(),
+        State::Elsewhere { arriving: true } => "its record may come from the remote".to_owned(),
+        State::Elsewhere { arriving: false } => "another sweep runs it".to_owned(),
+        State::Retrying { failure, at } => {
+            format!("again in {}: {}", span(*at, now), clean(&failure.message))
+        }
+        State::Done { seconds } => seconds.map_or_else(|| "by another sweep".to_owned(), duration),
+        State::Failed { seconds, failure, tolerated } => {
+            let allowed = if *tolerated { " (allowed)" } else { "" };
+            format!("after {}{allowed}: {}", duration(*seconds), clean(&failure.message))
+        }
+        State::Skipped(Some(job)) => format!("needs {}", clean(label(job))),
+        State::Skipped(None) => "the run was stopped".to_owned(),
+        State::Lost => "the engine was killed before it was done".to_owned(),
+    };
+    (state.word(), rest)
+}
+
+/// The time from one moment to a later one; nothing if a clock was set back meanwhile.
+pub fn span(later: Timestamp, earlier: Timestamp) -> String {
+    duration(later.duration_since(earlier).as_secs_f64().max(0.0))
+}

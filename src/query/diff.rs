@@ -1,0 +1,359 @@
+//! What differs between two runs, recipes or stores: jobs, parameters, metrics, claims, environment.
+//!
+//! Jobs of both sides go together by their names. Jobs that differ in nothing but `seed` are one group; its differences are
+//! taken in pairs, seed by seed, and are significant if chance cannot explain them after Holm's correction for all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use sweep_job::{Task, Unit, Value};
+
+use crate::{
+    analysis::{Estimate, LEVEL, Sample, State, Verdict, digits_of, holm},
+    format::{Scale, count, number},
+    record::{Identity, Key, Provenance, Record, without_keys},
+    run::Manifest,
+    store::{Store, StoreError},
+};
+
+/// One of the two.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// What the user calls it.
+    pub name: String,
+    /// Its jobs, by their names.
+    pub jobs: BTreeMap<String, SideJob>,
+    /// The verdicts on its claims.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A job of one of the two.
+#[derive(Debug)]
+pub struct SideJob {
+    /// Its key.
+    pub key: Key,
+    /// What that is made of, as far as it is known.
+    pub identity: Option<Identity>,
+    /// Its record, if it is done.
+    pub record: Option<Record>,
+}
+
+/// What differs.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    /// What the two are called.
+    pub sides: [String; 2],
+    /// How many jobs both have.
+    pub shared: usize,
+    /// How many of those are the same job on both sides.
+    pub same: usize,
+    /// The names of jobs that only one of them has.
+    pub only: [Vec<String>; 2],
+    /// What jobs of the same name were given.
+    pub params: Vec<Change>,
+    /// What they measured.
+    pub metrics: Vec<MetricChange>,
+    /// How the verdicts changed.
+    pub claims: Vec<ClaimChange>,
+    /// Where the results come from: what, and the different values on each side.
+    pub environment: Vec<(String, [Vec<String>; 2])>,
+}
+
+/// A parameter that differs.
+#[derive(Debug, Serialize)]
+pub struct Change {
+    /// The parameter, or `backend`, `task`, `task revision`, or the content of an input.
+    pub what: String,
+    /// What it was and is.
+    pub values: [String; 2],
+    /// The jobs.
+    pub jobs: Vec<String>,
+}
+
+/// A metric that differs.
+#[derive(Debug, Serialize)]
+pub struct MetricChange {
+    /// The jobs' name without the seed.
+    pub group: String,
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// The means of both sides.
+    pub means: [f64; 2],
+    /// The mean of the second less the first.
+    pub difference: f64,
+    /// Its 95 % confidence interval.
+    pub interval: Option<[f64; 2]>,
+    /// The probability of such a difference by chance, corrected.
+    pub p: Option<f64>,
+    /// Whether chance cannot explain it; `None` where one pair says nothing about chance.
+    pub significant: Option<bool>,
+    /// How many pairs, or how many measurements on both sides where they do not go together.
+    pub n: usize,
+    /// Whether the task counts it among those that matter most.
+    pub headline: bool,
+}
+
+/// A change of a metric in words.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The means of both sides, and the unit of all numbers, with a space before it.
+    pub means: [String; 2],
+    /// See above.
+    pub unit: String,
+    /// The difference with its interval.
+    pub difference: String,
+    /// What chance has to do with it.
+    pub chance: String,
+}
+
+impl MetricChange {
+    /// Whether chance can explain it.
+    pub fn is_noise(&self) -> bool {
+        self.significant == Some(false)
+    }
+
+    /// The numbers, rounded to the second digit of what is uncertain, or else of what differs.
+    pub fn shown(&self) -> Shown {
+        let Self { unit, means, difference, interval, p, n, .. } = self;
+        let largest = means.iter().fold(0.0_f64, |largest, mean| largest.max(mean.abs()));
+        let scale = Scale::of(largest, *unit);
+        let half = interval.map(|[low, high]| (high - low) / 2.0 / scale.factor).filter(|half| *half > 0.0);
+        let digits = digits_of(half.unwrap_or(*difference / scale.factor).abs());
+        let shown = |value: f64| number(value / scale.factor, digits);
+        let sign = if *difference > 0.0 { "+" } else { "" };
+        let half = half.map_or_else(String::new, |half| format!(" ± {}", number(half, digits)));
+        let unit = if scale.suffix.is_empty() { String::new() } else { format!(" {}", scale.suffix) };
+        let chance = match p {
+            Some(p) if *p < 0.001 => format!("p < 0.001, {}", count(*n, "pair")),
+            Some(p) => format!("p = {p:.3}, {}", count(*n, "pair")),
+            None => "one pair says nothing about chance".to_owned(),
+        };
+        let difference = format!("{sign}{}{half}{unit}", shown(*difference));
+        Shown { means: means.map(shown), unit, difference, chance }
+    }
+}
+
+/// A claim whose verdict differs.
+#[derive(Debug, Serialize)]
+pub struct ClaimChange {
+    /// The claim.
+    pub claim: String,
+    /// The verdicts; `None` where it is not claimed.
+    pub states: [Option<State>; 2],
+    /// Why.
+    pub because: [String; 2],
+}
+
+impl Side {
+    /// What a run has, as far as its jobs are done.
+    pub fn of_run(name: String, manifest: Manifest, store: &Store) -> Result<Self, StoreError> {
+        let mut side = Self { name, ..Self::default() };
+        for job in manifest.jobs {
+            let record = store.get(job.key)?;
+            let identity = record.as_ref().map(|record| record.identity.clone());
+            side.jobs.insert(job.label, SideJob { key: job.key, identity, record });
+        }
+        Ok(side)
+    }
+}
+
+impl Difference {
+    /// Compares two.
+    pub fn new(first: &Side, second: &Side) -> Self {
+        let shared: Vec<(&String, &SideJob, &SideJob)> =
+            first.jobs.iter().filter_map(|(label, job)| Some((label, job, second.jobs.get(label)?))).collect();
+        let only = |own: &Side, other: &Side| -> Vec<String> {
+            own.jobs.keys().filter(|label| !other.jobs.contains_key(*label)).cloned().collect()
+        };
+        Self {
+            sides: [first.name.clone(), second.name.clone()],
+            shared: shared.len(),
+            same: shared.iter().filter(|(_, of, to)| of.key == to.key).count(),
+            only: [only(first, second), only(second, first)],
+            params: params(&shared),
+            metrics: metrics(&shared),
+            claims: claims(&first.verdicts, &second.verdicts),
+            environment: environment(first, second),
+        }
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.only.iter().all(Vec::is_empty)
+            && self.params.is_empty()
+            && self.metrics.is_empty()
+            && self.claims.is_empty()
+            && self.environment.is_empty()
+    }
+}
+
+fn params(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    for (label, of, to) in shared {
+        let (Some(before), Some(after)) = (&of.identity, &to.identity) else { continue };
+        for (what, values) in changed(before, after) {
+            match changes.iter_mut().find(|change| change.what == what && change.values == values) {
+                Some(change) => change.jobs.push((*label).clone()),
+                None => changes.push(Change { what, values, jobs: vec![(*label).clone()] }),
+            }
+        }
+    }
+    changes
+}
+
+/// The fields of two identities that differ, those of needed jobs aside.
+fn changed(before: &Identity, after: &Identity) -> Vec<(String, [String; 2])> {
+    let mut changes = Vec::new();
+    let mut add = |what: &str, before: String, after: String| {
+        if before != after {
+            changes.push((what.to_owned(), [before, after]));
+        }
+    };
+    add("task", before.task.clone(), after.task.clone());
+    add("task revision", before.revision.to_string(), after.revision.to_string());
+    let backend = |identity: &Identity| identity.backend.map_or("none", |backend| backend.name()).to_owned();
+    add("backend", backend(before), backend(after));
+    let names: BTreeSet<&String> = before.params.keys().chain(after.params.keys()).collect();
+    for name in names {
+        let shown = |identity: &Identity| match identity.params.get(name) {
+            Some(value) => without_keys(&value.to_string()),
+            None => {
+                let param = Task::info(&identity.task).and_then(|task| task.param(name));
+                param.map_or_else(|| "–".to_owned(), |param| format!("{} (default)", (param.default)()))
+            }
+        };
+        // A default that is written out is the same value.
+        let value = |identity: &Identity| -> Option<Value> {
+            let default = || Some((Task::info(&identity.task)?.param(name)?.default)());
+            identity.params.get(name).cloned().or_else(default)
+        };
+        if value(before) != value(after) {
+            add(name, shown(before), shown(after));
+        }
+    }
+    let inputs: BTreeSet<&String> = before.inputs.keys().chain(after.inputs.keys()).collect();
+    for name in inputs {
+        let short = |identity: &Identity| {
+            identity.inputs.get(name).map_or_else(|| "–".to_owned(), |digest| digest.chars().take(12).collect())
+        };
+        add(&format!("content of {name}"), short(before), short(after));
+    }
+    changes
+}
+
+/// A job's name without the seed.
+fn group(label: &str) -> String {
+    let (step, point) = label.split_once('/').unwrap_or((label, ""));
+    let axes: Vec<&str> = point.split(',').filter(|axis| !axis.is_empty() && !axis.starts_with("seed=")).collect();
+    if axes.is_empty() { step.to_owned() } else { format!("{step}/{}", axes.join(",")) }
+}
+
+fn metrics(shared: &[(&String, &SideJob, &SideJob)]) -> Vec<MetricChange> {
+    /// The pairs of a metric in a group.
+    struct Pairs {
+        unit: Unit,
+        headline: bool,
+        values: Vec<(f64, f64)>,
+    }
+    let mut groups: BTreeMap<(String, String), Pairs> = BTreeMap::new();
+    for (label, of, to) in shared {
+        // A job that is the same on both sides has one record.
+        let (Some(before), Some(after)) = (&of.record, &to.record) else { continue };
+        let headline = Task::info(&after.identity.task).map_or(&[][..], |task| task.headline);
+        for (name, metric) in &before.outcome.metrics {
+            let Some(other) = after.outcome.metrics.get(name) else { continue };
+            let pairs = groups.entry((group(label), name.clone())).or_insert_with(|| Pairs {
+                unit: metric.unit,
+                headline: headline.is_empty() || headline.contains(&name.as_str()),
+                values: Vec::new(),
+            });
+            pairs.values.push((metric.value, other.value));
+        }
+    }
+    let mut changes = Vec::new();
+    for ((group, metric), Pairs { unit, headline, values }) in groups {
+        let differences: Vec<f64> = values.iter().map(|(before, after)| after - before).collect();
+        if differences.iter().all(|difference| *difference == 0.0) {
+            continue;
+        }
+        let n = values.len() as f64;
+        let means = [
+            values.iter().map(|(before, _)| before).sum::<f64>() / n,
+            values.iter().map(|(_, after)| after).sum::<f64>() / n,
+        ];
+        let Some(Estimate { value, low, high, p }) = Sample::new(&differences).map(|sample| sample.estimate()) else {
+            continue;
+        };
+        let interval = low.zip(high).map(|(low, high)| [low, high]);
+        let n = values.len();
+        let change =
+            MetricChange { group, metric, unit, means, difference: value, interval, p, significant: None, n, headline };
+        changes.push(change);
+    }
+    let chance: Vec<f64> = changes.iter().filter_map(|change| change.p).collect();
+    let mut corrected = holm(&chance).into_iter();
+    for change in changes.iter_mut().filter(|change| change.p.is_some()) {
+        change.p = corrected.next();
+        change.significant = change.p.map(|p| p < 1.0 - LEVEL);
+    }
+    changes
+}
+
+fn claims(first: &[Verdict], second: &[Verdict]) -> Vec<ClaimChange> {
+    let mut names: Vec<&str> = first.iter().chain(second).map(|verdict| verdict.claim.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    let find = |verdicts: &'_ [Verdict], name: &str| -> (Option<State>, String) {
+        let found = verdicts.iter().find(|verdict| verdict.claim == name);
+        (found.map(|verdict| verdict.state), found.map(|verdict| verdict.because.clone()).unwrap_or_default())
+    };
+    let changes = names.into_iter().map(|name| {
+        let ((before, why_before), (after, why_after)) = (find(first, name), find(second, name));
+        ClaimChange { claim: name.to_owned(), states: [before, after], because: [why_before, why_after] }
+    });
+    changes.filter(|change| change.states[0] != change.states[1]).collect()
+}
+
+/// What a record says of its surroundings.
+type Fact = fn(&Provenance) -> String;
+
+fn environment(first: &Side, second: &Side) -> Vec<(String, [Vec<String>; 2])> {
+    let facts: [(&str, Fact); 4] = [
+        ("sweep", |provenance| provenance.sweep.clone()),
+        ("host", |provenance| provenance.host.clone()),
+        ("device", |provenance| {
+            let device = provenance.device.as_ref();
+            device.map_or_else(|| "none".to_owned(), |device| format!("{} ({})", device.name, device.backend.name()))
+        }),
+        ("threads", |provenance| provenance.threads.to_string()),
+    ];
+    let values = |side: &Side, fact: Fact| -> Vec<String> {
+        let records = side.jobs.values().filter_map(|job| job.record.as_ref());
+        let values: BTreeSet<String> = records.map(|record| fact(&record.provenance)).collect();
+        values.into_iter().collect()
+    };
+    let facts = facts.map(|(name, fact)| (name.to_owned(), [values(first, fact), values(second, fact)]));
+    facts
+        .into_iter()
+        .filter(|(_, [before, after])| before != after && !before.is_empty() && !after.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_names_without_the_seed() {
+        for (label, expected) in [
+            ("train/prune=none,seed=0", "train/prune=none"),
+            ("train/seed=0", "train"),
+            ("train", "train"),
+            ("train/lr=0.1,warm=2", "train/lr=0.1,warm=2"),
+        ] {
+            assert_eq!(group(label), expected);
+        }
+    }
+}

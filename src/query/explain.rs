@@ -1,0 +1,268 @@
+//! Why a job will run: which field of its identity no record has, what it was in the nearest one, and where it is decided.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+};
+
+use sweep_job::{Task, TaskInfo, Value};
+
+use crate::{
+    plan::{JobId, Plan},
+    recipe::Span,
+    record::{Key, without_keys},
+    store::Entry,
+};
+
+/// Compares the jobs of a plan with what the store has.
+#[derive(Debug)]
+pub struct Explainer<'a> {
+    plan: &'a Plan,
+    by_key: HashMap<Key, &'a Entry>,
+    by_label: HashMap<&'a str, Vec<&'a Entry>>,
+    by_task: HashMap<&'a str, Vec<&'a Entry>>,
+}
+
+/// What sets a job apart from the nearest record.
+#[derive(Debug)]
+pub struct Explanation<'a> {
+    /// The record of the same task that differs least; `None` if there is none of this task.
+    pub nearest: Option<&'a Entry>,
+    /// How it differs, the causes of needed jobs inside.
+    pub causes: Vec<Cause>,
+}
+
+/// One difference.
+#[derive(Debug)]
+pub enum Cause {
+    /// Another value, or another content of an input, or another backend.
+    Changed {
+        /// What: a parameter's name, `backend`, `task revision`, or `key format`.
+        what: String,
+        /// As it was.
+        old: String,
+        /// As it is.
+        new: String,
+        /// Where that is decided, if it is in the recipe.
+        place: Option<Span>,
+    },
+    /// A needed job is another one.
+    Need {
+        /// The job that is needed now.
+        job: JobId,
+        /// How it differs from the one that was needed; empty if there is none to compare with.
+        causes: Vec<Cause>,
+    },
+    /// A job was needed that is not any more.
+    Gone {
+        /// What it was called.
+        label: String,
+    },
+}
+
+/// With how many records a job is compared when many jobs are explained at once and none of them has its name.
+const MOST_COMPARED: usize = 200;
+
+impl<'a> Explainer<'a> {
+    /// Compares with these records.
+    pub fn new(plan: &'a Plan, entries: &'a [Entry]) -> Self {
+        let mut by_label: HashMap<&str, Vec<&Entry>> = HashMap::new();
+        let mut by_task: HashMap<&str, Vec<&Entry>> = HashMap::new();
+        for entry in entries {
+            by_label.entry(unprefixed(&entry.label)).or_default().push(entry);
+            by_task.entry(&entry.identity.task).or_default().push(entry);
+        }
+        for entries in by_task.values_mut() {
+            entries.sort_by_key(|entry| Reverse(entry.started));
+        }
+        let by_key = entries.iter().map(|entry| (entry.key, entry)).collect();
+        Self { plan, by_key, by_label, by_task }
+    }
+
+    /// Compares a job with every record.
+    pub fn explain(&self, id: JobId) -> Explanation<'a> {
+        let task = self.by_task.get(self.plan.job(id).identity.task.as_str());
+        self.among(id, task.map(Vec::as_slice).unwrap_or_default())
+    }
+
+    /// Compares a job with the records that had its name, or else with some of the latest: quick enough for all jobs of
+    /// a large plan.
+    pub fn explain_quickly(&self, id: JobId) -> Explanation<'a> {
+        let job = self.plan.job(id);
+        let label = job.label.to_string();
+        let named = self.by_label.get(unprefixed(&label)).into_iter().flatten();
+        let named: Vec<&Entry> = named.filter(|entry| entry.identity.task == job.identity.task).copied().collect();
+        if !named.is_empty() {
+            return self.among(id, &named);
+        }
+        let task = self.by_task.get(job.identity.task.as_str()).map(Vec::as_slice).unwrap_or_default();
+        self.among(id, &task[..task.len().min(MOST_COMPARED)])
+    }
+
+    fn among(&self, id: JobId, entries: &[&'a Entry]) -> Explanation<'a> {
+        let step = self.plan.job(id).label.step.as_str();
+        let own_step = |entry: &Entry| unprefixed(&entry.label).split('/').next() == Some(step);
+        let ranked =
+            entries.iter().map(|entry| (self.distance(id, entry), !own_step(entry), Reverse(entry.started), *entry));
+        let nearest = ranked.min_by_key(|(distance, other_step, age, _)| (*distance, *other_step, *age));
+        let nearest = nearest.map(|(.., entry)| entry);
+        let causes = nearest.map(|entry| self.causes(id, entry)).unwrap_or_default();
+        Explanation { nearest, causes }
+    }
+
+    /// How many fields differ; those of needed jobs count as one each.
+    fn distance(&self, id: JobId, entry: &Entry) -> usize {
+        let (now, then) = (&self.plan.job(id).identity, &entry.identity);
+        let names = now.params.keys().chain(then.params.keys().filter(|name| !now.params.contains_key(*name)));
+        let params = names.filter(|name| now.params.get(*name) != then.params.get(*name)).count();
+        let inputs = now.inputs.keys().chain(then.inputs.keys().filter(|name| !now.inputs.contains_key(*name)));
+        let inputs = inputs.filter(|name| now.inputs.get(*name) != then.inputs.get(*name)).count();
+        // Both are sorted.
+        let needs = now.needs.iter().filter(|key| !then.needs.contains(*key)).count();
+        let gone = then.needs.iter().filter(|key| !now.needs.contains(*key)).count();
+        let rest = usize::from(now.revision != then.revision)
+            + usize::from(now.backend != then.backend)
+            + usize::from(now.format != then.format);
+        params + inputs + rest + needs.max(gone)
+    }
+
+    fn causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
+        let (now, then) = (&self.plan.job(id).identity, &entry.identity);
+        let mut causes = Vec::new();
+        let mut changed = |what: &str, old: String, new: String, place| {
+            causes.push(Cause::Changed { what: what.to_owned(), old, new, place });
+        };
+        if now.format != then.format {
+            changed("key format", then.format.to_string(), now.format.to_string(), None);
+        }
+        if now.revision != then.revision {
+            changed("task revision", then.revision.to_string(), now.revision.to_string(), None);
+        }
+        if now.backend != then.backend {
+            let name =
+                |backend: Option<sweep_job::Backend>| backend.map_or("none", sweep_job::Backend::name).to_owned();
+            changed("backend", name(then.backend), name(now.backend), None);
+        }
+        // In the order of the task's declaration, which is the order of its documentation.
+        for param in Task::info(&now.task).into_iter().flat_map(TaskInfo::params) {
+            let place = || self.plan.place(id, param.name);
+            let shown = |value: Option<&Value>| match value {
+                Some(value) => without_keys(&value.to_string()),
+                None => format!("{} (default)", (param.default)()),
+            };
+            let content = |digest: Option<&String>, value: Option<&Value>| match digest {
+                Some(digest) => format!("content {}", digest.chars().take(12).collect::<String>()),
+                None => shown(value),
+            };
+            let (old, new) = (then.params.get(param.name), now.params.get(param.name));
+            // A list's or a map's inputs stand under `name.1`, `name.key`.
+            let own = |name: &str| {
+                name == param.name || name.strip_prefix(param.name).is_some_and(|rest| rest.starts_with('.'))
+            };
+            let names: BTreeSet<&String> =
+                now.inputs.keys().chain(then.inputs.keys()).filter(|name| own(name)).collect();
+            let mut as_input = false;
+            for name in names {
+                let (old_digest, new_digest) = (then.inputs.get(name), now.inputs.get(name));
+                if old_digest != new_digest {
+                    changed(name, content(old_digest, old), content(new_digest, new), place());
+                    as_input = true;
+                }
+            }
+            // The same result of another job: what is different about that job is told as a change of the need.
+            if !as_input && old != new && shown(old) != shown(new) {
+                changed(param.name, shown(old), shown(new), place());
+            }
+        }
+        causes.extend(self.need_causes(id, entry));
+        causes
+    }
+
+    fn need_causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
+        let mut before: HashSet<Key> = entry.identity.needs.iter().collect();
+        let mut new: Vec<JobId> =
+            self.plan.needs(id).filter(|need| !before.remove(&self.plan.job(*need).key)).collect();
+        new.sort_unstable();
+        // What was needed then and is not needed now is what the new ones are compared with: first with what had the same
+        // name, then with what is nearest.
+        let mut before: Vec<&Entry> = before.iter().filter_map(|key| self.by_key.get(key).copied()).collect();
+        before.sort_by(|a, b| (&a.label, a.key).cmp(&(&b.label, b.key)));
+        let mut named: HashMap<&str, Vec<&Entry>> = HashMap::new();
+        for entry in &before {
+            named.entry(unprefixed(&entry.label)).or_default().push(entry);
+        }
+        let mut taken: HashSet<Key> = HashSet::new();
+        let mut causes = Vec::new();
+        for job in new {
+            let planned = self.plan.job(job);
+            let label = planned.label.to_string();
+            let fits =
+                |earlier: &&&Entry| earlier.identity.task == planned.identity.task && !taken.contains(&earlier.key);
+            let same = named.get(unprefixed(&label)).and_then(|entries| entries.iter().find(fits).copied());
+            let nearest = same.or_else(|| {
+                let open = before.iter().filter(fits).take(MOST_COMPARED);
+                open.min_by_key(|earlier| self.distance(job, earlier)).copied()
+            });
+            let inner = nearest.map(|earlier| {
+                taken.insert(earlier.key);
+                self.causes(job, earlier)
+            });
+            causes.push(Cause::Need { job, causes: inner.unwrap_or_default() });
+        }
+        let gone = before.into_iter().filter(|earlier| !taken.contains(&earlier.key));
+        causes.extend(gone.map(|gone| Cause::Gone { label: gone.label.clone() }));
+        causes
+    }
+
+    /// An explanation in one line, down to what the author has changed.
+    pub fn line(&self, explanation: &Explanation<'_>) -> String {
+        if explanation.nearest.is_none() {
+            return "nothing like it has run".to_owned();
+        }
+        let mut found = Vec::new();
+        self.roots(&explanation.causes, &mut found);
+        found.join("; ")
+    }
+
+    /// The changes at the root of `causes`, each once.
+    fn roots(&self, causes: &[Cause], found: &mut Vec<String>) {
+        for cause in causes {
+            let text = match cause {
+                Cause::Changed { what, old, new, place } => {
+                    let place = place.map(|place| format!("   {}", self.plan.sources().location(place)));
+                    format!("{what} {} → {}{}", shortened(old), shortened(new), place.unwrap_or_default())
+                }
+                Cause::Need { job, causes } if causes.is_empty() => {
+                    format!("needs {}, which is new", self.plan.job(*job).label)
+                }
+                Cause::Need { causes, .. } => {
+                    self.roots(causes, found);
+                    continue;
+                }
+                Cause::Gone { label } => format!("does not need {label} any more"),
+            };
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+    }
+}
+
+/// A label without the recipe's name in front: which recipes are planned together makes no difference to a job.
+fn unprefixed(label: &str) -> &str {
+    let step = label.split('/').next().unwrap_or(label);
+    step.find(':').map_or(label, |at| &label[at + 1..])
+}
+
+/// A value that is longer than a line has room for, by its ends.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 32;
+    let text = text.replace('\n', "⏎");
+    let chars = text.chars().count();
+    if chars <= MOST {
+        return text;
+    }
+    let (head, tail): (String, String) =
+        (text.chars().take(MOST / 2).collect(), text.chars().skip(chars - MOST / 2).collect());
+    format!("{head}…{tail}")
+}

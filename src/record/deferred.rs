@@ -1,0 +1,313 @@
+//! What one job takes from another: metrics and artifacts that are known when the needed job has run.
+//!
+//! Until then such a value stands in a job's parameters as a text of its own form, which names the needed job by its key.
+//! So it is in the job's identity as what it is, a result of that job, and two recipes that take the same result have
+//! the same key, whatever they call the step. No text of an author has this form: its expressions are all resolved.
+
+use std::{borrow::Cow, collections::BTreeSet, path::Path};
+
+use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values};
+
+use crate::record::{Key, Record};
+
+/// What a job leaves that another one can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// A number.
+    Metric,
+    /// A file or a folder.
+    Artifact,
+}
+
+/// One result of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Deferred {
+    /// The job.
+    pub(crate) key: Key,
+    /// What kind of result.
+    pub(crate) product: Product,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+/// Why a job's parameters cannot be known although the jobs that it needs are done.
+#[derive(Debug, thiserror::Error)]
+pub enum Unsettled {
+    /// The record of the needed job is gone.
+    #[error("the record of the needed job {0} is gone; run again")]
+    Gone(String),
+    /// The needed job has left no such metric.
+    #[error("the needed job {label} has no metric `{name}`; it has {known}")]
+    Metric {
+        /// The needed job.
+        label: String,
+        /// What was wanted.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The needed job has left no such artifact.
+    #[error("the needed job {label} has no artifact `{name}`; it has {known}")]
+    Artifact {
+        /// The needed job.
+        label: String,
+        /// What was wanted.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The value does not fit.
+    #[error("`{param}`: {error}")]
+    Value {
+        /// The parameter.
+        param: &'static str,
+        /// Why.
+        error: ParamError,
+    },
+}
+
+const OPEN: &str = "${{";
+const CLOSE: &str = "}}";
+
+impl Deferred {
+    /// The text that stands for it.
+    pub(crate) fn placeholder(&self) -> String {
+        let product = match self.product {
+            Product::Metric => "metrics",
+            Product::Artifact => "artifacts",
+        };
+        format!("{OPEN}{}.{product}.{}{CLOSE}", self.key, self.name)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (key, rest) = text.split_once('.')?;
+        let (product, name) = rest.split_once('.')?;
+        let product = if product == "metrics" { Product::Metric } else { Product::Artifact };
+        Some(Self { key: key.parse().ok()?, product, name: name.to_owned() })
+    }
+
+    /// The result that a text as a whole stands for.
+    fn whole(text: &str) -> Option<Self> {
+        let inner = text.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
+        // Two of them in one text also begin and end like one.
+        (!inner.contains(OPEN)).then(|| Self::parse(inner))?
+    }
+}
+
+/// Whether a text waits for a result.
+pub(crate) fn is_open(text: &str) -> bool {
+    text.contains(OPEN)
+}
+
+/// A value's text for people: a result is shown without the key of its job.
+pub(crate) fn without_keys(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
+        let name = inner.split_once('.').map_or(inner, |(_, name)| name);
+        shown.extend([before, "${{ needs.", name, " }}"]);
+        rest = after;
+    }
+    shown + rest
+}
+
+/// The artifacts that a job with these parameters takes: the keys of the jobs that leave them, and their names.
+pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
+    fn walk(value: &Value, found: &mut BTreeSet<(Key, String)>) {
+        match value {
+            Value::Text(text) => {
+                for part in text.split(OPEN).skip(1) {
+                    let flow = part.split_once(CLOSE).and_then(|(inner, _)| Deferred::parse(inner));
+                    let flow = flow.filter(|flow| flow.product == Product::Artifact);
+                    found.extend(flow.map(|flow| (flow.key, flow.name)));
+                }
+            }
+            Value::List(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Map(entries) => entries.values().for_each(|value| walk(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    for value in values.values() {
+        walk(value, &mut found);
+    }
+    found
+}
+
+/// Whether something in a value waits for a result.
+fn waits(value: &Value) -> bool {
+    match value {
+        Value::Text(text) => is_open(text),
+        Value::List(items) => items.iter().any(waits),
+        Value::Map(entries) => entries.values().any(waits),
+        _ => false,
+    }
+}
+
+/// Checks a value as far as it is known: what waits must be of a kind that the parameter can take.
+pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
+    if !waits(value) {
+        return param.check(value);
+    }
+    let part = |kind: &'static Kind| Param { kind: *kind, nullable: false, bounds: None, ..*param };
+    match (param.kind, value) {
+        (kind, Value::Text(text)) if takes(kind, text) => Ok(value.clone()),
+        // One result is a list of one.
+        (Kind::List(kind), Value::Text(text)) if takes(*kind, text) => Ok(Value::List(vec![value.clone()])),
+        (Kind::List(kind), Value::List(items)) => {
+            let items = items.iter().map(|item| check(&part(kind), item));
+            Ok(Value::List(items.collect::<Result<_, _>>()?))
+        }
+        (Kind::Map(kind), Value::Map(entries)) => {
+            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), check(&part(kind), value)?)));
+            Ok(Value::Map(entries.collect::<Result<_, ParamError>>()?))
+        }
+        (kind, Value::Text(text)) => {
+            let found = match Deferred::whole(text).map(|flow| flow.product) {
+                Some(Product::Metric) => "a metric",
+                Some(Product::Artifact) => "an artifact's path",
+                None => "text with results in it",
+            };
+            Err(ParamError::Result { expected: kind.to_string(), found })
+        }
+        (kind, _) => Err(ParamError::Type { expected: kind.to_string(), found: value.clone() }),
+    }
+}
+
+/// Whether a parameter of this kind can be such a result.
+fn takes(kind: Kind, text: &str) -> bool {
+    match Deferred::whole(text).map(|flow| flow.product) {
+        Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Variable | Kind::Text),
+        Some(Product::Artifact) | None => matches!(kind, Kind::Path(_) | Kind::Scalar | Kind::Variable | Kind::Text),
+    }
+}
+
+/// Parameters as they will look to whoever judges them together: an artifact has its name, a metric is not known.
+pub(crate) fn preview(values: &Values) -> Cow<'_, Values> {
+    fn shown(value: &Value) -> Value {
+        match value {
+            Value::Text(text) => match Deferred::whole(text) {
+                Some(Deferred { product: Product::Artifact, name, .. }) => Value::Text(name),
+                _ => value.clone(),
+            },
+            Value::List(items) => Value::List(items.iter().map(shown).collect()),
+            other => other.clone(),
+        }
+    }
+    if !values.values().any(waits) {
+        return Cow::Borrowed(values);
+    }
+    Cow::Owned(values.iter().map(|(name, value)| (name.clone(), shown(value))).collect())
+}
+
+/// The parameters of a job whose needed jobs are done. `look_up` gives a job's record and its folder's path.
+pub fn settle(
+    task: &TaskInfo,
+    values: &Values,
+    look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
+) -> Result<Values, Unsettled> {
+    let mut settled = values.clone();
+    for param in task.params() {
+        let Some(value) = settled.get_mut(param.name) else { continue };
+        if waits(value) {
+            let known = settled_value(value, look_up)?;
+            *value = param.check(&known).map_err(|error| Unsettled::Value { param: param.name, error })?;
+        }
+    }
+    Ok(settled)
+}
+
+fn settled_value(
+    value: &Value,
+    look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
+) -> Result<Value, Unsettled> {
+    match value {
+        Value::Text(text) => match Deferred::whole(text) {
+            Some(flow) => result(&flow, look_up),
+            None => {
+                let mut known = String::new();
+                let mut rest = text.as_str();
+                while let Some((before, after)) = rest.split_once(OPEN) {
+                    let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
+                    known.push_str(before);
+                    match Deferred::parse(inner) {
+                        Some(flow) => known.push_str(&result(&flow, look_up)?.to_string()),
+                        None => known.extend([OPEN, inner, CLOSE]),
+                    }
+                    rest = after;
+                }
+                known.push_str(rest);
+                Ok(Value::Text(known))
+            }
+        },
+        Value::List(items) => {
+            items.iter().map(|item| settled_value(item, look_up)).collect::<Result<_, _>>().map(Value::List)
+        }
+        Value::Map(entries) => {
+            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), settled_value(value, look_up)?)));
+            entries.collect::<Result<_, _>>().map(Value::Map)
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+fn result(
+    flow: &Deferred,
+    look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
+) -> Result<Value, Unsettled> {
+    let (record, folder) = look_up(flow.key).ok_or_else(|| Unsettled::Gone(flow.key.short()))?;
+    let list = |names: Vec<&String>| {
+        let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    let (label, name) = (record.label.clone(), flow.name.clone());
+    match flow.product {
+        Product::Metric => match record.outcome.metrics.get(&flow.name) {
+            Some(metric) => Ok(Value::Float(metric.value)),
+            None => Err(Unsettled::Metric { label, name, known: list(record.outcome.metrics.keys().collect()) }),
+        },
+        Product::Artifact => match record.outcome.artifacts.get(&flow.name) {
+            Some(path) => Ok(Value::Text(absolute(&folder.join(path)))),
+            None => Err(Unsettled::Artifact { label, name, known: list(record.outcome.artifacts.keys().collect()) }),
+        },
+    }
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Task;
+
+    use super::*;
+
+    fn flow(product: Product, name: &str) -> Deferred {
+        Deferred { key: "ab".repeat(32).parse().unwrap(), product, name: name.into() }
+    }
+
+    #[test]
+    fn a_placeholder_is_read_back() {
+        for flow in [flow(Product::Metric, "time.run"), flow(Product::Artifact, "out/result.v1.json")] {
+            let text = flow.placeholder();
+            assert_eq!(Deferred::whole(&text), Some(flow));
+            assert!(is_open(&text));
+            assert_eq!(Deferred::whole(&format!("{text}{text}")), None, "two are not one");
+        }
+    }
+
+    #[test]
+    fn only_what_a_kind_can_be_is_taken() {
+        let param = |task: &str, name: &str| Task::info(task).unwrap().param(name).unwrap();
+        let metric = Value::Text(flow(Product::Metric, "loss").placeholder());
+        let artifact = Value::Text(flow(Product::Artifact, "checkpoint").placeholder());
+        assert_eq!(check(param("train", "lr"), &metric), Ok(metric.clone()));
+        assert!(check(param("train", "lr"), &artifact).is_err());
+        assert_eq!(check(param("eval", "init"), &artifact), Ok(artifact.clone()));
+        assert!(check(param("eval", "init"), &metric).is_err());
+        assert!(check(param("train", "prune"), &metric).is_err(), "a word is no number");
+        assert_eq!(check(param("command", "inputs"), &artifact), Ok(Value::List(vec![artifact])), "a list of one");
+    }
+}

@@ -1,0 +1,86 @@
+//! What a record's files are, so that it can be told later whether they still are.
+
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Digest {
+    /// A file.
+    File {
+        /// Its length.
+        bytes: u64,
+        /// Its BLAKE3 digest, in hexadecimal.
+        blake3: String,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it leads, from the folder that it is in.
+        to: PathBuf,
+    },
+}
+
+impl Digest {
+    /// Its length; a link has none.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::File { bytes, .. } => *bytes,
+            Self::Link { .. } => 0,
+        }
+    }
+}
+
+/// The files and links below a folder, by their path from it, with `/`. Links are not followed; a folder without files
+/// leaves no trace.
+pub(crate) fn of_folder(folder: &Path) -> io::Result<BTreeMap<String, Digest>> {
+    let mut found = BTreeMap::new();
+    walk(folder, "", &mut found)?;
+    Ok(found)
+}
+
+fn walk(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Digest>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_str().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("the name of {} is not text", entry.path().display()))
+        })?;
+        let path = format!("{prefix}{name}");
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            walk(&entry.path(), &format!("{path}/"), found)?;
+        } else {
+            found.insert(path, of(&entry.path(), kind)?);
+        }
+    }
+    Ok(())
+}
+
+fn of(path: &Path, kind: std::fs::FileType) -> io::Result<Digest> {
+    if kind.is_symlink() {
+        return Ok(Digest::Link { to: fs::read_link(path)? });
+    }
+    if !kind.is_file() {
+        let message = format!("{} is neither a file nor a folder", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    let mut hasher = blake3::Hasher::new();
+    let bytes = io::copy(&mut fs::File::open(path)?, &mut hasher)?;
+    Ok(Digest::File { bytes, blake3: hasher.finalize().to_hex().to_string() })
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { bytes, blake3 } => write!(f, "{bytes} B, {}", blake3.get(..12).unwrap_or(blake3)),
+            Self::Link { to } => write!(f, "a link to {}", to.display()),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Finished jobs: the identity that decides a job's result, the key that names it, and the record that it leaves.
+
+mod deferred;
+mod files;
+mod key;
+mod needed;
+#[expect(clippy::module_inception, reason = "the module's main type")]
+mod record;
+
+#[cfg(test)]
+pub(crate) use self::record::tests::sample;
+pub(crate) use self::{
+    deferred::{Deferred, check, is_open, preview, taken, without_keys},
+    files::of_folder,
+    key::{digest_name, input_paths},
+};
+pub use self::{
+    deferred::{Product, Unsettled, settle},
+    files::Digest,
+    key::{BadKey, Identity, Key},
+    needed::{KeyList, Needed},
+    record::{Provenance, RECORD_FORMAT, Record, RecordError},
+};

@@ -1,0 +1,208 @@
+//! A finished job's record, and the text that its file has: JSON, of which the first line is a digest of all the rest.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sweep_job::{Device, Outcome, Values};
+
+use crate::record::{Digest, Identity, Key};
+
+/// Version of [`Record`]'s JSON. 1: first.
+pub const RECORD_FORMAT: u32 = 1;
+
+/// A record's text begins so, with the digest of what follows [`SEALED`].
+const SEAL: &[u8] = b"{\n  \"digest\": \"";
+/// Between a record's digest and what it is the digest of.
+const SEALED: &[u8] = b"\",\n";
+/// Hexadecimal digits of a digest.
+const DIGITS: usize = 64;
+
+/// What a finished job left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`RECORD_FORMAT`].
+    pub format: u32,
+    /// The job's key.
+    pub key: Key,
+    /// What the key is made of.
+    pub identity: Identity,
+    /// What it was called when it ran: a step and a point.
+    pub label: String,
+    /// Every parameter, defaults included.
+    pub params: Values,
+    /// The result.
+    pub outcome: Outcome,
+    /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Digest>,
+    /// How it came about.
+    pub provenance: Provenance,
+}
+
+/// How a result came about: shown, but never part of a key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Version of the program.
+    pub sweep: String,
+    /// When it began.
+    pub started: jiff::Timestamp,
+    /// How long it took, from the start of its process to its end.
+    pub seconds: f64,
+    /// The device, for tasks that compute on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
+    /// Threads that it was given.
+    pub threads: usize,
+    /// The machine.
+    pub host: String,
+}
+
+/// Why a text is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It is damaged.
+    #[error("the record {path} cannot be read, so its job runs again: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It comes from a later version.
+    #[error("the record {path} has format {found}, this program knows up to {RECORD_FORMAT}: use a newer one")]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+}
+
+impl Record {
+    /// The text of its file: its JSON, behind a line with the BLAKE3 digest of all that follows this line.
+    pub fn to_text(&self) -> io::Result<Vec<u8>> {
+        let json = serde_json::to_vec_pretty(self)?;
+        // Of a record's JSON the first line is a brace.
+        let body = [json.strip_prefix(b"{\n").unwrap_or(&json), b"\n"].concat();
+        let digest = blake3::hash(&body).to_hex();
+        Ok([SEAL, digest.as_bytes(), SEALED, &body].concat())
+    }
+
+    /// Whether a record's text bears a digest; those of earlier versions do not.
+    pub fn has_digest(text: &[u8]) -> bool {
+        text.starts_with(SEAL)
+    }
+
+    /// Reads a record of this key from a text that came from `path`.
+    pub fn parse(text: &[u8], path: &Path, key: Key) -> Result<Self, RecordError> {
+        /// The part that every version has.
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+            digest: Option<serde::de::IgnoredAny>,
+        }
+
+        let damaged = |reason: String| RecordError::Damaged { path: path.to_owned(), reason };
+        let parsed = serde_json::from_slice::<Self>(text);
+        // A later version's need not look like one of this version.
+        let format = match &parsed {
+            Ok(record) => record.format,
+            Err(error) => serde_json::from_slice(text)
+                .map(|Format { format, .. }| format)
+                .map_err(|_| damaged(error.to_string()))?,
+        };
+        if format > RECORD_FORMAT {
+            return Err(RecordError::TooNew { path: path.to_owned(), found: format });
+        }
+        let record = parsed.map_err(|error| damaged(error.to_string()))?;
+        if record.key != key {
+            return Err(damaged(format!("it is the record of {}", record.key)));
+        }
+        if Self::has_digest(text) {
+            if !is_sealed(text) {
+                return Err(damaged("it is not what was written: its digest is another one".into()));
+            }
+        } else if serde_json::from_slice(text).is_ok_and(|Format { digest, .. }| digest.is_some()) {
+            return Err(damaged("it is not what was written: its digest is not in the first line".into()));
+        }
+        Ok(record)
+    }
+}
+
+/// Whether a text's digest is that of the rest of it.
+fn is_sealed(text: &[u8]) -> bool {
+    let parts = text.strip_prefix(SEAL).and_then(|rest| rest.split_at_checked(DIGITS));
+    let Some((digest, body)) = parts.and_then(|(digest, rest)| Some((digest, rest.strip_prefix(SEALED)?))) else {
+        return false;
+    };
+    blake3::hash(body).to_hex().as_bytes() == digest
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use sweep_job::{Task, Unit};
+
+    use super::*;
+    use crate::record::Needed;
+
+    pub(crate) fn sample() -> Record {
+        let task = Task::info("mock").unwrap();
+        let params = task.complete(Values::new());
+        let identity = Identity::new(task, &params, None, BTreeMap::new(), Needed::default());
+        let mut outcome = Outcome::default();
+        outcome.metric("value", 0.1 + 0.2, Unit::One);
+        Record {
+            format: RECORD_FORMAT,
+            key: identity.key().unwrap(),
+            identity,
+            label: "mock".into(),
+            params,
+            outcome,
+            files: BTreeMap::new(),
+            provenance: Provenance {
+                sweep: "0.0.0".into(),
+                started: jiff::Timestamp::UNIX_EPOCH,
+                seconds: 1.5,
+                device: None,
+                threads: 1,
+                host: "here".into(),
+            },
+        }
+    }
+
+    #[test]
+    fn numbers_survive_the_disk_bit_for_bit() {
+        let record = sample();
+        let text = serde_json::to_vec(&record).unwrap();
+        assert_eq!(Record::parse(&text, Path::new("x"), record.key).unwrap(), record);
+    }
+
+    #[test]
+    fn no_byte_of_a_record_can_be_changed() {
+        let record = sample();
+        let whole = record.to_text().unwrap();
+        let read = |text: &[u8]| Record::parse(text, Path::new("x"), record.key);
+        assert_eq!(read(&whole).unwrap(), record);
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            // But for the name of the digest: what it would be the digest of is whole then.
+            let found = read(&changed);
+            assert!(found.is_err() || found.is_ok_and(|found| found == record && at < SEAL.len()), "byte {at}");
+        }
+        let pretty = serde_json::from_slice::<serde_json::Value>(&whole).unwrap().to_string();
+        assert!(read(pretty.as_bytes()).is_err(), "a digest that cannot be checked");
+    }
+
+    #[test]
+    fn a_record_in_another_jobs_place_is_refused() {
+        let record = sample();
+        let text = serde_json::to_vec(&record).unwrap();
+        let other: Key = "0".repeat(64).parse().unwrap();
+        assert!(matches!(Record::parse(&text, Path::new("x"), other), Err(RecordError::Damaged { .. })));
+    }
+}

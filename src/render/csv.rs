@@ -1,0 +1,110 @@
+//! Tables as comma-separated values (RFC 4180): one line a cell, numbers unrounded and in base units.
+//!
+//! A text that a spreadsheet would take for a formula gets an apostrophe before it, which spreadsheets do not show.
+
+use crate::analysis::{Cell, Column, Mark, Show, Table};
+
+/// What stands behind the axes in a table of values.
+const VALUES: [&str; 14] =
+    ["metric", "unit", "mean", "sd", "n", "low", "high", "median", "q1", "q3", "paper", "mark", "missing", "why"];
+/// What stands behind the axes in a table of comparisons.
+const COMPARED: [&str; 11] = ["metric", "unit", "measure", "value", "low", "high", "n", "p", "noise", "missing", "why"];
+
+pub(super) fn render(table: &Table) -> String {
+    let compares = table.columns.iter().any(|column| matches!(column.show, Show::Difference | Show::Ratio));
+    let column_axes = table.columns.first().map_or(&[][..], |column| &column.point);
+    let axes = table.axes.iter().chain(column_axes.iter().map(|(axis, _)| axis)).map(|axis| text(axis));
+    let names: &[&str] = if compares { &COMPARED } else { &VALUES };
+    let mut lines = line(axes.chain(names.iter().map(|name| (*name).to_owned())));
+    for row in &table.rows {
+        for (cell, column) in row.cells.iter().zip(&table.columns).filter(|(_, column)| column.is_measured()) {
+            let labels = row.labels.iter().chain(column.point.iter().map(|(_, value)| value)).map(|label| text(label));
+            let fields = if compares { compared(cell, column) } else { values(cell, column) };
+            lines += &line(labels.chain(fields));
+        }
+    }
+    lines
+}
+
+fn values(cell: &Cell, column: &Column) -> Vec<String> {
+    let estimate = cell.sample.map(|sample| sample.estimate());
+    let mark = match cell.mark {
+        Some(Mark::Best) => "best",
+        Some(Mark::Tied) => "tied",
+        None => "",
+    };
+    vec![
+        text(&column.metric),
+        column.unit.symbol().to_owned(),
+        number(cell.sample.map(|sample| sample.mean)),
+        number(cell.sample.and_then(|sample| sample.sd)),
+        cell.sample.map_or(0, |sample| sample.n).to_string(),
+        number(estimate.and_then(|estimate| estimate.low)),
+        number(estimate.and_then(|estimate| estimate.high)),
+        number(cell.quartiles.map(|quartiles| quartiles.median)),
+        number(cell.quartiles.map(|quartiles| quartiles.low)),
+        number(cell.quartiles.map(|quartiles| quartiles.high)),
+        number(cell.paper),
+        mark.to_owned(),
+        cell.missing.to_string(),
+        cell.absences.join("; "),
+    ]
+}
+
+fn compared(cell: &Cell, column: &Column) -> Vec<String> {
+    let estimate = cell.compared.map(|compared| compared.estimate);
+    // A ratio has no unit.
+    let (measure, unit) = if column.show == Show::Ratio { ("ratio", "") } else { ("difference", column.unit.symbol()) };
+    vec![
+        text(&column.metric),
+        unit.to_owned(),
+        measure.to_owned(),
+        number(estimate.map(|estimate| estimate.value)),
+        number(estimate.and_then(|estimate| estimate.low)),
+        number(estimate.and_then(|estimate| estimate.high)),
+        cell.sample.map_or(0, |sample| sample.n).to_string(),
+        number(estimate.and_then(|estimate| estimate.p)),
+        cell.compared.map(|compared| compared.noise.to_string()).unwrap_or_default(),
+        cell.missing.to_string(),
+        cell.absences.join("; "),
+    ]
+}
+
+fn number(number: Option<f64>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}
+
+/// A field that is text, which no spreadsheet shall compute.
+pub(crate) fn text(field: &str) -> String {
+    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    if formula { format!("'{field}") } else { field.to_owned() }
+}
+
+pub(crate) fn line(fields: impl Iterator<Item = String>) -> String {
+    let fields: Vec<String> = fields.map(|field| quote(&field)).collect();
+    format!("{}\n", fields.join(","))
+}
+
+fn quote(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_text_and_numbers_are_numbers() {
+        for formula in ["=1+1", "+1+1", "-1-1", "@SUM(A1)", "\t=1", "=cmd|' /C calc'!A0"] {
+            assert!(text(formula).starts_with('\''), "{formula}");
+        }
+        for plain in ["-1", "+2.5", "-1e-3", "a=b", "", "1"] {
+            assert_eq!(text(plain), plain);
+        }
+        assert_eq!(line([text("=a,\"b\"")].into_iter()), "\"'=a,\"\"b\"\"\"\n");
+    }
+}

@@ -1,0 +1,101 @@
+//! Dots: one metric against another, and which of them no other one beats in both.
+
+use std::collections::BTreeMap;
+
+use plotters::prelude::*;
+use sweep_job::Unit;
+
+use super::{Area, Dot, Drawn, Ground, INK, Series, Ticks, builder, by_color, heading, legend, marker, mesh, range};
+use crate::{
+    analysis::{Sample, better_of},
+    format::Scale,
+    recipe::{self, Better, FigureKind},
+};
+
+pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+    let mut units = (Unit::One, Unit::One);
+    let mut series = Vec::new();
+    for (name, dots) in by_color(figure, dots) {
+        let mut points = Vec::new();
+        for dot in dots {
+            let metrics = &dot.measured.metrics;
+            let (Some(x), Some(y)) = (metrics.get(&figure.x.value), metrics.get(&figure.y.value)) else { continue };
+            units = (x.unit, y.unit);
+            points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
+        }
+        series.push(Series { name, points, bars: BTreeMap::new() });
+    }
+    let points = || series.iter().flat_map(|series| &series.points);
+    let Some((left, right)) = range(points().map(|(x, _)| *x), false) else { return Ok(false) };
+    let Some((bottom, top)) = range(points().map(|(_, sample)| sample.mean), false) else { return Ok(false) };
+    let (x_scale, y_scale) =
+        (Scale::of(right.abs().max(left.abs()), units.0), Scale::of(top.abs().max(bottom.abs()), units.1));
+
+    let mut chart = builder(root, title, &series).build_cartesian_2d(left..right, bottom..top)?;
+    let names = (heading(&figure.x.value, x_scale, units.0), heading(&figure.y.value, y_scale, units.1));
+    mesh(&mut chart, &names.0, &names.1, Ticks { x: Some(x_scale), y: y_scale })?;
+    for (index, series) in series.iter().enumerate() {
+        for (x, sample) in &series.points {
+            marker(root, index, chart.backend_coord(&(*x, sample.mean)))?;
+        }
+    }
+    if figure.kind == FigureKind::Pareto {
+        let better = [&figure.x, &figure.y]
+            .map(|axis| better(figure, &axis.value, if axis.value == figure.x.value { units.0 } else { units.1 }));
+        let all: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
+        chart.draw_series(LineSeries::new(steps(&front(&all, better), better), INK.stroke_width(1)))?;
+    }
+    legend(root, figure.kind, &series)?;
+    Ok(true)
+}
+
+/// Which values of a metric are better: what the author says, or what its unit does; the smaller ones if neither says.
+fn better(figure: &recipe::Figure, metric: &str, unit: Unit) -> Better {
+    better_of(&figure.best, metric, unit).unwrap_or(Better::Less)
+}
+
+/// The dots that no other one beats in both directions, from left to right.
+fn front(dots: &[(f64, f64)], [x, y]: [Better; 2]) -> Vec<(f64, f64)> {
+    let beats = |better: Better, of: f64, than: f64| match better {
+        Better::Less => of < than,
+        Better::More => of > than,
+    };
+    let beaten = |dot: &(f64, f64)| {
+        dots.iter().any(|other| {
+            let (first, second) = (beats(x, other.0, dot.0), beats(y, other.1, dot.1));
+            (first && (second || other.1 == dot.1)) || (second && other.0 == dot.0)
+        })
+    };
+    let mut front: Vec<(f64, f64)> = dots.iter().copied().filter(|dot| !beaten(dot)).collect();
+    front.sort_by(|a, b| a.0.total_cmp(&b.0));
+    front.dedup();
+    front
+}
+
+/// The border of what the front beats, as a stair.
+fn steps(front: &[(f64, f64)], [x, _]: [Better; 2]) -> Vec<(f64, f64)> {
+    let mut stair: Vec<(f64, f64)> = front.first().copied().into_iter().collect();
+    for two in front.windows(2) {
+        // Where less is better to the right, a dot's row reaches until the next dot; else its column does.
+        stair.push(if x == Better::Less { (two[1].0, two[0].1) } else { (two[0].0, two[1].1) });
+        stair.push(two[1]);
+    }
+    stair
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_front_is_what_nothing_beats() {
+        let dots = [(1.0, 5.0), (2.0, 3.0), (3.0, 4.0), (4.0, 1.0), (4.0, 2.0)];
+        assert_eq!(front(&dots, [Better::Less, Better::Less]), [(1.0, 5.0), (2.0, 3.0), (4.0, 1.0)]);
+        assert_eq!(front(&dots, [Better::More, Better::More]), [(1.0, 5.0), (3.0, 4.0), (4.0, 2.0)]);
+        assert_eq!(
+            steps(&[(1.0, 5.0), (2.0, 3.0)], [Better::Less, Better::Less]),
+            [(1.0, 5.0), (2.0, 5.0), (2.0, 3.0)]
+        );
+        assert_eq!(front(&[], [Better::Less, Better::Less]), []);
+    }
+}

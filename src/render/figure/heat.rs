@@ -1,0 +1,114 @@
+//! Heat maps: a metric by two axes, as a number on a colour.
+
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+use sweep_job::{Unit, Value};
+
+use super::{Area, Dot, Drawn, FONT, Ground, INK, ON_COLOR, SIZE, heading, pixels};
+use crate::{
+    analysis::Sample,
+    format::{Scale, clean},
+    recipe,
+};
+
+/// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for colour-blind people and in grey, too.
+const SHADES: [(u8, u8, u8); 5] = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)];
+
+pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+    let Some(metric) = &figure.value else { return Ok(false) };
+    let (mut columns, mut rows): (Vec<&Value>, Vec<&Value>) = (Vec::new(), Vec::new());
+    let mut unit = Unit::One;
+    let mut values: Vec<(usize, usize, f64)> = Vec::new();
+    for dot in dots {
+        let measured = dot.measured.metrics.get(&metric.value);
+        let (Some(x), Some(y)) = (dot.point.get(&figure.x.value), dot.point.get(&figure.y.value)) else { continue };
+        let place = |known: &mut Vec<_>, value| {
+            known.iter().position(|known| *known == value).unwrap_or_else(|| {
+                known.push(value);
+                known.len() - 1
+            })
+        };
+        let (column, row) = (place(&mut columns, x), place(&mut rows, y));
+        let Some(measured) = measured.filter(|measured| measured.value.is_finite()) else { continue };
+        unit = measured.unit;
+        values.push((column, row, measured.value));
+    }
+    let mut cells = Vec::new();
+    for column in 0..columns.len() {
+        for row in 0..rows.len() {
+            let own = values.iter().filter(|(x, y, _)| (*x, *y) == (column, row)).map(|(.., value)| *value);
+            cells.extend(Sample::new(&own.collect::<Vec<_>>()).map(|sample| (column, row, sample.mean)));
+        }
+    }
+    let ends = cells
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., mean)| (low.min(*mean), high.max(*mean)));
+    if cells.is_empty() || !(ends.1 - ends.0).is_finite() {
+        return Ok(false);
+    }
+    let scale = Scale::of(ends.0.abs().max(ends.1.abs()), unit);
+    let (left, top) = (120, 52);
+    let (right, bottom) = (pixels(SIZE.0) - 120, pixels(SIZE.1) - 62);
+    let font = |size: u32| (FONT, size).into_font().color(&INK);
+    let at = |h, v| Pos::new(h, v);
+    root.draw(&Text::new(title.to_owned(), (pixels(SIZE.0) / 2, 16), font(17).pos(at(HPos::Center, VPos::Top))))?;
+    let x_at = |column: usize| left + (right - left) * pixels(column) / pixels(columns.len().max(1));
+    let y_at = |row: usize| top + (bottom - top) * pixels(row) / pixels(rows.len().max(1));
+    for (column, row, mean) in &cells {
+        let share = if ends.1 > ends.0 { (mean - ends.0) / (ends.1 - ends.0) } else { 0.5 };
+        let shade = shade(share);
+        let (from, to) = ((x_at(*column), y_at(*row)), (x_at(column + 1), y_at(row + 1)));
+        root.draw(&Rectangle::new([from, to], shade.filled()))?;
+        root.draw(&Rectangle::new([from, to], WHITE.stroke_width(1)))?;
+        let ink = if share > 0.6 { ON_COLOR } else { WHITE };
+        let style = (FONT, 13).into_font().color(&ink).pos(at(HPos::Center, VPos::Center));
+        root.draw(&Text::new(scale.show(*mean), (i32::midpoint(from.0, to.0), i32::midpoint(from.1, to.1)), style))?;
+    }
+    for (column, value) in columns.iter().enumerate() {
+        let x = i32::midpoint(x_at(column), x_at(column + 1));
+        root.draw(&Text::new(
+            clean(&value.to_string()).into_owned(),
+            (x, bottom + 6),
+            font(13).pos(at(HPos::Center, VPos::Top)),
+        ))?;
+    }
+    for (row, value) in rows.iter().enumerate() {
+        let y = i32::midpoint(y_at(row), y_at(row + 1));
+        root.draw(&Text::new(
+            clean(&value.to_string()).into_owned(),
+            (left - 8, y),
+            font(13).pos(at(HPos::Right, VPos::Center)),
+        ))?;
+    }
+    let below = (i32::midpoint(left, right), bottom + 34);
+    root.draw(&Text::new(clean(&figure.x.value).into_owned(), below, font(13).pos(at(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(
+        clean(&figure.y.value).into_owned(),
+        (left - 8, top - 18),
+        font(13).pos(at(HPos::Right, VPos::Top)),
+    ))?;
+    // What the colours mean.
+    let (from, to) = (right + 24, right + 40);
+    for step in 0..64 {
+        let y = |step: i32| bottom - (bottom - top) * step / 64;
+        root.draw(&Rectangle::new([(from, y(step + 1)), (to, y(step))], shade(f64::from(step) / 63.0).filled()))?;
+    }
+    for (value, y, v) in [(ends.1, top, VPos::Top), (ends.0, bottom, VPos::Bottom)] {
+        root.draw(&Text::new(scale.show(value), (to + 6, y), font(13).pos(at(HPos::Left, v))))?;
+    }
+    let name = heading(&metric.value, scale, unit);
+    root.draw(&Text::new(name, (pixels(SIZE.0) - 14, top - 18), font(13).pos(at(HPos::Right, VPos::Top))))?;
+    Ok(true)
+}
+
+fn shade(share: f64) -> RGBColor {
+    let place = share.clamp(0.0, 1.0) * (SHADES.len() - 1) as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the last but one")]
+    let below = (place as usize).min(SHADES.len() - 2);
+    let (from, to, part) = (SHADES[below], SHADES[below + 1], place - below as f64);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
+    RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}

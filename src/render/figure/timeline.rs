@@ -1,0 +1,173 @@
+//! Timelines: when which job ran, and beside which others.
+//!
+//! Jobs of one study may have run days apart; time in which none of them ran is cut out where it is long.
+
+use std::collections::BTreeMap;
+
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+use sweep_job::Unit;
+
+use super::{
+    Area, COLORS, Dot, Drawn, FAINT, FONT, Ground, INK, Series, by_color, heading, legend, legend_width, tick,
+};
+use crate::{
+    format::{Scale, clean},
+    recipe,
+};
+
+/// Up to so many jobs have a row with their names; more share rows.
+const MOST_NAMED: usize = 24;
+/// Idle time is cut out where it is longer than so much of the time in which something ran.
+const LONG: f64 = 0.1;
+/// So much of that time a cut leaves.
+const LEFT: f64 = 0.02;
+
+/// A job's time, in seconds since the first one began, and where it is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Span {
+    begin: f64,
+    end: f64,
+    color: usize,
+    row: usize,
+}
+
+pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+    let Some(first) = dots.iter().map(|dot| dot.measured.started).min() else { return Ok(false) };
+    let groups = by_color(figure, dots);
+    let mut spans: Vec<(Span, String)> = Vec::new();
+    for (color, (_, group)) in groups.iter().enumerate() {
+        for dot in group {
+            let begin = dot.measured.started.duration_since(first).as_secs_f64();
+            let span = Span { begin, end: begin + dot.measured.seconds.max(0.0), color, row: 0 };
+            spans.push((span, clean(&dot.point.to_string()).into_owned()));
+        }
+    }
+    spans.sort_by(|(a, _), (b, _)| a.begin.total_cmp(&b.begin).then(a.color.cmp(&b.color)));
+    let cuts = Cuts::new(spans.iter().map(|(span, _)| (span.begin, span.end)));
+    let right = cuts.place(spans.iter().map(|(span, _)| span.end).fold(0.0, f64::max));
+    if right <= 0.0 || !right.is_finite() {
+        return Ok(false);
+    }
+    let named = spans.len() <= MOST_NAMED && spans.iter().any(|(_, name)| !name.is_empty());
+    let rows = if named {
+        spans.iter_mut().enumerate().for_each(|(row, (span, _))| span.row = row);
+        spans.len()
+    } else {
+        stack(&mut spans)
+    };
+    let series: Vec<Series> =
+        groups.into_iter().map(|(name, _)| Series { name, points: Vec::new(), bars: BTreeMap::new() }).collect();
+    let longest = spans.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    let room = if named { 20 + 7 * u32::try_from(longest.min(34)).unwrap_or(0) } else { 48 };
+    let mut builder = ChartBuilder::on(root);
+    builder.margin(14).margin_right(legend_width(&series)).x_label_area_size(48).y_label_area_size(room);
+    builder.caption(title, (FONT, 17).into_font().color(&INK));
+    let mut chart = builder.build_cartesian_2d(0.0..right * 1.01, 0.0..rows as f64)?;
+    let scale = Scale::of(right, Unit::Seconds);
+    let cut = if cuts.0.is_empty() { "" } else { ", long pauses cut out" };
+    let x_name = format!("{}{cut}", heading("time since the first job began", scale, Unit::Seconds));
+    let y_name = if named { "" } else { "jobs side by side" };
+    let x_text = |value: &f64| tick(*value, scale);
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_y_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
+    mesh.x_label_formatter(&x_text).x_desc(x_name).y_desc(y_name).x_labels(8).y_labels(0);
+    mesh.label_style((FONT, 13).into_font().color(&INK));
+    mesh.draw()?;
+    // The first row is on top.
+    let from_below = |row: usize| (rows - 1 - row) as f64;
+    for at in cuts.marks() {
+        chart.draw_series(DashedLineSeries::new([(at, 0.0), (at, rows as f64)], 3, 4, INK.stroke_width(1)))?;
+    }
+    chart.draw_series(spans.iter().map(|(span, _)| {
+        let (from, to) = (cuts.place(span.begin), cuts.place(span.end));
+        let (bottom, top) = (from_below(span.row) + 0.14, from_below(span.row) + 0.86);
+        // What is shorter than a pixel is seen all the same.
+        let to = to.max(from + right / 600.0);
+        Rectangle::new([(from, bottom), (to, top)], COLORS[span.color % COLORS.len()].mix(0.85).filled())
+    }))?;
+    for (span, name) in spans.iter().filter(|_| named) {
+        let (x, y) = chart.backend_coord(&(0.0, from_below(span.row) + 0.5));
+        let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        let short: String =
+            if name.chars().count() > 34 { name.chars().take(33).chain(['…']).collect() } else { name.clone() };
+        root.draw(&Text::new(short, (x - 8, y), style))?;
+    }
+    legend(root, figure.kind, &series)?;
+    Ok(true)
+}
+
+/// Puts spans that do not overlap into the same row, as few rows as there are jobs side by side; answers how many.
+fn stack(spans: &mut [(Span, String)]) -> usize {
+    let mut ends: Vec<f64> = Vec::new();
+    for (span, _) in spans {
+        // The end of a process and the start of the next one may be noted in either order.
+        span.row = ends.iter().position(|end| *end <= span.begin + 0.05).unwrap_or_else(|| {
+            ends.push(0.0);
+            ends.len() - 1
+        });
+        ends[span.row] = span.end;
+    }
+    ends.len()
+}
+
+/// Idle time that is cut out: from when, to when, and what a cut leaves of it.
+struct Cuts(Vec<(f64, f64)>, f64);
+
+impl Cuts {
+    /// Finds the long pauses between spans that are sorted by their beginnings.
+    fn new(spans: impl Iterator<Item = (f64, f64)>) -> Self {
+        let (mut pauses, mut busy, mut until) = (Vec::new(), 0.0, f64::NEG_INFINITY);
+        for (begin, end) in spans {
+            if begin > until && until.is_finite() {
+                pauses.push((until, begin));
+            }
+            busy += (end - begin.max(until)).max(0.0);
+            until = until.max(end);
+        }
+        pauses.retain(|(from, to)| to - from > LONG * busy);
+        Self(pauses, LEFT * busy)
+    }
+
+    /// Where a time is drawn.
+    fn place(&self, time: f64) -> f64 {
+        let cut = |(from, to): &(f64, f64)| {
+            if time <= *from {
+                0.0
+            } else {
+                (to.min(time) - from - self.1 * ((to.min(time) - from) / (to - from))).max(0.0)
+            }
+        };
+        time - self.0.iter().map(cut).sum::<f64>()
+    }
+
+    /// The middles of what is left of the cuts.
+    fn marks(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().map(|(from, to)| f64::midpoint(self.place(*from), self.place(*to)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_pauses_are_cut_out() {
+        let cuts = Cuts::new([(0.0, 10.0), (2.0, 8.0), (10.5, 20.0), (1000.0, 1010.0)].into_iter());
+        assert_eq!(cuts.0, [(20.0, 1000.0)], "a short pause stays");
+        let left = LEFT * 29.5;
+        assert_eq!(cuts.place(15.0), 15.0);
+        assert!((cuts.place(1000.0) - (20.0 + left)).abs() < 1e-9);
+        assert!((cuts.place(1010.0) - (30.0 + left)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn jobs_share_rows_as_far_as_they_do_not_overlap() {
+        let span = |begin: f64, end: f64| (Span { begin, end, color: 0, row: 9 }, String::new());
+        let mut spans = [span(0.0, 10.0), span(1.0, 4.0), span(4.0, 8.0), span(10.0, 12.0)];
+        assert_eq!(stack(&mut spans), 2);
+        assert_eq!(spans.map(|(span, _)| span.row), [0, 1, 1, 0]);
+    }
+}

@@ -1,0 +1,258 @@
+//! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
+
+pub(crate) mod csv;
+mod figure;
+mod latex;
+mod live;
+mod markdown;
+pub mod overview;
+pub(crate) mod page;
+mod terminal;
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+pub(crate) use self::terminal::RULED;
+pub use self::{
+    figure::Figure,
+    live::{Live, beside},
+};
+use crate::{
+    analysis::{Results, Table, Verdict, analyze},
+    plan::{Plan, Study},
+    recipe::{FigureKind, Recipe},
+    store::Store,
+};
+
+/// The tables and figures of a recipe and the verdicts on its claims, made from what the store has.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// Its folder, below that of all reports.
+    pub folder: PathBuf,
+    /// The tables, in the order of the recipe, those of claims last.
+    pub tables: Vec<Table>,
+    /// The verdicts, in the order of the recipe.
+    pub verdicts: Vec<Verdict>,
+    plan: &'a Plan,
+    study: &'a Study,
+    results: &'a Results,
+    store: &'a Store,
+}
+
+/// When to write the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// In any case.
+    Anew,
+    /// Unless there is one of the same recipe and the same records, of jobs that are all done. To see that takes no look
+    /// into the records.
+    IfStale,
+}
+
+/// How to print tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Term,
+    /// GitHub's Markdown.
+    Md,
+    /// LaTeX, with the package `booktabs`.
+    Latex,
+    /// Comma-separated values in base units, one line a cell.
+    Csv,
+}
+
+/// The files that a table is written to: their endings, and what is in them.
+const TABLE_FILES: [(&str, Format); 3] = [("md", Format::Md), ("tex", Format::Latex), ("csv", Format::Csv)];
+
+impl<'a> Report<'a> {
+    /// Makes the tables of a recipe and judges its claims. Figures are drawn where they are written.
+    pub fn new(plan: &'a Plan, study: &'a Study, results: &'a Results, store: &'a Store) -> Self {
+        let (tables, verdicts) = analyze(plan, study, results, store);
+        Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store }
+    }
+
+    /// The recipe's name.
+    pub fn name(&self) -> &str {
+        &self.study.recipe.name
+    }
+
+    /// What the report is of, where it is not that of the whole study.
+    fn part(&self) -> Option<String> {
+        part(&self.study.recipe)
+    }
+
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
+    }
+
+    /// All tables and verdicts as a text. CSV has no place for verdicts.
+    pub fn render(&self, format: Format) -> String {
+        let mut texts: Vec<String> = self.tables.iter().map(|table| render(table, format)).collect();
+        if let (Format::Md, Some(part)) = (format, self.part()) {
+            texts.insert(0, markdown::remark(&part));
+        }
+        if !self.verdicts.is_empty() {
+            match format {
+                Format::Term => texts.push(terminal::verdicts(&self.verdicts)),
+                Format::Md => texts.push(markdown::verdicts(&self.verdicts)),
+                Format::Latex => texts.push(latex::verdicts(&self.verdicts)),
+                Format::Csv => {}
+            }
+        }
+        texts.join("\n")
+    }
+
+    /// Writes the page to `results/reports/<folder>/index.html`, every table below `tables`, as Markdown, LaTeX and
+    /// CSV, and figures and verdicts beside them; answers the folder.
+    pub fn write(&self, results: &Path, page: Page) -> io::Result<PathBuf> {
+        let folder = results.join("reports").join(&self.folder);
+        fs::create_dir_all(&folder)?;
+        self.write_drawn(&folder, page)?;
+        self.clear(&folder)?;
+        let tables = folder.join("tables");
+        if !self.tables.is_empty() {
+            fs::create_dir_all(&tables)?;
+        }
+        for table in &self.tables {
+            for (end, format) in TABLE_FILES {
+                let mut text = render(table, format);
+                if let (Format::Md, Some(part)) = (format, self.part()) {
+                    text = format!("{}\n{text}", markdown::remark(&part));
+                }
+                replace(&tables.join(format!("{}.{end}", table.name)), text)?;
+            }
+        }
+        if !self.verdicts.is_empty() {
+            let mut text = serde_json::to_string_pretty(&self.verdicts).map_err(io::Error::from)?;
+            text.push('\n');
+            replace(&folder.join("claims.json"), &text)?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Report<'_> {
+    /// Writes the page and the figures, which are drawn for it.
+    fn write_drawn(&self, folder: &Path, page: Page) -> io::Result<()> {
+        let Self { plan, study, results, store, tables, verdicts, .. } = self;
+        let (index, drawn) = (folder.join("index.html"), folder.join("figures"));
+        let mark = page::mark(plan, study, results);
+        if let (Page::IfStale, Some(mark)) = (page, &mark)
+            && page::has_mark(&index, mark)
+            && study.recipe.figures.iter().all(|figure| drawn.join(format!("{}.svg", figure.name.value)).is_file())
+        {
+            return Ok(());
+        }
+        let figures = self.figures();
+        if figures.iter().any(|figure| figure.svg.is_some()) {
+            fs::create_dir_all(&drawn)?;
+        }
+        for figure in &figures {
+            for (end, content) in [("svg", figure.svg.as_ref().map(String::as_bytes)), ("png", figure.png.as_deref())] {
+                let path = drawn.join(format!("{}.{end}", figure.name));
+                match content {
+                    Some(content) => replace(&path, content)?,
+                    None => remove_if_there(&path)?,
+                }
+            }
+        }
+        let contents = page::Contents { plan, study, results, store, tables, figures: &figures, verdicts };
+        let pages = page::render(&contents, mark.as_deref().unwrap_or_default());
+        let parts = folder.join("jobs");
+        if !pages.parts.is_empty() {
+            fs::create_dir_all(&parts)?;
+        }
+        for (number, text) in pages.parts.iter().enumerate() {
+            replace_if_other(&parts.join(format!("{}.html", number + 1)), text)?;
+        }
+        replace(&index, &pages.index)?;
+        // An earlier page may have had more of them.
+        for number in pages.parts.len() + 1.. {
+            match fs::remove_file(parts.join(format!("{number}.html"))) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                removed => removed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws the figures, for which the records of those that have curves are read.
+    fn figures(&self) -> Vec<Figure> {
+        let Self { plan, study, results, store, .. } = self;
+        let lines = study.recipe.figures.iter().filter(|figure| figure.kind == FigureKind::Line);
+        let records =
+            results.records(plan, store, lines.flat_map(|figure| figure::points(figure, study)).map(|(_, id)| *id));
+        let figures = study.recipe.figures.iter();
+        figures.map(|figure| Figure::new(figure, study, results.measured(), &records)).collect()
+    }
+
+    /// Removes what an earlier report has written and this one will not.
+    fn clear(&self, folder: &Path) -> io::Result<()> {
+        let tables = self.tables.iter().flat_map(|table| TABLE_FILES.map(|(end, _)| format!("{}.{end}", table.name)));
+        let figures = self.study.recipe.figures.iter();
+        let drawn = figures.flat_map(|figure| ["svg", "png"].map(|end| format!("{}.{end}", figure.name.value)));
+        let kept = [("tables", tables.collect()), ("figures", drawn.collect())];
+        let kept: [(&str, Vec<String>); 2] = kept;
+        for (name, kept) in kept {
+            let entries = match fs::read_dir(folder.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let ours = [".md", ".tex", ".csv", ".svg", ".png"].iter().any(|end| name.ends_with(end));
+                if ours && !kept.iter().any(|kept| *kept == *name) {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+        }
+        if self.verdicts.is_empty() { remove_if_there(&folder.join("claims.json")) } else { Ok(()) }
+    }
+}
+
+/// What a report of a recipe is of, where flags ask for something else than the whole study.
+fn part(recipe: &Recipe) -> Option<String> {
+    let flags = &recipe.flags;
+    (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))
+}
+
+fn render(table: &Table, format: Format) -> String {
+    match format {
+        Format::Term => terminal::render(table),
+        Format::Md => markdown::render(table),
+        Format::Latex => latex::render(table),
+        Format::Csv => csv::render(table),
+    }
+}
+
+/// As [`replace`], but leaves a file alone that has this text.
+fn replace_if_other(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == text.as_bytes()) { Ok(()) } else { replace(path, text) }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Replaces a file, so that a reader sees the old text or the new one.
+fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content.as_ref())?;
+    // A temporary file is the owner's only; a report is for whoever may read the folder.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(mode)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

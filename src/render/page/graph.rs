@@ -1,0 +1,82 @@
+//! The steps of a recipe and what they need, as a small drawing.
+
+use maud::{Markup, html};
+
+use super::tally::Tally;
+use crate::format::clean;
+
+const BOX: (usize, usize) = (178, 58);
+const GAP: (usize, usize) = (40, 18);
+
+/// A step in the drawing.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it does; may be empty.
+    pub(crate) about: String,
+    /// The steps that it needs, by their index.
+    pub(crate) needs: Vec<usize>,
+    /// What its jobs are doing.
+    pub(crate) tally: Tally,
+}
+
+/// Steps from left to right, each right of those that it needs.
+pub(crate) fn draw(nodes: &[Node]) -> Markup {
+    // A step that is needed may stand further down; there is no circle, or there would be no plan.
+    let mut column = vec![0; nodes.len()];
+    for _ in 0..nodes.len() {
+        for (index, node) in nodes.iter().enumerate() {
+            column[index] = node.needs.iter().map(|need| column[*need] + 1).max().unwrap_or(0);
+        }
+    }
+    let mut rows = vec![0; nodes.len() + 1];
+    let mut at = Vec::with_capacity(nodes.len());
+    for column in &column {
+        at.push((column * (BOX.0 + GAP.0) + 4, rows[*column] * (BOX.1 + GAP.1) + 4));
+        rows[*column] += 1;
+    }
+    let width = (column.iter().max().unwrap_or(&0) + 1) * (BOX.0 + GAP.0) - GAP.0 + 8;
+    let height = rows.iter().max().unwrap_or(&1) * (BOX.1 + GAP.1) - GAP.1 + 8;
+    html! {
+        div .scroll tabindex="0" role="region" aria-label="Steps and what they need" {
+            svg .graph width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
+                @for (index, node) in nodes.iter().enumerate() {
+                    @for need in &node.needs {
+                        @let (x1, y1) = (at[*need].0 + BOX.0, at[*need].1 + BOX.1 / 2);
+                        @let (x2, y2) = (at[index].0, at[index].1 + BOX.1 / 2);
+                        @let middle = usize::midpoint(x1, x2);
+                        path .edge d={ "M" (x1) " " (y1) " C" (middle) " " (y1) " " (middle) " " (y2) " " (x2) " " (y2) } {}
+                    }
+                }
+                @for (node, at) in nodes.iter().zip(&at) { (boxed(node, *at)) }
+            }
+        }
+    }
+}
+
+fn boxed(node: &Node, (x, y): (usize, usize)) -> Markup {
+    let name = clean(&node.name);
+    let Tally { done, all, .. } = node.tally;
+    let separator = if node.about.is_empty() { "" } else { " · " };
+    let seen = format!("{done} of {all} done{separator}{}", node.about);
+    // What is heard begins with what is seen.
+    let heard = format!("{} {seen}: {}", short(&name), node.tally.words());
+    html! {
+        a href="#jobs" class=(node.tally.class()) data-step=(name) aria-label=(heard) {
+            rect .node x=(x) y=(y) width=(BOX.0) height=(BOX.1) rx="9" {}
+            text .mark aria-hidden="true" x=(x + 12) y=(y + 21) { (node.tally.mark()) }
+            text x=(x + 30) y=(y + 21) { (short(&name)) " " }
+            text .small x=(x + 12) y=(y + 38) { (seen) }
+            @for (class, from, to) in node.tally.parts(BOX.0 - 24) {
+                rect class=(class) x=(x + 12 + from) y=(y + BOX.1 - 12) width=(to - from) height="4" {}
+            }
+        }
+    }
+}
+
+/// As much of a name as a box has room for.
+fn short(name: &str) -> String {
+    const MOST: usize = 16;
+    if name.chars().count() <= MOST { name.to_owned() } else { name.chars().take(MOST - 1).chain(['…']).collect() }
+}

@@ -1,0 +1,276 @@
+//! The jobs of a recipe: what each is doing, and what is known of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use serde::Serialize;
+use sweep_job::{Metric, TaskInfo, Unit};
+
+use super::{Contents, Records, detail::Detail, tally::Tally};
+use crate::{
+    format::{Scale, clean},
+    host,
+    plan::Point,
+    progress::describe,
+    record::{Key, Record},
+    run::{
+        RunFolder,
+        watch::{Snapshot, State},
+    },
+};
+
+/// The words for states, in the order in which a list is sorted by them.
+pub(crate) const STATES: [&str; 11] =
+    ["failed", "running", "retrying", "waiting", "lost", "skipped", "left out", "reserve", "open", "done", "cached"];
+
+/// So many columns of metrics have room.
+const MOST_COLUMNS: usize = 6;
+
+/// A job's line, in the order in which the script takes it apart.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line(
+    /// The index of its step.
+    pub(crate) usize,
+    /// Its point.
+    pub(crate) String,
+    /// The index of its state's word.
+    pub(crate) usize,
+    /// Its key, or as much of it as tells jobs apart.
+    pub(crate) String,
+    /// How long it took, in seconds.
+    pub(crate) Option<f64>,
+    /// Its metrics, as many as there are columns or fewer.
+    pub(crate) Vec<String>,
+    /// Why it has no result, or how far it is.
+    pub(crate) String,
+);
+
+/// What a script needs to show a list.
+#[derive(Debug, Serialize)]
+pub(crate) struct Head<'a> {
+    /// Whether a run is at it.
+    pub(crate) live: bool,
+    /// When this was so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<jiff::Timestamp>,
+    /// The steps' names.
+    pub(crate) steps: &'a [String],
+    /// The words for states.
+    pub(crate) states: [&'static str; 11],
+    /// The names of the metrics, with units.
+    pub(crate) columns: &'a [String],
+    /// Where the details are of the jobs from this one on.
+    pub(crate) parts: &'a [(usize, String)],
+}
+
+/// What is doing what, and since which run.
+#[derive(Debug, Default)]
+pub(super) struct Doing {
+    states: HashMap<Key, (&'static str, String)>,
+    /// Whether a run is at the recipe's jobs.
+    pub(super) live: bool,
+}
+
+/// The metrics that have a column of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Columns(Vec<Column>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Column {
+    metric: String,
+    scale: Scale,
+    heading: String,
+}
+
+/// All jobs of a recipe.
+pub(super) struct Jobs {
+    pub(super) steps: Vec<String>,
+    pub(super) columns: Vec<String>,
+    pub(super) lines: Vec<Line>,
+    /// A tally of each step.
+    pub(super) tallies: Vec<Tally>,
+    pub(super) live: bool,
+}
+
+impl Doing {
+    /// Asks the latest runs about the jobs that have no record.
+    pub(super) fn new(results: &Path, open: &[Key]) -> Self {
+        let mut doing = Self::default();
+        if open.is_empty() {
+            return doing;
+        }
+        let mut wanted: HashSet<Key> = open.iter().copied().collect();
+        let now = host::clock::now();
+        // Older runs than these have nothing to say that matters.
+        for folder in RunFolder::all(results).iter().rev().take(5) {
+            let Ok(snapshot) = Snapshot::read(folder) else { continue };
+            let jobs = snapshot.manifest.jobs.iter().zip(&snapshot.jobs);
+            for (job, state) in jobs.filter(|(_, state)| state.is_selected()) {
+                if wanted.remove(&job.key) {
+                    doing.live |= snapshot.live;
+                    let (word, says) = describe(&snapshot, state, now);
+                    // Its record has been removed since.
+                    let gone = matches!(state, State::Done { .. } | State::Cached);
+                    doing.states.insert(job.key, if gone { ("open", String::new()) } else { (word, says) });
+                }
+            }
+            if wanted.is_empty() {
+                break;
+            }
+        }
+        doing
+    }
+
+    fn of(&self, key: Key) -> (&'static str, String) {
+        self.states.get(&key).cloned().unwrap_or(("open", String::new()))
+    }
+}
+
+impl Jobs {
+    pub(super) fn new(contents: &Contents<'_>, records: &Records<'_>) -> Self {
+        let Contents { plan, study, results, store, .. } = contents;
+        let open = study.steps.iter().flatten().filter(|(_, id)| !results.is_done(*id));
+        let open: Vec<Key> = open.map(|(_, id)| plan.job(*id).key).collect();
+        let doing = Doing::new(store.results(), &open);
+        let found = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
+            let found = points.iter().filter_map(|(_, id)| records.get(id));
+            found.map(|record| (step.task, &record.outcome.metrics))
+        });
+        let columns = Columns::new(found);
+        let (mut lines, mut tallies) = (Vec::new(), Vec::new());
+        for (step, points) in study.steps.iter().enumerate() {
+            let mut tally = Tally::default();
+            for (point, id) in points {
+                let job = plan.job(*id);
+                let (word, says) = if results.is_done(*id) { ("done", String::new()) } else { doing.of(job.key) };
+                tally.add(word);
+                lines.push(line(step, point, job.key, (word, says), records.get(id).map(AsRef::as_ref), &columns));
+            }
+            tallies.push(tally);
+        }
+        let steps = study.recipe.steps.iter().map(|step| clean(&step.name.value).into_owned()).collect();
+        let columns = columns.headings();
+        Self { steps, columns, lines, tallies, live: doing.live }
+    }
+
+    /// All steps together.
+    pub(super) fn tally(&self) -> Tally {
+        self.tallies.iter().fold(Tally::default(), |all, step| Tally {
+            all: all.all + step.all,
+            done: all.done + step.done,
+            running: all.running + step.running,
+            failed: all.failed + step.failed,
+            held: all.held + step.held,
+        })
+    }
+}
+
+/// The index of a state's word.
+pub(crate) fn state(word: &str) -> usize {
+    STATES.iter().position(|known| *known == word).unwrap_or(8)
+}
+
+fn line(
+    step: usize,
+    point: &Point,
+    key: Key,
+    (word, says): (&str, String),
+    record: Option<&Record>,
+    columns: &Columns,
+) -> Line {
+    let cells = record.map(|record| columns.cells(&record.outcome.metrics)).unwrap_or_default();
+    let seconds = record.map(|record| (record.provenance.seconds * 10.0).round() / 10.0);
+    Line(step, clean(&point.to_string()).into_owned(), state(word), key.short(), seconds, cells, says)
+}
+
+impl Columns {
+    /// The metrics that tasks want in a line, and of tasks that do not know theirs the first three.
+    pub(crate) fn new<'m>(results: impl Iterator<Item = (&'static TaskInfo, &'m BTreeMap<String, Metric>)>) -> Self {
+        let mut found: Vec<(String, Unit, f64)> = Vec::new();
+        let mut add = |name: &str, metric: &Metric| match found.iter_mut().find(|(known, ..)| known == name) {
+            Some((_, _, most)) => *most = most.max(metric.value.abs()),
+            None => found.push((name.to_owned(), metric.unit, metric.value.abs())),
+        };
+        for (task, metrics) in results {
+            for name in task.headline {
+                metrics.get(*name).into_iter().for_each(|metric| add(name, metric));
+            }
+            let own = metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
+            own.take(3).for_each(|(name, metric)| add(name, metric));
+        }
+        found.truncate(MOST_COLUMNS);
+        let column = |(metric, unit, most): (String, Unit, f64)| {
+            let scale = Scale::of(most, unit);
+            let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
+            let name = clean(metric.rsplit('.').next().unwrap_or(&metric)).into_owned();
+            let heading = match (unit, metric.ends_with("_per_s")) {
+                ("", _) => name,
+                (unit, true) => unit.to_owned(),
+                (unit, false) => format!("{name} ({unit})"),
+            };
+            Column { metric, scale, heading }
+        };
+        Self(found.into_iter().map(column).collect())
+    }
+
+    /// What stands above them.
+    pub(crate) fn headings(&self) -> Vec<String> {
+        self.0.iter().map(|column| column.heading.clone()).collect()
+    }
+
+    /// What a job has in them, up to the last that it has.
+    pub(crate) fn cells(&self, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
+        let shown = |column: &Column| Some(column.scale.show(metrics.get(&column.metric)?.value));
+        let mut cells: Vec<String> = self.0.iter().map(|column| shown(column).unwrap_or_default()).collect();
+        let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+        cells.truncate(used);
+        cells
+    }
+}
+
+/// Where the logs of the jobs are that have written one, by the short form of their keys; of several, the latest.
+pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
+    let mut logs = HashMap::new();
+    for folder in RunFolder::all(results).iter().rev() {
+        let Ok(entries) = std::fs::read_dir(folder.path().join("logs")) else { continue };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            if let Some(name) = path.file_stem().and_then(|name| name.to_str()) {
+                logs.entry(name.to_owned()).or_insert(path);
+            }
+        }
+    }
+    logs
+}
+
+/// What is known of every job, as JSON, in the order of the lines.
+pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
+    let Contents { plan, study, store, .. } = contents;
+    let logs = logs(store.results());
+    let mut known: BTreeMap<Key, String> = BTreeMap::new();
+    let jobs = study.recipe.steps.iter().zip(&study.steps).flat_map(|(step, points)| {
+        let mut given: BTreeSet<&str> = step.axes().into_iter().collect();
+        given.extend(step.with.iter().map(|(name, _)| name.value.as_str()));
+        let given = Rc::new(given);
+        points.iter().map(move |(_, id)| (Rc::clone(&given), id))
+    });
+    let texts = jobs.map(|(given, id)| {
+        let job = plan.job(*id);
+        // Points may be the same job.
+        let text = known.entry(job.key).or_insert_with(|| {
+            let log = logs.get(&job.key.short()).map(PathBuf::as_path);
+            // What the author gives, and what is not as it is by default.
+            let telling = |name: &str| given.contains(name) || job.identity.params.contains_key(name);
+            let detail = Detail::default().params(job.values.iter().filter(|(name, _)| telling(name)));
+            let detail = match records.get(id) {
+                Some(record) => detail.record(record),
+                None => detail.fact("key", &job.key.to_string()),
+            };
+            serde_json::to_string(&detail.log(log).command(&plan.command(*id))).unwrap_or_else(|_| "{}".to_owned())
+        });
+        text.clone()
+    });
+    texts.collect()
+}

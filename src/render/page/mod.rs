@@ -1,0 +1,389 @@
+//! A report as one HTML page: what was asked, verdicts, tables, figures, the graph of steps, and every job.
+//!
+//! The page needs no network and, as long as all that is known of the jobs fits into it, no other file; of a larger study
+//! it has a line for every job, and the details are in pages beside it. Everything that comes from a recipe or a record is
+//! escaped where it is put in, and the page's own policy lets no script run but the one that it brings.
+
+mod detail;
+mod graph;
+mod list;
+mod shell;
+mod tally;
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    fmt::Write as _,
+    io::Read as _,
+    ops::Range,
+    path::Path,
+};
+
+use maud::{Markup, PreEscaped, html};
+
+use self::list::Jobs;
+#[cfg(feature = "ui")]
+pub(crate) use self::{
+    detail::Detail,
+    list::{Columns, Line, state},
+    tally::Tally,
+};
+pub(crate) use self::{
+    detail::tail,
+    graph::{Node, draw},
+    list::{Head, STATES},
+    shell::{Shell, list_section},
+};
+use super::Figure;
+use crate::{
+    analysis::{Results, Table, Verdict},
+    format::{clean, clean_lines, count},
+    host,
+    plan::{JobId, Plan, Study},
+    record::Record,
+    store::Store,
+};
+
+/// A page is at most so long, in bytes, whatever the number of jobs.
+const LIMIT: usize = 1_900_000;
+/// The pages with details are so long, in bytes, or have one job.
+const PART: usize = 1_000_000;
+/// Of more rows than this a table shows the first.
+const MOST_ROWS: usize = 300;
+/// A longer drawing, in bytes, is not put into the page.
+const MOST_DRAWN: usize = 300_000;
+/// Of a longer recipe the beginning is shown, in bytes.
+const MOST_ASKED: usize = 60_000;
+
+/// What the page is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contents<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) study: &'a Study,
+    pub(super) results: &'a Results,
+    pub(super) store: &'a Store,
+    pub(super) tables: &'a [Table],
+    pub(super) figures: &'a [Figure],
+    pub(super) verdicts: &'a [Verdict],
+}
+
+/// The page and those beside it.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// `index.html`.
+    pub(super) index: String,
+    /// `jobs/1.html` and so on.
+    pub(super) parts: Vec<String>,
+}
+
+/// The pages, which bear `mark`.
+pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
+    let Contents { plan, study, results, store, tables, figures, verdicts } = contents;
+    let report = html! {
+        @if !verdicts.is_empty() { (claims(verdicts)) }
+        @if !tables.is_empty() { (sections(tables)) }
+        @if !figures.is_empty() { (pictures(figures)) }
+    };
+    let asked = asked(study);
+    let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
+    let jobs = Jobs::new(contents, &records);
+    let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
+    let details = list::details(contents, &records);
+    Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages()
+}
+
+/// A text that is another one if anything is that the page is made of: the recipe, what is changed in it, the records, this
+/// program. `None` while a job is not done, because then a run may have to say something new of it.
+pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    for text in study.recipe.sources.texts().chain([env!("CARGO_PKG_VERSION"), &study.recipe.name]) {
+        hasher.update(text.as_bytes()).update(&[0]);
+    }
+    for (point, id) in study.steps.iter().flatten() {
+        let (key, stamp) = (plan.job(*id).key, results.stamp(*id)?);
+        hasher.update(format!("{key} {stamp} {point}\0").as_bytes());
+    }
+    Some(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+/// Whether a page bears a mark.
+pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
+    let mut head = Vec::new();
+    let read = fs_err::File::open(page).and_then(|file| file.take(1000).read_to_end(&mut head));
+    read.is_ok() && String::from_utf8_lossy(&head).contains(mark)
+}
+
+/// The records of the recipe's jobs.
+type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
+
+/// Everything, before it is known what has room where.
+struct Laid<'a> {
+    contents: &'a Contents<'a>,
+    jobs: &'a Jobs,
+    /// The jobs' lines as JSON, and what is known of each.
+    lines: Vec<String>,
+    details: Vec<String>,
+    report: Markup,
+    asked: Markup,
+    mark: &'a str,
+}
+
+impl Laid<'_> {
+    fn pages(&self) -> Pages {
+        let lines = &self.lines;
+        let without_jobs = self.index(0, &[]).len();
+        let room = LIMIT.saturating_sub(without_jobs);
+        // `<` is written longer than it is.
+        let size = |text: &String| text.len() + 5 * text.matches('<').count() + 20;
+        let all: usize = lines.iter().chain(&self.details).map(size).sum();
+        if all <= room {
+            return Pages { index: self.index(lines.len(), &[]), parts: Vec::new() };
+        }
+        let (mut begins, mut length) = (Vec::new(), PART);
+        for (index, (line, detail)) in lines.iter().zip(&self.details).enumerate() {
+            let own = size(line) + size(detail);
+            if length + own > PART {
+                begins.push(index);
+                length = 0;
+            }
+            length += own;
+        }
+        let named: Vec<(usize, String)> =
+            begins.iter().enumerate().map(|(number, begin)| (*begin, format!("jobs/{}.html", number + 1))).collect();
+        let mut left = room.saturating_sub(60 * named.len());
+        let fitting = lines.iter().take_while(|line| {
+            let own = size(line);
+            let fits = own <= left;
+            left = left.saturating_sub(own);
+            fits
+        });
+        let shown = fitting.count();
+        let ends = begins.iter().skip(1).copied().chain([lines.len()]);
+        let parts = begins.iter().zip(ends).map(|(begin, end)| self.part(*begin..end));
+        Pages { index: self.index(shown, &named), parts: parts.collect() }
+    }
+
+    fn index(&self, shown: usize, parts: &[(usize, String)]) -> String {
+        let Contents { study, tables, figures, verdicts, .. } = self.contents;
+        let recipe = &study.recipe;
+        let name = clean(&recipe.name);
+        let tally = self.jobs.tally();
+        let at = self.jobs.live.then(host::clock::now);
+        let data = self.data(0..shown, parts.is_empty(), parts, at);
+        let nodes = recipe.steps.iter().zip(&self.jobs.tallies).map(|(step, tally)| Node {
+            name: step.name.value.clone(),
+            about: step.task.name.to_owned(),
+            needs: step.needs.iter().map(|need| need.step).collect(),
+            tally: *tally,
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        let header = html! {
+            div .top { h1 { (name) } @if self.jobs.live { span .pill.running { "▸ live" } } }
+            @if let Some(about) = &recipe.about { p .about { (clean(about)) } }
+            @if let Some(part) = super::part(recipe) { p .note .part { (clean(&part)) } }
+            @if let Some(cite) = &recipe.cite { p .note { "about " cite { (clean(&cite.to_string())) } } }
+            div .status {
+                p .summary { (tally.words()) }
+                @if self.jobs.live {
+                    span .note #age { }
+                    button .plain #pause type="button" hidden { "Pause" }
+                }
+            }
+            (tally.bar())
+            nav aria-label="Sections" {
+                @if !verdicts.is_empty() { a href="#claims" { "Claims" } }
+                @if !tables.is_empty() { a href="#tables" { "Tables" } }
+                @if !figures.is_empty() { a href="#figures" { "Figures" } }
+                a href="#steps" { "Steps" }
+                a href="#jobs" { "Jobs" }
+                a href="#asked" { "Recipe" }
+            }
+        };
+        let more = html! {
+            @if shown < self.jobs.lines.len() && !parts.is_empty() {
+                p .note { "The list has the first " (shown) " of " (count(self.jobs.lines.len(), "job")) "." }
+            }
+            @if !parts.is_empty() {
+                details {
+                    summary { "All jobs with everything that is known of them, in " (count(parts.len(), "page")) }
+                    p { @for (index, (begin, path)) in parts.iter().enumerate() {
+                        @let end = parts.get(index + 1).map_or(self.jobs.lines.len(), |(next, _)| *next);
+                        a href=(path) { (begin + 1) " to " (end) } " "
+                    } }
+                }
+            }
+        };
+        let main = html! {
+            (self.report)
+            section id="steps" { h2 { "Steps" } (draw(&nodes)) }
+            (list_section(&more))
+            (self.asked)
+        };
+        Shell {
+            title: &name,
+            mark: self.mark,
+            header,
+            main,
+            data: &data,
+            script: include_str!("page.js"),
+            connect: false,
+        }
+        .render()
+    }
+
+    fn part(&self, range: Range<usize>) -> String {
+        let name = clean(&self.contents.study.recipe.name);
+        let (from, to) = (range.start + 1, range.end);
+        let data = self.data(range, true, &[], None);
+        let header = html! {
+            nav .crumbs aria-label="Where this is" { a href="../index.html" { (name) } span { "jobs " (from) " to " (to) } }
+            h1 { (name) ": jobs " (from) " to " (to) }
+        };
+        let main = list_section(&PreEscaped(String::new()));
+        let title = format!("{name}: jobs {from} to {to}");
+        Shell { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }
+            .render()
+    }
+
+    /// The data of a page as JSON: of some jobs their lines, and all that is known of them if it shall be in the page.
+    fn data(&self, jobs: Range<usize>, whole: bool, parts: &[(usize, String)], at: Option<jiff::Timestamp>) -> String {
+        let Jobs { steps, columns, lines, .. } = self.jobs;
+        let head = Head { live: at.is_some(), at, steps, states: STATES, columns, parts };
+        let mut text = serde_json::to_string(&head).unwrap_or_else(|_| "{}".to_owned());
+        text.pop();
+        let _ = write!(text, ",\"jobs\":[{}],\"details\":{{", self.lines[jobs.clone()].join(","));
+        // Points may be the same job.
+        let mut said = HashSet::new();
+        for job in jobs.filter(|_| whole) {
+            let key = &lines[job].3;
+            if said.insert(key) {
+                let separator = if said.len() > 1 { "," } else { "" };
+                let _ = write!(text, "{separator}\"{key}\":{}", self.details[job]);
+            }
+        }
+        text.push_str("}}");
+        text
+    }
+}
+
+/// What the recipe says.
+fn asked(study: &Study) -> Markup {
+    let recipe = &study.recipe;
+    let mut texts: Vec<u16> = recipe.steps.iter().map(|step| step.name.span.source).collect();
+    texts.extend(recipe.tables.iter().map(|table| table.name.span.source));
+    texts.extend(recipe.figures.iter().map(|figure| figure.name.span.source));
+    texts.extend(recipe.claims.iter().map(|claim| claim.name.span.source));
+    texts.extend(recipe.params.values().map(|value| value.span.source));
+    texts.sort_unstable();
+    texts.dedup();
+    let (typed, files): (Vec<u16>, Vec<u16>) =
+        texts.into_iter().partition(|source| recipe.sources.name(*source).starts_with("--"));
+    html! {
+        section .asked id="asked" {
+            h2 { "Recipe" }
+            @if !recipe.params.is_empty() {
+                dl { @for (name, value) in &recipe.params { dt { (clean(name)) } dd { (clean(&value.value.to_string())) } } }
+            }
+            @for source in typed { p { code { (clean(recipe.sources.name(source))) } } }
+            @for source in files {
+                @let text = recipe.sources.text(source);
+                @let end = text.floor_char_boundary(MOST_ASKED);
+                details {
+                    summary { (clean(recipe.sources.name(source))) }
+                    pre tabindex="0" role="region" aria-label=(clean(recipe.sources.name(source))) {
+                        (clean_lines(&text[..end])) @if end < text.len() { "…" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn claims(verdicts: &[Verdict]) -> Markup {
+    html! {
+        section id="claims" {
+            h2 { "Claims" }
+            div .cards {
+            @for verdict in verdicts {
+                @let (sign, word) = (verdict.state.sign(), verdict.state.word());
+                article class={ "claim " (word) } {
+                    h3 { span class={ "pill " (word) } { span aria-hidden="true" { (sign) } " " (word) } " " (verdict.claim) }
+                    @if let Some(says) = &verdict.says { p { (says) } }
+                    p .because {
+                        (clean(&verdict.because))
+                        @if let Some(paper) = verdict.paper { "; the paper has " (paper) }
+                    }
+                    @if !verdict.devices.is_empty() { p .because { "on " (clean(&verdict.devices.join(", "))) } }
+                }
+            }
+            }
+        }
+    }
+}
+
+fn sections(tables: &[Table]) -> Markup {
+    html! {
+        section id="tables" {
+            h2 { "Tables" }
+            @for table in tables {
+                figure .table {
+                    figcaption { (table.title) }
+                    div .scroll tabindex="0" role="region" aria-label=(table.title) {
+                        table .sortable {
+                            thead {
+                                tr {
+                                    @for heading in table.headings() {
+                                        th scope="col" { button type="button" { (clean(&heading)) } }
+                                    }
+                                }
+                            }
+                            tbody {
+                                @for row in table.rows.iter().take(MOST_ROWS) {
+                                    tr {
+                                        @for (index, text) in table.texts(row).enumerate() {
+                                            @if index < table.axes.len() {
+                                                th scope="row" { (text) }
+                                            } @else {
+                                                @let value = row.cells[index - table.axes.len()].sample.map(|sample| sample.mean);
+                                                td data-value=[value] { (text) }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @for note in &table.notes { p .note { (clean(note)) } }
+                    @if table.rows.len() > MOST_ROWS {
+                        p .note {
+                            "The first " (MOST_ROWS) " of " (table.rows.len()) " rows; "
+                            a href={ "tables/" (table.name) ".csv" } { "all of them" } "."
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pictures(figures: &[Figure]) -> Markup {
+    html! {
+        section id="figures" {
+            h2 { "Figures" }
+            div .figures {
+                @for figure in figures {
+                    figure {
+                        @match &figure.svg {
+                            Some(svg) if svg.len() > MOST_DRAWN => p .note {
+                                a href={ "figures/" (figure.name) ".svg" } { (figure.title) } " has too much in it for this page."
+                            },
+                            // Drawn by this program, every text in it escaped.
+                            Some(svg) => div .drawing role="img" aria-label=(figure.title) { (PreEscaped(svg)) },
+                            None => p .note { (figure.title) ": there is nothing to draw yet" },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Tables and verdicts for a terminal.
+
+use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
+
+use crate::analysis::{Table, Verdict};
+
+/// A line above, one below the heading, one below, as in print.
+pub(crate) const RULED: TableStyle = TableStyle::new()
+    .top_border(LineStyle::new('─', '─', '─', '─'))
+    .header_separator(LineStyle::new('─', '─', '─', '─'))
+    .bottom_border(LineStyle::new('─', '─', '─', '─'));
+
+pub(super) fn render(table: &Table) -> String {
+    let mut grid = Grid::new();
+    grid.load_style(RULED);
+    grid.set_header(table.headings());
+    for row in &table.rows {
+        grid.add_row(table.texts(row).collect::<Vec<_>>());
+    }
+    for column in grid.column_iter_mut().skip(table.axes.len()) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let grid = grid.to_string();
+    let lines = [table.title.as_str(), &grid].into_iter().chain(table.notes.iter().map(String::as_str));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// One claim a paragraph: its sign, its name, the verdict; below it what it says, and why.
+pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
+    let mut lines = vec!["Claims".to_owned()];
+    for verdict in verdicts {
+        let (sign, word) = (verdict.state.sign(), verdict.state.word());
+        lines.push(format!("{sign} {}: {word}", verdict.claim));
+        lines.extend(verdict.says.iter().map(|says| format!("    {says}")));
+        let paper = verdict.paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();
+        lines.push(format!("    {}{paper}", verdict.because));
+    }
+    lines.join("\n") + "\n"
+}

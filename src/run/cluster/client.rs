@@ -1,0 +1,366 @@
+//! Slurm's commands: what is asked of them, and what their answers mean. Whatever fails or does not answer in time is
+//! "unknown", never "gone".
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write as _},
+    process::{Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::geteuid;
+
+use super::mark::Mark;
+use crate::host::threads::refused;
+
+/// How long a command may take. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So many jobs are named in one `scancel`.
+const CHUNK: usize = 500;
+
+/// Asks Slurm about the jobs of one store.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    /// What the jobs are called.
+    pub(crate) name: String,
+}
+
+/// A job as `squeue` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) id: u64,
+    pub(crate) state: State,
+    /// Why it does not run, or how it ended, in Slurm's word.
+    pub(crate) reason: String,
+    /// Which of ours it is; `None` if somebody else gave his job our name.
+    pub(crate) mark: Option<Mark>,
+}
+
+/// A job's state, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    Pending,
+    /// It runs, or is on its way in or out.
+    Running,
+    Completed,
+    Cancelled,
+    /// It has ended in another way: Slurm's word.
+    Ended(String),
+}
+
+/// How a job has ended, as `scontrol` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) reason: String,
+    pub(crate) nodes: String,
+}
+
+/// Why a job was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Slurm does not answer. It may have the job all the same.
+    Unreachable(String),
+    /// There is a limit on jobs in the queue, which is reached.
+    Full(String),
+    /// It will not be taken as it is.
+    No(String),
+}
+
+/// A command's end.
+struct Answer {
+    status: Option<ExitStatus>,
+    out: String,
+    complaint: String,
+}
+
+impl State {
+    fn new(word: &str) -> Self {
+        match word {
+            "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => Self::Pending,
+            "CONFIGURING" | "RUNNING" | "COMPLETING" | "SUSPENDED" | "RESIZING" | "SIGNALING" | "STAGE_OUT"
+            | "STOPPED" => Self::Running,
+            "COMPLETED" => Self::Completed,
+            "CANCELLED" => Self::Cancelled,
+            other => Self::Ended(other.to_owned()),
+        }
+    }
+
+    /// Whether the job is still to end.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+#[expect(clippy::unused_self, reason = "whoever speaks to Slurm has a client, whatever it needs for that")]
+impl Client {
+    /// Hands over a job: the arguments for `sbatch`, and the script.
+    pub(crate) fn submit(&self, arguments: &[String], script: &str) -> Result<u64, Refusal> {
+        let mut command = slurm("sbatch");
+        command.args(["--parsable", "--job-name", &self.name]).args(arguments);
+        let answer = run(command, Some(script)).map_err(|error| Refusal::No(format!("sbatch: {error}")))?;
+        if !answer.status.is_some_and(|status| status.success()) {
+            return Err(refusal(&answer));
+        }
+        // `ID`, or `ID;CLUSTER`.
+        let id = answer.out.trim().split(';').next().and_then(|id| id.trim().parse().ok());
+        id.ok_or_else(|| Refusal::Unreachable(format!("sbatch answered {:?}, which is no job", answer.out.trim())))
+    }
+
+    /// All jobs of this name that Slurm still knows, ended ones included.
+    pub(crate) fn queue(&self) -> Result<Vec<Seen>, String> {
+        let mut command = slurm("squeue");
+        let user = geteuid().as_raw().to_string();
+        command.args(["-h", "-u", &user, "-n", &self.name, "-t", "all", "-o", "%A|%T|%r|%k"]);
+        let answer = run(command, None).map_err(|error| format!("squeue: {error}"))?;
+        match answer.status {
+            Some(status) if status.success() => Ok(answer.out.lines().filter_map(seen).collect()),
+            Some(_) => Err(format!("squeue: {}", answer.last_words())),
+            None => Err(format!("squeue does not answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    /// Asks Slurm to end these jobs, or only those of them that have not begun.
+    pub(crate) fn cancel(&self, ids: &[u64], pending_only: bool) -> Result<(), String> {
+        for chunk in ids.chunks(CHUNK) {
+            let mut command = slurm("scancel");
+            command.arg("--quiet");
+            if pending_only {
+                command.args(["--state", "PENDING"]);
+            }
+            command.args(chunk.iter().map(u64::to_string));
+            let answer = run(command, None).map_err(|error| format!("scancel: {error}"))?;
+            // Of jobs that have ended meanwhile it complains; those need nothing.
+            if !answer.status.is_some_and(|status| status.success()) && is_unreachable(&answer) {
+                return Err(format!("scancel: {}", answer.last_words()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends SIGINT to the programs of these jobs, and to nothing that they have started.
+    pub(crate) fn interrupt(&self, ids: &[u64]) {
+        for chunk in ids.chunks(CHUNK) {
+            let mut command = slurm("scancel");
+            command.args(["--quiet", "--batch", "--signal=INT"]).args(chunk.iter().map(u64::to_string));
+            // Those that do not hear it are ended in the end.
+            let _ = run(command, None);
+        }
+    }
+
+    /// How a job has ended, as long as Slurm remembers.
+    pub(crate) fn end(&self, id: u64) -> Option<End> {
+        let mut command = slurm("scontrol");
+        command.args(["show", "job", "-o", &id.to_string()]);
+        let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
+        Some(end(&answer.out))
+    }
+
+    /// The state of a job that the queue has forgotten, where there is an accounting that remembers.
+    pub(crate) fn remembered(&self, id: u64) -> Option<State> {
+        let mut command = slurm("sacct");
+        command.args(["-n", "-X", "-P", "-o", "State", "-j", &id.to_string()]);
+        let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
+        // `CANCELLED by 1000`.
+        answer.out.lines().next()?.split_whitespace().next().map(State::new)
+    }
+}
+
+/// Whether there is a Slurm to speak to.
+pub(crate) fn is_here() -> bool {
+    let mut command = slurm("sbatch");
+    command.arg("--version");
+    run(command, None).is_ok_and(|answer| answer.status.is_some_and(|status| status.success()))
+}
+
+/// One of Slurm's commands. In a job its own environment would be taken for wishes for the next one.
+fn slurm(program: &str) -> Command {
+    let mut command = Command::new(program);
+    if std::env::var_os("SLURM_JOB_ID").is_some() {
+        let names = std::env::vars_os().map(|(name, _)| name);
+        for name in names.filter(|name| name.to_string_lossy().starts_with("SLURM_") && name != "SLURM_CONF") {
+            command.env_remove(name);
+        }
+    }
+    // Words in the language of the texts that are looked for.
+    command.env("LC_ALL", "C");
+    command
+}
+
+impl Answer {
+    fn last_words(&self) -> String {
+        let last = self.complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let text = last.unwrap_or("it ended without a word");
+        ["sbatch: error: ", "squeue: error: ", "scancel: error: "]
+            .iter()
+            .find_map(|prefix| text.strip_prefix(prefix))
+            .unwrap_or(text)
+            .to_owned()
+    }
+}
+
+fn refusal(answer: &Answer) -> Refusal {
+    // Every line counts: the first says what is wrong, the last only that it failed.
+    let said =
+        answer.complaint.lines().map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: "));
+    let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
+    let text = if said.is_empty() { "sbatch failed without a word".to_owned() } else { said.join("; ") };
+    if is_unreachable(answer) {
+        Refusal::Unreachable(text)
+    } else if text.contains("SubmitJob") || text.contains("job submit limit") || text.contains("MaxJobCount") {
+        Refusal::Full(text)
+    } else {
+        Refusal::No(text)
+    }
+}
+
+/// Whether a command failed because it could not speak to the controller, or because that had no time.
+fn is_unreachable(answer: &Answer) -> bool {
+    const WORDS: &[&str] = &[
+        "unable to contact slurm controller",
+        "socket timed out",
+        "connection refused",
+        "connection timed out",
+        "zero bytes were transmitted",
+        "temporarily unable",
+        "resource temporarily unavailable",
+        "communication connection failure",
+        "unexpected message received",
+        "backup controller",
+        // A parent that has just been forgotten: asked again, it is not named any more.
+        "job dependency problem",
+    ];
+    let complaint = answer.complaint.to_lowercase();
+    answer.status.is_none() || WORDS.iter().any(|words| complaint.contains(words))
+}
+
+/// A line of `squeue`.
+fn seen(line: &str) -> Option<Seen> {
+    let mut fields = line.splitn(4, '|');
+    let id = fields.next()?.trim().parse().ok()?;
+    let state = State::new(fields.next()?.trim());
+    let reason = fields.next()?.trim().to_owned();
+    let mark = fields.next().and_then(|comment| comment.trim().parse().ok());
+    Some(Seen { id, state, reason, mark })
+}
+
+/// What `scontrol show job -o` says of a job's end.
+fn end(text: &str) -> End {
+    let fields: BTreeMap<&str, &str> = text.split_whitespace().filter_map(|field| field.split_once('=')).collect();
+    let numbers = fields.get("ExitCode").and_then(|code| code.split_once(':'));
+    let number = |text: &str| text.parse::<i32>().ok().filter(|number| *number != 0);
+    let word = |name| fields.get(name).copied().filter(|word| *word != "(null)" && *word != "None").unwrap_or_default();
+    End {
+        code: numbers.and_then(|(code, _)| number(code)),
+        signal: numbers.and_then(|(_, signal)| number(signal)),
+        reason: word("Reason").to_owned(),
+        nodes: word("NodeList").to_owned(),
+    }
+}
+
+/// Runs a command to its end, or for as long as it may take.
+fn run(mut command: Command, input: Option<&str>) -> io::Result<Answer> {
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        // One that does not read says why on standard error.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let (out, complaint) = (child.stdout.take(), child.stderr.take());
+    thread::scope(|scope| {
+        let reader = || thread::Builder::new();
+        let readers = reader()
+            .spawn_scoped(scope, move || text(out))
+            .and_then(|out| Ok((out, reader().spawn_scoped(scope, move || text(complaint))?)));
+        let (out, complaint) = match readers {
+            Ok(readers) => readers,
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                return Err(refused(error));
+            }
+        };
+        let until = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_micros(500);
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break Some(status);
+            }
+            if Instant::now() >= until {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        };
+        Ok(Answer { status, out: out.join().unwrap_or_default(), complaint: complaint.join().unwrap_or_default() })
+    })
+}
+
+fn text(from: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut from) = from {
+        let _ = from.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_queue_are_understood() {
+        let key = "ab".repeat(32);
+        let line = format!("12|PENDING|ReqNodeNotAvail, May be reserved|20260101T000000Z-7|{key}|2");
+        let job = seen(&line).unwrap();
+        assert_eq!((job.id, job.state, job.reason.as_str()), (12, State::Pending, "ReqNodeNotAvail, May be reserved"));
+        let mark = job.mark.unwrap();
+        assert_eq!((mark.run.as_str(), mark.key.to_string(), mark.submission), ("20260101T000000Z-7", key, 2));
+        assert_eq!(seen("13|OUT_OF_MEMORY|None|somebody's").unwrap().mark, None);
+        assert_eq!(seen("13|OUT_OF_MEMORY|None|").unwrap().state, State::Ended("OUT_OF_MEMORY".into()));
+        assert_eq!(seen("slurm_load_jobs error"), None);
+    }
+
+    #[test]
+    fn ends_are_understood() {
+        let text = "JobId=7 JobName=x JobState=FAILED Reason=NonZeroExitCode ExitCode=75:0 NodeList=n1 Comment=a";
+        let end = end(text);
+        assert_eq!(
+            (end.code, end.signal, end.reason.as_str(), end.nodes.as_str()),
+            (Some(75), None, "NonZeroExitCode", "n1")
+        );
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let answer = |complaint: &str| Answer { status: None, out: String::new(), complaint: complaint.to_owned() };
+        let failed = |complaint: &str| {
+            let status = Command::new("false").status().ok();
+            refusal(&Answer { status, ..answer(complaint) })
+        };
+        assert!(matches!(
+            failed("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+            Refusal::Unreachable(_)
+        ));
+        assert!(matches!(
+            failed(
+                "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+            ),
+            Refusal::Full(_)
+        ));
+        let Refusal::No(text) = failed(
+            "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified",
+        ) else {
+            panic!("it was refused")
+        };
+        assert_eq!(
+            text,
+            "invalid partition specified: nope; Batch job submission failed: Invalid partition name specified"
+        );
+        assert!(matches!(refusal(&answer("")), Refusal::Unreachable(_)), "it did not answer in time");
+    }
+}

@@ -1,0 +1,225 @@
+//! What both ways through Slurm have in common: whom to tell and whom to ask, when to look again, and what a signal does.
+
+use std::{
+    io,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::{Duration, Instant},
+};
+
+use std::path::PathBuf;
+
+use fs_err as fs;
+use signal_hook::consts::{SIGHUP, SIGINT};
+use sweep_job::Failure;
+
+use super::{
+    Options,
+    ask::Place,
+    client::{Client, Seen},
+};
+use crate::{
+    plan::{JobId, Plan},
+    record::Key,
+    run::{self, Observer, RunEvent, Signals, Summary, Wanted, local::Input},
+    store::Store,
+};
+
+/// The queue is looked at no less often.
+const LAZIEST: Duration = Duration::from_secs(15);
+/// The longest pause after Slurm did not answer.
+const LONGEST_SULK: Duration = Duration::from_mins(1);
+
+/// What both ways through Slurm have in common: whom to tell, and whom to ask.
+pub(super) struct Desk<'a, 'o> {
+    pub(super) plan: &'a Plan,
+    pub(super) store: &'a Store,
+    pub(super) options: &'a Options,
+    pub(super) observers: &'a mut [&'o mut dyn Observer],
+    pub(super) client: Client,
+    pub(super) place: Place,
+    pub(super) begun: Instant,
+    pub(super) summary: Summary,
+    /// How often in a row Slurm has not answered.
+    pub(super) troubles: u32,
+    pub(super) signals: usize,
+    /// Nothing more is submitted, and what has not begun is cancelled.
+    pub(super) stopping: bool,
+    /// What runs is cancelled, too.
+    pub(super) ending: bool,
+    /// When what runs will be cancelled.
+    pub(super) deadline: Option<Instant>,
+    /// This process leaves, and the jobs stay.
+    pub(super) leaving: bool,
+    /// When something last happened.
+    pub(super) changed: Instant,
+    pub(super) next_poll: Instant,
+}
+
+impl<'a, 'o> Desk<'a, 'o> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        store: &'a Store,
+        wanted: &[Wanted],
+        options: &'a Options,
+        observers: &'a mut [&'o mut dyn Observer],
+    ) -> io::Result<Self> {
+        let run = std::path::absolute(options.folder.path())?;
+        // Slurm does not make folders, and a job whose output has none fails without a word.
+        fs::create_dir_all(run.join("slurm"))?;
+        let place = Place {
+            program: std::env::current_exe()?,
+            folder: std::env::current_dir()?,
+            results: std::path::absolute(&options.results)?,
+            run,
+        };
+        let cached = wanted.iter().filter(|wanted| **wanted == Wanted::Cached).count();
+        let now = Instant::now();
+        Ok(Self {
+            plan,
+            store,
+            options,
+            observers,
+            client: Client { name: options.name.clone() },
+            place,
+            begun: now,
+            summary: Summary { cached, ..Summary::default() },
+            troubles: 0,
+            signals: 0,
+            stopping: false,
+            ending: false,
+            deadline: None,
+            leaving: false,
+            changed: now,
+            next_poll: now,
+        })
+    }
+
+    /// Says that a run with so many `open` jobs begins; gives what its signals come through.
+    pub(super) fn begin(&mut self, signals: Option<Signals>, open: usize) -> io::Result<Receiver<Input>> {
+        let (sender, receiver) = channel();
+        if let Some(signals) = signals {
+            signals.forward(sender)?;
+        }
+        let cached = self.summary.cached;
+        self.tell(&RunEvent::Begun { jobs: open + cached, cached });
+        Ok(receiver)
+    }
+
+    pub(super) fn tell(&mut self, event: &RunEvent) {
+        if !matches!(event, RunEvent::Progress { .. }) {
+            self.changed = Instant::now();
+        }
+        for observer in self.observers.iter_mut() {
+            observer.on(self.plan, event);
+        }
+    }
+
+    pub(super) fn notice(&mut self, text: impl Into<String>) {
+        self.tell(&RunEvent::Notice { text: text.into() });
+    }
+
+    pub(super) fn key(&self, job: usize) -> Key {
+        self.plan.job(JobId::new(job)).key
+    }
+
+    /// A job has a record.
+    pub(super) fn done(&mut self, job: usize) -> bool {
+        let Ok(Some(record)) = self.store.get(self.key(job)) else { return false };
+        self.summary.done += 1;
+        self.tell(&RunEvent::Done { job, seconds: Some(record.provenance.seconds), outcome: record.outcome });
+        true
+    }
+
+    pub(super) fn failed(&mut self, job: usize, seconds: f64, failure: Failure, log: Option<PathBuf>) {
+        let tolerated = self.plan.job(JobId::new(job)).policy.tolerated;
+        *if tolerated { &mut self.summary.tolerated } else { &mut self.summary.failed } += 1;
+        self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
+    }
+
+    pub(super) fn skipped(&mut self, job: usize, because: Option<usize>) {
+        self.summary.skipped += 1;
+        self.tell(&RunEvent::Skipped { job, because });
+    }
+
+    /// Asks for the queue; `None` if there is no answer, which is said once.
+    pub(super) fn queue(&mut self) -> Option<Vec<Seen>> {
+        let asked = Instant::now();
+        let answer = self.client.queue();
+        // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
+        let pause = (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(LAZIEST).max(self.options.poll);
+        self.next_poll = Instant::now() + pause;
+        match answer {
+            Ok(queue) => {
+                if self.troubles > 0 {
+                    self.notice("Slurm answers again");
+                }
+                self.troubles = 0;
+                Some(queue)
+            }
+            Err(error) => {
+                self.trouble(&error);
+                None
+            }
+        }
+    }
+
+    /// Slurm does not answer: nothing is known, and nothing is lost.
+    pub(super) fn trouble(&mut self, error: &str) {
+        if self.troubles == 0 {
+            self.notice(format!("Slurm does not answer, and is asked again until it does: {error}"));
+        }
+        let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(LONGEST_SULK);
+        self.troubles += 1;
+        self.next_poll = Instant::now() + pause;
+    }
+
+    /// The first signal cancels what has not begun, the second what runs; a third leaves at once. SIGTERM gives what runs a
+    /// deadline. When the terminal goes away, the jobs do not: they can be taken over.
+    pub(super) fn signal(&mut self, signal: i32, running: usize) {
+        self.signals += 1;
+        self.summary.interrupted.get_or_insert(signal);
+        self.next_poll = Instant::now();
+        if signal == SIGHUP {
+            self.leaving = true;
+            self.notice("the terminal is gone; the jobs stay in Slurm, and the same command takes them over");
+            return;
+        }
+        if self.signals > 2 {
+            self.leaving = true;
+            let name = self.client.name.clone();
+            self.notice(format!("left; `scancel --me --name {name}` ends what is still in Slurm"));
+            return;
+        }
+        self.stopping = true;
+        self.ending = self.signals > 1;
+        let deadline = (signal != SIGINT && !self.ending).then_some(run::DEADLINE);
+        self.deadline = deadline.map(|deadline| Instant::now() + deadline);
+        let deadline = deadline.map(|deadline| deadline.as_secs_f64());
+        self.tell(&RunEvent::Stopping { ending: self.ending, running, deadline });
+    }
+
+    /// Waits until the next look at the queue is due, or for a signal.
+    pub(super) fn wait(&mut self, receiver: &Receiver<Input>, running: usize) {
+        let until = self.deadline.map_or(self.next_poll, |deadline| deadline.min(self.next_poll));
+        match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Input::Signal(signal)) => self.signal(signal, running),
+            Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.deadline = None;
+            self.ending = true;
+            self.next_poll = Instant::now();
+            self.tell(&RunEvent::Stopping { ending: true, running, deadline: None });
+        }
+    }
+
+    pub(super) fn end(mut self) -> Summary {
+        self.summary.seconds = self.begun.elapsed().as_secs_f64();
+        let summary = self.summary.clone();
+        // A run whose jobs go on has not ended.
+        if !summary.detached {
+            self.tell(&RunEvent::Ended(summary.clone()));
+        }
+        summary
+    }
+}

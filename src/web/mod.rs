@@ -1,0 +1,118 @@
+//! `sweep ui`: a server of pages that show the runs of a results folder as they go. It reads and never writes.
+//!
+//! Whoever can reach it can read what the pages show, so it listens on this machine alone unless told otherwise, and
+//! answers only to names that a page from elsewhere cannot have (`guard.rs`). What it sends of the results folder are
+//! reports (`files.rs`), and what the pages are made of.
+
+mod compare;
+mod connections;
+mod files;
+mod guard;
+mod runs;
+mod stream;
+mod view;
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    http::{StatusCode, header},
+    middleware,
+    response::{Html, IntoResponse as _, Response},
+    routing::get,
+};
+use maud::{Markup, html};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use self::guard::Names;
+use crate::render::page::Shell;
+
+/// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.
+const READERS: usize = 4;
+
+/// How long connections have to end when the server does.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What all requests have in common.
+#[derive(Debug)]
+struct Site {
+    results: PathBuf,
+    /// Turns true when the server ends.
+    closing: watch::Receiver<bool>,
+    runs: runs::Known,
+    /// What pages are told of as it happens.
+    hub: stream::Hub,
+}
+
+/// Serves a results folder until a signal ends it; `ready` is told the address. Answers the signal.
+pub fn serve(results: &Path, host: IpAddr, port: u16, ready: impl FnOnce(SocketAddr)) -> io::Result<i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let listener = TcpListener::bind((host, port)).await?;
+        let (close, closing) = watch::channel(false);
+        let (runs, hub) = (runs::Known::default(), stream::Hub::default());
+        let site = Site { results: results.to_owned(), closing: closing.clone(), runs, hub };
+        let names = Names::new(host);
+        ready(listener.local_addr()?);
+        let serving = tokio::spawn(connections::serve(listener, router(Arc::new(site), names), closing));
+        let received = tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = hangup.recv() => SignalKind::hangup(),
+        };
+        let _ = close.send(true);
+        // A connection that does not end is not waited for.
+        let _ = tokio::time::timeout(GRACE, serving).await;
+        Ok(received.as_raw_value())
+    })
+}
+
+fn router(site: Arc<Site>, names: Names) -> Router {
+    Router::new()
+        .route("/", get(runs::page))
+        .route("/events", get(runs::events))
+        .route("/runs/{run}", get(view::page))
+        .route("/runs/{run}/events", get(view::events))
+        .route("/runs/{run}/jobs/{key}", get(view::job))
+        .route("/compare", get(compare::page))
+        .route("/reports/{*path}", get(files::report))
+        .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
+        .fallback(|| async { not_found("There is nothing here.") })
+        .layer(middleware::from_fn_with_state(Arc::new(names), guard::check))
+        .with_state(site)
+}
+
+/// A page of the site.
+fn page(title: &str, header: Markup, main: Markup, data: &str, script: &str) -> Response {
+    let shell = Shell { title, mark: "", header, main, data, script, connect: true };
+    ([(header::CACHE_CONTROL, "no-store")], Html(shell.render())).into_response()
+}
+
+/// The way back, above a page's heading.
+fn crumbs() -> Markup {
+    html! { nav .crumbs aria-label="Where this is" { a href="/" { "Runs" } } }
+}
+
+fn not_found(text: &str) -> Response {
+    let header = html! { (crumbs()) h1 { "Not found" } };
+    (StatusCode::NOT_FOUND, page("Not found", header, html! { p { (text) } }, "{}", "")).into_response()
+}
+
+/// Reads files on a thread that may wait for them.
+async fn read<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Response> {
+    let failed = |_| (StatusCode::INTERNAL_SERVER_ERROR, "it could not be read").into_response();
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}

@@ -1,0 +1,349 @@
+//! One run: what its jobs are doing, as it happens, and what is known of each.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt::Write as _,
+    path::Path,
+    sync::Arc,
+};
+
+use axum::{
+    extract::{Path as UrlPath, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use maud::html;
+use serde::Serialize;
+use sweep_job::{Metric, Task, TaskInfo};
+
+use super::{Site, crumbs, not_found, page as site_page, read, runs, stream};
+use crate::{
+    format::{clean, duration, quantity, speeds},
+    host,
+    progress::describe,
+    record::Key,
+    render::page::{Columns, Detail, Head, Line, Node, STATES, Tally, draw, list_section, state},
+    run::{
+        Manifest, RunEvent, RunFolder,
+        watch::{Snapshot, State as JobState, Watch},
+    },
+    store::Store,
+};
+
+/// So many readings of a running job's loss are drawn.
+const CURVE: usize = 60;
+/// So many running jobs are shown with a bar.
+const MOST_RUNNING: usize = 64;
+
+/// What was seen of a run, and what its page was told of it.
+struct View {
+    watch: Watch,
+    store: Store,
+    /// The names of the steps, and of each job its step and point.
+    steps: Vec<String>,
+    jobs: Vec<(usize, String)>,
+    /// The results that were read.
+    results: BTreeMap<usize, (&'static TaskInfo, BTreeMap<String, Metric>)>,
+    /// Seconds that finished jobs of other runs took.
+    took: HashMap<usize, f64>,
+    /// The losses of the running jobs.
+    losses: HashMap<usize, Vec<f64>>,
+    /// The lines that the page has, as JSON, and what stands above them.
+    lines: Vec<String>,
+    columns: Vec<String>,
+    /// What else it has.
+    rest: serde_json::Value,
+    /// How often it was looked in vain for an engine.
+    gone: u32,
+}
+
+/// What is new for a page.
+#[derive(Debug, Serialize)]
+struct News {
+    /// The columns' names, if they are others; all lines follow then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<Vec<String>>,
+    /// Index and line of the jobs that changed, each a text of JSON.
+    jobs: Vec<(usize, String)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rest: Option<serde_json::Value>,
+}
+
+/// A job that runs.
+#[derive(Debug, Serialize)]
+struct Running {
+    key: String,
+    label: String,
+    done: u64,
+    total: u64,
+    /// What it says, with how long it will take.
+    says: String,
+    losses: Vec<f64>,
+}
+
+impl View {
+    fn new(folder: RunFolder, results: &Path) -> std::io::Result<Self> {
+        let manifest = folder.manifest()?;
+        let mut steps: Vec<String> = Vec::new();
+        let mut index: HashMap<String, usize> = HashMap::new();
+        let jobs = manifest.jobs.iter().map(|job| {
+            let (step, point) = job.label.split_once('/').unwrap_or((&job.label, ""));
+            let next = steps.len();
+            let step = *index.entry(step.to_owned()).or_insert_with(|| {
+                steps.push(clean(step).into_owned());
+                next
+            });
+            (step, clean(point).into_owned())
+        });
+        let jobs = jobs.collect();
+        Ok(Self {
+            watch: Watch::new(folder)?,
+            store: Store::new(results),
+            steps,
+            jobs,
+            results: BTreeMap::new(),
+            took: HashMap::new(),
+            losses: HashMap::new(),
+            lines: Vec::new(),
+            columns: Vec::new(),
+            rest: serde_json::Value::Null,
+            gone: 0,
+        })
+    }
+
+    /// Looks at the run.
+    fn snapshot(&mut self) -> std::io::Result<Snapshot> {
+        let (snapshot, lines) = self.watch.look()?;
+        for line in lines {
+            match line.event {
+                RunEvent::Started { job, .. } => drop(self.losses.remove(&job)),
+                RunEvent::Progress { job, progress } => {
+                    let losses = self.losses.entry(job).or_default();
+                    losses.extend(progress.loss.filter(|loss| loss.is_finite()));
+                    let old = losses.len().saturating_sub(CURVE);
+                    losses.drain(..old);
+                }
+                _ => {}
+            }
+        }
+        for (job, state) in snapshot.jobs.iter().enumerate() {
+            let done = matches!(state, JobState::Done { .. } | JobState::Cached);
+            if done && !self.results.contains_key(&job) {
+                self.losses.remove(&job);
+                let record = self.store.get(snapshot.manifest.jobs[job].key).ok().flatten();
+                if let Some((record, task)) =
+                    record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task)))
+                {
+                    self.took.insert(job, record.provenance.seconds);
+                    self.results.insert(job, (task, record.outcome.metrics));
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+
+    fn columns(&self) -> Columns {
+        Columns::new(self.results.values().map(|(task, metrics)| (*task, metrics)))
+    }
+
+    /// The jobs' lines.
+    fn lines(&self, snapshot: &Snapshot, columns: &Columns) -> Vec<String> {
+        let now = host::clock::now();
+        let lines = snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate().map(|(index, (job, doing))| {
+            let (word, says) = describe(snapshot, doing, now);
+            // What changes with every look is shown above the list.
+            let says = match doing {
+                JobState::Running { .. } | JobState::Retrying { .. } | JobState::Done { .. } => String::new(),
+                _ => says,
+            };
+            let seconds = match doing {
+                JobState::Done { seconds: Some(seconds) } | JobState::Failed { seconds, .. } => Some(*seconds),
+                _ => self.took.get(&index).copied(),
+            };
+            let seconds = seconds.map(|seconds| (seconds * 10.0).round() / 10.0);
+            let cells = self.results.get(&index).map(|(_, metrics)| columns.cells(metrics)).unwrap_or_default();
+            let (step, point) = &self.jobs[index];
+            let line = Line(*step, point.clone(), state(word), job.key.short(), seconds, cells, says);
+            serde_json::to_string(&line).unwrap_or_else(|_| "[]".to_owned())
+        });
+        lines.collect()
+    }
+
+    /// What stands above the list.
+    fn rest(&self, snapshot: &Snapshot) -> serde_json::Value {
+        let tally = runs::tally(snapshot);
+        let now = host::clock::now();
+        let left = snapshot.left(now);
+        let busy = snapshot.jobs.iter().enumerate().filter_map(|(index, doing)| match doing {
+            JobState::Running { since, progress, .. } => Some((index, *since, progress.clone())),
+            _ => None,
+        });
+        let running = busy.take(MOST_RUNNING).map(|(index, since, progress)| {
+            let job = &snapshot.manifest.jobs[index];
+            let seconds = now.duration_since(since).as_secs_f64().max(0.0);
+            let mut says = vec![format!("for {}", duration(seconds))];
+            let (mut done, mut total) = (0, 0);
+            if let Some(progress) = progress {
+                (done, total) = (progress.done, progress.total);
+                says.insert(0, format!("{done}/{total}"));
+                says.extend(progress.loss.map(|loss| format!("loss {loss:.3}")));
+                says.extend(progress.tokens_per_s.map(|rate| quantity(rate, sweep_job::Unit::TokensPerSecond)));
+                says.extend(progress.sequences_per_s.map(speeds));
+            }
+            let losses = self.losses.get(&index).cloned().unwrap_or_default();
+            Running {
+                key: job.key.short(),
+                label: clean(&job.label).into_owned(),
+                done,
+                total,
+                says: says.join(" · "),
+                losses,
+            }
+        });
+        serde_json::json!({
+            "state": runs::word(snapshot),
+            "how": runs::how(snapshot),
+            "left": left.map(|left| format!("about {} left", duration(left))),
+            "words": tally.words(),
+            "bar": tally.parts(1000),
+            "steps": draw(&self.nodes(snapshot)).into_string(),
+            "running": running.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The steps, with what each needs.
+    fn nodes(&self, snapshot: &Snapshot) -> Vec<Node> {
+        let mut nodes: Vec<Node> = self
+            .steps
+            .iter()
+            .map(|name| Node { name: name.clone(), about: String::new(), needs: Vec::new(), tally: Tally::default() })
+            .collect();
+        let mut seen = HashSet::new();
+        for (index, (job, doing)) in snapshot.manifest.jobs.iter().zip(&snapshot.jobs).enumerate() {
+            let (step, _) = self.jobs[index];
+            if doing.is_selected() {
+                nodes[step].tally.add(doing.word());
+            }
+            let lists = job.lists.iter().filter(|list| seen.insert((step, **list)));
+            let lists = lists.flat_map(|list| &snapshot.manifest.lists[*list]);
+            for need in job.needs.iter().chain(lists) {
+                let (needed, _) = self.jobs[*need];
+                // A point may need another one of its own step's name in a second recipe, never itself.
+                if needed != step && !nodes[step].needs.contains(&needed) {
+                    nodes[step].needs.push(needed);
+                }
+            }
+        }
+        nodes
+    }
+}
+
+impl stream::Look for View {
+    fn look(&mut self) -> Option<String> {
+        let snapshot = self.snapshot().ok()?;
+        let columns = self.columns();
+        let lines = self.lines(&snapshot, &columns);
+        let headings = columns.headings();
+        let anew = headings != self.columns;
+        let changed = lines.iter().enumerate().filter(|(index, line)| anew || self.lines.get(*index) != Some(line));
+        let jobs: Vec<(usize, String)> = changed.map(|(index, line)| (index, line.clone())).collect();
+        let rest = self.rest(&snapshot);
+        self.gone = if snapshot.live || snapshot.elsewhere { 0 } else { self.gone + 1 };
+        if jobs.is_empty() && !anew && rest == self.rest {
+            return None;
+        }
+        let other = (rest != self.rest).then(|| rest.clone());
+        let news = News { columns: anew.then(|| headings.clone()), jobs, rest: other };
+        (self.lines, self.columns, self.rest) = (lines, headings, rest);
+        serde_json::to_string(&news).ok()
+    }
+
+    fn whole(&self) -> String {
+        let jobs = self.lines.iter().cloned().enumerate().collect();
+        let news = News { columns: Some(self.columns.clone()), jobs, rest: Some(self.rest.clone()) };
+        serde_json::to_string(&news).unwrap_or_else(|_| "{}".to_owned())
+    }
+
+    fn is_over(&self) -> bool {
+        // Of a run that begins the journal is there for a moment before its engine holds it.
+        self.gone > 1
+    }
+}
+
+pub(super) async fn page(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
+    match read(move || render(&site, &run)).await {
+        Ok(Some(page)) => page,
+        Ok(None) => not_found("There is no such run."),
+        Err(response) => response,
+    }
+}
+
+fn render(site: &Site, run: &str) -> Option<Response> {
+    let folder = runs::find(&site.results, run)?;
+    let mut view = View::new(folder, &site.results).ok()?;
+    let snapshot = view.snapshot().ok()?;
+    let columns = view.columns();
+    let lines = view.lines(&snapshot, &columns);
+    let rest = view.rest(&snapshot);
+    let headings = columns.headings();
+    let head =
+        Head { live: snapshot.live, at: None, steps: &view.steps, states: STATES, columns: &headings, parts: &[] };
+    let mut data = serde_json::to_string(&head).ok()?;
+    data.pop();
+    let run_name = serde_json::to_string(run).ok()?;
+    let _ = write!(data, ",\"run\":{run_name},\"rest\":{rest},\"jobs\":[{}]}}", lines.join(","));
+    let Manifest { recipe, at, host, reports, .. } = &snapshot.manifest;
+    let header = html! {
+        (crumbs())
+        div .top { h1 { (clean(recipe)) } span #state .pill {} }
+        p .note { (run) " · begun " (at.strftime("%Y-%m-%d %H:%M UTC")) " on " (clean(host)) " · " span #how {} }
+        div .status { p .summary #words {} span .note #left {} }
+        div #bar {}
+        nav aria-label="Sections" {
+            @for report in reports {
+                @if site.results.join("reports").join(report).join("index.html").is_file() {
+                    a href={ "/reports/" (report.display()) "/index.html" } { "Report " (report.display()) }
+                }
+            }
+            a href="#steps" { "Steps" }
+            a href="#jobs" { "Jobs" }
+        }
+    };
+    let main = html! {
+        section id="running" hidden { h2 { "Running" } div .cards #running-body {} }
+        section id="steps" { h2 { "Steps" } div #steps-body {} }
+        (list_section(&html! {}))
+        p .hidden role="status" id="news" {}
+    };
+    Some(site_page(&clean(recipe), header, main, &data, include_str!("view.js")))
+}
+
+pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
+    let (opened, name) = (Arc::clone(&site), run.clone());
+    let open = move || runs::find(&opened.results, &run).and_then(|folder| View::new(folder, &opened.results).ok());
+    stream::stream(site, name, open).await
+}
+
+/// What is known of a job: of its record, and what it wrote in this run.
+pub(super) async fn job(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
+    match read(move || detail(&site, &run, &key)).await {
+        Ok(Some(text)) => {
+            ([(header::CACHE_CONTROL, "no-store"), (header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
+        Ok(None) => StatusCode::NOT_FOUND.into_response(),
+        Err(response) => response,
+    }
+}
+
+fn detail(site: &Site, run: &str, key: &str) -> Option<String> {
+    let folder = runs::find(&site.results, run)?;
+    let manifest = folder.manifest().ok()?;
+    let key: Key = manifest.jobs.iter().map(|job| job.key).find(|known| known.short() == key)?;
+    let log = RunFolder::all(&site.results).iter().rev().map(|folder| folder.log(key)).find(|log| log.is_file());
+    let own = Some(folder.log(key)).filter(|log| log.is_file()).or(log);
+    let detail = match Store::new(&site.results).get(key).ok().flatten() {
+        Some(record) => Detail::default().params(record.identity.params.iter()).record(&record),
+        None => Detail::default().fact("key", &key.to_string()),
+    };
+    serde_json::to_string(&detail.log(own.as_deref())).ok()
+}
