@@ -26,6 +26,7 @@ use crate::{
     machine::OutOfMemory,
     plan::{JobId, Plan, Unsettled, settle},
     recipe::Policy,
+    remote::Notice,
     store::{Claim, Pending, Provenance, RECORD_FORMAT, Record, Store, StoreError},
 };
 
@@ -498,8 +499,8 @@ impl<'a, 'o> Run<'a, 'o> {
             return over;
         }
         self.ticked = Instant::now();
-        for notice in self.options.arriving.notices() {
-            self.tell(&RunEvent::Notice { text: notice.text });
+        for Notice { text, warning } in self.options.arriving.notices() {
+            self.tell(&RunEvent::Notice { text, warning });
         }
         // A look at another machine's lock asks the server.
         let pause = if self.store.is_shared() && !self.waiting.is_empty() { 3 * TICK } else { TICK };
