@@ -66,6 +66,7 @@ impl Arriving {
 
     #[cfg(feature = "remote")]
     /// It is decided about a record: it is here, or will not come.
+    #[cfg(feature = "remote")]
     pub(super) fn decided(&self, key: Key) {
         self.state().open.remove(&key);
         self.0.changed.notify_all();
@@ -84,6 +85,7 @@ impl Arriving {
 
     #[cfg(feature = "remote")]
     /// Whether nobody waits for them any more.
+    #[cfg(feature = "remote")]
     pub(super) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
