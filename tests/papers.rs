@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use sweep::{plan::Plan, recipe::Draft, render, store::Measured};
+use sweep::{analysis, plan::Plan, recipe::Draft, store::Measured};
 use sweep_job::{Backend, Metric, Unit};
 
 /// Rows in the list of everything that each paper reports.
@@ -243,7 +243,7 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
             measured.insert(id, record);
         }
     }
-    let verdicts = report::judge(&plan.studies[0], &measured);
+    let verdicts = analysis::judge(&plan.studies[0], &measured);
     let verdict = verdicts.into_iter().find(|verdict| verdict.claim == claim).unwrap();
     serde_json::to_value(verdict.state).unwrap().as_str().unwrap().to_owned()
 }

@@ -19,10 +19,9 @@ use crate::{
     plan::Plan,
     progress::Lines,
     recipe::Request,
-    remote::Arriving,
     render::{Page, Report},
     run::{
-        self, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted,
+        self, Arriving, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted,
         estimate::Pace,
     },
     store::Store,

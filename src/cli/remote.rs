@@ -9,7 +9,8 @@ use crate::{
     error::{Error, Exit},
     format::{clean, count, say},
     record::Key,
-    remote::{Arriving, Options, Puller, Pushed, Remote, RemoteError, Trusting, refused},
+    remote::{Options, Puller, Pushed, Remote, RemoteError, Trusting, refused},
+    run::Arriving,
     store::Store,
 };
 

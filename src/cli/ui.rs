@@ -35,7 +35,7 @@ pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
         }
         say(format_args!("Ctrl-C ends it"));
     };
-    let signal = serve::serve(results, args.host, args.port, ready)
+    let signal = web::serve(results, args.host, args.port, ready)
         .map_err(Error::io("cannot serve (another `--port` may be free; `--port 0` takes one that is)"))?;
     // Ctrl-C is how it is meant to end.
     Ok(if signal == signal_hook::consts::SIGINT { Exit::Done } else { Exit::Interrupted(signal) })

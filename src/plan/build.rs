@@ -16,10 +16,10 @@ use super::{
     room::{Room, weight_of},
     selection::{resolved, selected},
 };
-use crate::record::{self, Deferred, Identity, Key, KeyList, Product};
 use crate::recipe::{
     Collector, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
 };
+use crate::record::{self, Deferred, Identity, Key, KeyList, Product};
 
 /// The points of a needed step, by their values on the axes that both steps have at every point.
 struct Join {

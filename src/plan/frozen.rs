@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
 use super::{Job, JobId, Label, ListId, Plan, needs::Needs};
-use crate::record::{Identity, Key, Needed};
 use crate::recipe::{Executor, Policy, Resources, Sources};
+use crate::record::{Identity, Key, Needed};
 
 /// A job, whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]

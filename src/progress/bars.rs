@@ -226,7 +226,7 @@ impl Observer for Bars {
             // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
             RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
-            RunEvent::Notice { text } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
+            RunEvent::Notice { text, .. } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
             RunEvent::Waiting { job, arriving: false } => {
                 self.start(plan, *job);
                 if let Some(job) = self.jobs.get(job) {

@@ -98,7 +98,9 @@ impl<W: Write> Observer for Lines<W> {
                 let name = name(plan.job(JobId::new(*job)));
                 self.line(&format!("note: {name}: {}", clean(text)));
             }
-            RunEvent::Notice { text } => self.line(&format!("note: {}", clean(text))),
+            RunEvent::Notice { text, warning } => {
+                self.line(&format!("{}: {}", if *warning { "warning" } else { "note" }, clean(text)));
+            }
             RunEvent::Done { job, seconds, outcome } => {
                 let took = seconds.map_or_else(|| "by another sweep".to_owned(), duration);
                 let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));

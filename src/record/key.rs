@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sweep_job::{Backend, Kind, Part, TaskInfo, Value, Values, tasks::input_name};
 
-use crate::{record::needed::Needed, record::deferred};
+use crate::{record::deferred, record::needed::Needed};
 
 /// A job's name in the store: the BLAKE3 digest of its [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Arriving, Options, Pulled, RemoteError};
+use super::{Options, Pulled, RemoteError};
+use crate::run::Arriving;
 use crate::{record::Key, store::Store};
 
 /// There is none.

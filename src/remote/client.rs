@@ -24,9 +24,10 @@ use tokio::{
 };
 
 use super::{
-    Arriving, Options, Pulled, RemoteError, connect, envelope,
+    Options, Pulled, RemoteError, connect, envelope,
     sign::{SecretKey, Trust},
 };
+use crate::run::Arriving;
 use crate::{
     format::duration,
     record::Key,

@@ -10,7 +10,6 @@
 
 #[cfg(not(feature = "remote"))]
 mod absent;
-mod arriving;
 #[cfg(feature = "remote")]
 mod client;
 #[cfg(feature = "remote")]
@@ -26,13 +25,12 @@ use std::{path::PathBuf, time::Duration};
 
 #[cfg(not(feature = "remote"))]
 pub use self::absent::{Remote, keygen};
+#[cfg(feature = "remote")]
+pub use self::{client::Remote, sign::keygen};
 pub use self::{
-    arriving::{Arriving, Notice},
     puller::{Puller, refused},
     pusher::{Pushed, Pusher},
 };
-#[cfg(feature = "remote")]
-pub use self::{client::Remote, sign::keygen};
 use crate::{record::Key, store::TransferError};
 
 /// How a remote is used.

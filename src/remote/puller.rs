@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use super::{Arriving, Notice, Pulled, Remote, RemoteError};
+use super::{Pulled, Remote, RemoteError};
+use crate::run::{Arriving, Notice};
 use crate::{
     format::{clean, count},
     record::Key,

@@ -33,6 +33,7 @@ use crate::{
     plan::{Digests, JobId, Plan},
     recipe::Policy,
     record::{Unsettled, settle},
+    run::Notice,
     store::{Claim, Pending, Store, StoreError},
 };
 
@@ -473,8 +474,8 @@ impl<'a, 'o> Run<'a, 'o> {
             return over;
         }
         self.ticked = Instant::now();
-        for notice in self.options.arriving.notices() {
-            self.tell(&RunEvent::Notice { text: notice.text });
+        for Notice { text, warning } in self.options.arriving.notices() {
+            self.tell(&RunEvent::Notice { text, warning });
         }
         for observer in self.observers.iter_mut() {
             observer.tick(self.plan);

@@ -123,6 +123,9 @@ pub enum RunEvent {
     Notice {
         /// What.
         text: String,
+        /// Whether something is not as it should be.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        warning: bool,
     },
     /// No job will be started any more.
     Stopping {

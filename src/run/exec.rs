@@ -22,7 +22,7 @@ use crate::{
     host::{self, machine},
     plan::{Frozen, JobId, Plan},
     record::Key,
-    remote::Arriving,
+    run::Arriving,
     store::Store,
 };
 

@@ -4,6 +4,7 @@
 //! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; whoever shows or records the run only
 //! observes [`RunEvent`]s.
 
+mod arriving;
 mod attempt;
 pub mod cluster;
 mod engine;
@@ -31,6 +32,7 @@ use sweep_job::{Backend, Device};
 
 pub(crate) use self::attempt::killed;
 pub use self::{
+    arriving::{Arriving, Notice},
     event::{Observer, RunEvent, Summary},
     failures::Failures,
     folder::{Manifest, ManifestJob, RunFolder, Through},
@@ -45,7 +47,6 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
-    remote::Arriving,
     store::Store,
 };
 

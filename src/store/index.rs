@@ -390,7 +390,7 @@ fn to_text<'e, L: Line + 'e>(lines: impl Iterator<Item = (Stamp, &'e L)>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{record::tests::sample, store::Claim};
+    use crate::{record::sample, store::Claim};
 
     fn store_with_one() -> (tempfile::TempDir, Store, Record) {
         let results = tempfile::tempdir().unwrap();

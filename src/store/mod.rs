@@ -37,7 +37,11 @@ pub use self::{
     transfer::{Imported, TransferError},
     verify::{Defect, Verified},
 };
-use crate::{format::say, host, record::{Key, Record, RecordError}};
+use crate::{
+    format::say,
+    host,
+    record::{Key, Record, RecordError},
+};
 
 /// Version of the store's layout, which is in the file `format`. 1: first.
 pub const STORE_FORMAT: u32 = 1;
@@ -146,7 +150,8 @@ impl Store {
     /// The text of a job's record, if there is one.
     fn text(&self, key: Key) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.record(key);
-        let no_file = || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is no file".into() });
+        let no_file =
+            || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is no file".into() });
         // A pipe that nobody writes to would never be open.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {

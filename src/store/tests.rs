@@ -1,7 +1,7 @@
 //! Claims, commits and damage.
 
 use super::*;
-use crate::record::tests::sample;
+use crate::record::sample;
 
 #[test]
 fn a_miss_becomes_a_hit_by_commit_only() {

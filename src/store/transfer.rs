@@ -268,7 +268,7 @@ fn stays_inside(path: &Path, to: &Path) -> bool {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::record::tests::sample;
+    use crate::record::sample;
 
     /// A store with one record that has a file and a link.
     pub(crate) fn store_with_one(results: &Path) -> (Store, Record) {

@@ -173,6 +173,7 @@ fn what_trickles_is_given_up_long_before_its_time_is_over() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(sandbox.starts().len(), 3, "{}", ended.stderr);
     assert!(ended.stderr.contains("is not used: it came too slowly"), "{}", ended.stderr);
+    assert!(ended.stderr.lines().any(|line| line.starts_with("warning: the remote's record ")), "{}", ended.stderr);
 }
 
 #[test]
@@ -199,6 +200,21 @@ fn an_interrupted_pull_leaves_nothing() {
         assert!(list(&sandbox.path("results/store/staging")).is_empty());
         assert!(!sandbox.records().contains_key("slow"));
     }
+}
+
+/// Long after the run has gone on without it, the remote turns out not to be there; that is said once.
+#[test]
+fn a_server_that_does_not_answer_is_one_warning() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    drop(silent);
+    let server = Server { port, go_on: Arc::default(), asked: Arc::default() };
+    let sandbox = Sandbox::with(RECIPE);
+    let ended = server.spawn(&sandbox, &["run", "recipe.yaml"]).wait();
+    assert_eq!((ended.code, sandbox.starts().len()), (Some(0), 3), "{}", ended.stderr);
+    let warnings: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(warnings.len(), 1, "{}", ended.stderr);
+    assert!(warnings[0].contains("cannot be used"), "{}", warnings[0]);
 }
 
 #[test]

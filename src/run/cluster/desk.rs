@@ -115,7 +115,7 @@ impl<'a, 'o> Desk<'a, 'o> {
     }
 
     pub(super) fn notice(&mut self, text: impl Into<String>) {
-        self.tell(&RunEvent::Notice { text: text.into() });
+        self.tell(&RunEvent::Notice { text: text.into(), warning: false });
     }
 
     pub(super) fn key(&self, job: usize) -> Key {

@@ -43,7 +43,7 @@ impl fmt::Display for Notice {
 
 impl Arriving {
     /// Those of these keys.
-    pub(super) fn new(keys: &[Key]) -> Self {
+    pub(crate) fn new(keys: &[Key]) -> Self {
         let arriving = Self::default();
         arriving.state().open.extend(keys);
         arriving
@@ -66,30 +66,32 @@ impl Arriving {
 
     #[cfg(feature = "remote")]
     /// It is decided about a record: it is here, or will not come.
-    pub(super) fn decided(&self, key: Key) {
+    #[cfg(feature = "remote")]
+    pub(crate) fn decided(&self, key: Key) {
         self.state().open.remove(&key);
         self.0.changed.notify_all();
     }
 
     /// No other record will come.
-    pub(super) fn over(&self) {
+    pub(crate) fn over(&self) {
         self.state().open.clear();
         self.0.changed.notify_all();
     }
 
     /// Nobody waits for them any more.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.state().stopped = true;
     }
 
     #[cfg(feature = "remote")]
     /// Whether nobody waits for them any more.
-    pub(super) fn is_stopped(&self) -> bool {
+    #[cfg(feature = "remote")]
+    pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
 
     /// Waits until it is decided about all of them, or about none for so long.
-    pub(super) fn wait(&self, patience: Duration) {
+    pub(crate) fn wait(&self, patience: Duration) {
         let mut state = self.state();
         while !state.open.is_empty() {
             let before = state.open.len();
@@ -103,7 +105,7 @@ impl Arriving {
     }
 
     /// Leaves a line for whoever shows the run.
-    pub(super) fn note(&self, notice: Notice) {
+    pub(crate) fn note(&self, notice: Notice) {
         self.state().notices.push(notice);
     }
 
