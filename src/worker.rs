@@ -1,8 +1,8 @@
 //! The worker process: one job, from standard input to messages on standard output. The only file that calls the lab.
 
 mod batch_size;
-mod beat;
 mod command;
+mod heartbeat;
 mod mock;
 
 use std::{
@@ -25,7 +25,7 @@ pub fn main(engine: u32) -> ExitCode {
     die_with(engine);
     let Ok(mut channel) = Channel::open() else { return ExitCode::FAILURE };
     let result = read_job().and_then(|job| {
-        beat::start(&job, &channel);
+        heartbeat::start(&job, &channel);
         catch_unwind(AssertUnwindSafe(|| run(&job, &mut channel))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");

@@ -1,4 +1,4 @@
-//! Further seeds: what is added to a run while something is undecided.
+//! AdaptiveSeeds seeds: what is added to a run while something is undecided.
 //!
 //! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve. When
 //! everything else has run, the claims and the marked comparisons are looked at; every group of points that differ only in
@@ -13,13 +13,13 @@ use std::{
 use crate::{
     analysis::{self, Results},
     plan::{JobId, Plan, Study},
-    run::{Addition, Rounds, Wanted},
+    run::{Addition, Disposition, RoundPlanner},
     store::Store,
 };
 
 /// Says which seeds are added.
 #[derive(Debug)]
-pub struct Further<'a> {
+pub struct AdaptiveSeeds<'a> {
     plan: &'a Plan,
     store: &'a Store,
     /// The jobs that are left in reserve.
@@ -28,15 +28,15 @@ pub struct Further<'a> {
     ahead: Vec<Addition>,
 }
 
-impl<'a> Further<'a> {
+impl<'a> AdaptiveSeeds<'a> {
     /// From what is held in reserve.
-    pub fn new(plan: &'a Plan, store: &'a Store, wanted: &[Wanted]) -> Self {
-        let reserve = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Wanted::Reserve).collect();
+    pub fn new(plan: &'a Plan, store: &'a Store, wanted: &[Disposition]) -> Self {
+        let reserve = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Disposition::Reserve).collect();
         Self { plan, store, reserve, ahead: Vec::new() }
     }
 
     /// How many jobs the next round has, from what is in the store now.
-    pub fn look_ahead(&mut self) -> io::Result<usize> {
+    pub fn plan_ahead(&mut self) -> io::Result<usize> {
         self.ahead = self.next(&BTreeSet::new())?;
         Ok(self.ahead.len())
     }
@@ -67,7 +67,7 @@ fn is_spent(study: &Study, step: usize, results: &Results) -> bool {
     seconds >= budget.as_secs_f64()
 }
 
-impl Rounds for Further<'_> {
+impl RoundPlanner for AdaptiveSeeds<'_> {
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
         if !self.ahead.is_empty() {
             return Ok(std::mem::take(&mut self.ahead));

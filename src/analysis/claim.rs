@@ -230,7 +230,7 @@ impl<'a> Judge<'a> {
                     let differences: Vec<f64> = pairs.iter().map(|(later, earlier)| later - earlier).collect();
                     Sample::new(&differences).ok_or("there is nothing to compare")?.estimate()
                 }
-                None => two[1].sample()?.less(&two[0].sample()?),
+                None => two[1].sample()?.welch_difference(&two[0].sample()?),
             };
             Ok(certain(estimate, two.iter().all(|side| side.is_counted(metric))))
         };

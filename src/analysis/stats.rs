@@ -80,7 +80,7 @@ impl Sample {
     }
 
     /// The difference of two means whose samples have nothing to do with each other (Welch).
-    pub fn less(&self, other: &Self) -> Estimate {
+    pub fn welch_difference(&self, other: &Self) -> Estimate {
         self.less_at(other, LEVEL)
     }
 
@@ -227,7 +227,7 @@ pub(crate) mod tests {
             let (first, second) = (Sample::new(&a).unwrap(), Sample::new(&b).unwrap());
             same(first.estimate().low, "mean_low");
             same(first.estimate().high, "mean_high");
-            let welch = first.less(&second);
+            let welch = first.welch_difference(&second);
             same(welch.low, "welch_low");
             same(welch.high, "welch_high");
             same(welch.p, "welch_p");
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     fn one_number_says_nothing_about_chance() {
         let one = Sample::new(&[3.0]).unwrap();
         assert_eq!(one.estimate(), Estimate { value: 3.0, low: None, high: None, p: None });
-        assert_eq!(one.less(&one).low, None);
+        assert_eq!(one.welch_difference(&one).low, None);
         let same = Sample::new(&[3.0, 3.0]).unwrap().estimate();
         assert_eq!((same.low, same.high, same.p), (Some(3.0), Some(3.0), Some(0.0)));
     }

@@ -257,7 +257,7 @@ fn mark(
                 let differences: Vec<f64> = pairs.iter().map(|(of, to)| of - to).collect();
                 Sample::new(&differences).map(|sample| sample.estimate())
             }
-            None => cells[*index].sample.zip(cells[best].sample).map(|(of, to)| of.less(&to)),
+            None => cells[*index].sample.zip(cells[best].sample).map(|(of, to)| of.welch_difference(&to)),
         };
         others.extend(estimate.and_then(|estimate| estimate.p).map(|p| (*index, p)));
     }

@@ -21,8 +21,8 @@ use crate::{
     recipe::Request,
     render::{Page, Report},
     run::{
-        self, Arriving, Control, History, Journal, Manifest, Observer, Options, RunFolder, Signals, Through, Wanted,
-        estimate::Pace,
+        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, Signals,
+        Through, estimate::Pace,
     },
     store::Store,
 };
@@ -222,8 +222,8 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     };
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     store.create().map_err(Error::io("cannot write to the store"))?;
-    let (limits, gpus) = run::exec::share(device.as_ref(), None);
-    let wanted = vec![Wanted::Yes; plan.len()];
+    let (limits, gpus) = run::allocation::share(device.as_ref(), None);
+    let wanted = vec![Disposition::Yes; plan.len()];
     let history = History::default();
     let manifest = Manifest::new(plan, &wanted, limits, Through::Local, &history);
     let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;

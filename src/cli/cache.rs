@@ -23,7 +23,7 @@ use crate::{
     recipe::{Draft, Request},
     record::Key,
     remote::keygen,
-    run::{RunFolder, Wanted},
+    run::{Disposition, RunFolder},
     store::{Origin, Store, StoreError},
 };
 
@@ -200,7 +200,7 @@ fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) ->
         // A run that was killed while it began has no plan, and no record either.
         let Ok(manifest) = folder.manifest() else { continue };
         if folder.is_live() || now.duration_since(manifest.at).as_secs_f64() <= recent {
-            let jobs = manifest.jobs.iter().filter(|job| job.wanted != Wanted::No);
+            let jobs = manifest.jobs.iter().filter(|job| job.wanted != Disposition::No);
             reached.extend(jobs.map(|job| job.key));
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Exit},
     format::say,
     record::Key,
-    run::exec::{self, Ended},
+    run::allocation::{self, Ended},
 };
 
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub(super) struct ExecPilotArgs {
 }
 
 pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
-    let ended = exec::job(results, &args.run.to_string_lossy(), args.at, args.key);
+    let ended = allocation::job(results, &args.run.to_string_lossy(), args.at, args.key);
     match ended.map_err(Error::io("the job cannot be run"))? {
         Ended::Blocked(need) => {
             say(format_args!("{} does not run: {} has no record", args.key.short(), need.short()));
@@ -44,7 +44,7 @@ pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
 }
 
 pub(super) fn pilot(results: &Path, args: &ExecPilotArgs) -> Result<Exit, Error> {
-    let summary = exec::pilot(results, &args.run.to_string_lossy(), args.number);
+    let summary = allocation::pilot(results, &args.run.to_string_lossy(), args.number);
     Ok(exit(&summary.map_err(Error::io("the pilot cannot go on"))?))
 }
 

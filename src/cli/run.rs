@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use sweep_job::{Backend, Unit};
+use sweep_job::{Backend, Device, Probe, Unit};
 
 use super::{
     ChangeArgs, OnlyArgs, Prepared, print,
@@ -18,21 +18,21 @@ use super::{
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    analysis::{Results, State, adaptive_seeds::Further},
+    analysis::{Results, State, adaptive_seeds::AdaptiveSeeds},
     error::{Error, Exit},
     format::{count, quantity, say},
     host,
     plan::{JobId, Plan},
     progress::{Bars, Lines},
-    recipe::Executor,
+    recipe::{Executor, Slurm},
     record::Key,
     remote::{Puller, Pusher, Remote},
     render::{Format, Page, Report, beside, overview},
     run::{
-        self, Control, History, Journal, Manifest, Observer, Options, Rounds as _, RunFolder, Signals, Standing,
-        Summary, Through, Wanted, cluster, estimate::Pace, slots::Limits,
+        self, Control, Disposition, History, Journal, Manifest, Observer, Options, RoundPlanner as _, RunFolder,
+        Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
     },
-    store::Store,
+    store::{InUse, Store},
 };
 
 #[derive(Debug, Args)]
@@ -90,13 +90,7 @@ impl RunArgs {
         Ok(())
     }
 
-    fn slurm(
-        &self,
-        results: &Path,
-        store: &Store,
-        asked: crate::recipe::Slurm,
-        folder: RunFolder,
-    ) -> Result<cluster::Options, Error> {
+    fn slurm(&self, results: &Path, store: &Store, asked: Slurm, folder: RunFolder) -> Result<cluster::Options, Error> {
         let id = store.id().map_err(Error::io("cannot write to the store"))?;
         Ok(cluster::Options {
             asked,
@@ -116,117 +110,170 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
     let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
     args.check(slurm.is_some())?;
-    let Looked { standing, remote, puller } = look(args, &store, &plan, &selected, slurm.is_some())?;
-    warn_of_damage(&standing);
-    let mut states = states(&plan, &selected, &standing.cached);
+    let looked = look(args, &store, &plan, &selected, slurm.is_some())?;
+    warn_of_damage(&looked.standing);
+    let states = states(&plan, &selected, &looked.standing.cached);
     check_plan(&plan, &states)?;
-    let mut further = Further::new(&plan, &store, &states);
-    let mut open = states.iter().filter(|state| **state == Wanted::Yes).count();
-    if open == 0 {
-        // What was undecided when an earlier run ended may be so still.
-        open = further.look_ahead().map_err(Error::io("cannot read the store"))?;
-        if slurm.is_some() {
-            for addition in further.next(&BTreeSet::new()).map_err(Error::io("cannot read the store"))? {
-                states[addition.job.index()] = Wanted::Yes;
+    let mut seeds = AdaptiveSeeds::new(&plan, &store, &states);
+    let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
+    let (plan, store) = (&plan, &store);
+    let mut request = Request { results, args, plan, store, states, device, limits, gpus, slurm };
+    // A rerun of what is done reads records and writes nothing but the tables.
+    let opened = if request.has_work(&mut seeds)? { Some(request.open(&looked)?) } else { None };
+    let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
+    let summary = request.execute(looked, opened, &mut seeds)?;
+    let exit = conclude(results, args, plan, store, &summary, page)?;
+    if request.slurm.is_some() && exit == Exit::Done && !summary.detached {
+        say_what_is_undecided(&mut seeds)?;
+    }
+    Ok(exit)
+}
+
+/// A request to run a plan.
+struct Request<'a> {
+    results: &'a Path,
+    args: &'a RunArgs,
+    plan: &'a Plan,
+    store: &'a Store,
+    states: Vec<Disposition>,
+    device: Option<(Probe, Device)>,
+    limits: Limits,
+    gpus: Vec<String>,
+    /// What is asked of Slurm, if the jobs run through it.
+    slurm: Option<Slurm>,
+}
+
+/// What a run with work to do has opened: its folder and journal, the way to the remote, and the store, which nobody clears
+/// meanwhile.
+struct Opened {
+    folder: RunFolder,
+    journal: Journal,
+    pusher: Option<Pusher>,
+    history: History,
+    pace: Pace,
+    _in_use: InUse,
+}
+
+impl Request<'_> {
+    /// Whether a job is to run. What was undecided when an earlier run ended may be so still.
+    fn has_work(&mut self, seeds: &mut AdaptiveSeeds<'_>) -> Result<bool, Error> {
+        if self.states.contains(&Disposition::Yes) {
+            return Ok(true);
+        }
+        let ahead = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
+        if self.slurm.is_some() {
+            for addition in seeds.next(&BTreeSet::new()).map_err(Error::io("cannot read the store"))? {
+                self.states[addition.job.index()] = Disposition::Yes;
             }
         }
+        Ok(ahead > 0)
     }
-    let (limits, gpus) = run::exec::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
-    let mut bars;
-    let mut lines;
-    let mut journal = None;
-    let mut pusher = None;
-    let mut observers: Vec<&mut dyn Observer> = Vec::new();
-    let mut folder = None;
-    let mut history = History::default();
-    let mut in_use = None;
-    let mut pace = Pace::silent();
-    // A rerun of what is done reads records and writes nothing but the tables.
-    if open > 0 {
-        if let Some((probe, device)) = &device {
+
+    fn open(&mut self, looked: &Looked) -> Result<Opened, Error> {
+        let Self { plan, store, limits, .. } = *self;
+        if let Some((probe, device)) = &self.device {
             say(format_args!("{}", host::devices::describe(probe, device, limits.cpus)));
             if let Some(warning) = host::devices::warning(device) {
                 say(format_args!("warning: {warning}"));
             }
         }
         store.create().map_err(Error::io("cannot write to the store"))?;
-        let through = if slurm.is_some() {
-            shared(&store, args.pilot)?
+        let through = if self.slurm.is_some() {
+            shared(store, self.args.pilot)?
         } else {
-            warn_of_scarcity(&plan, &states, limits);
+            warn_of_scarcity(plan, &self.states, limits);
             Through::Local
         };
-        in_use = Some(store.hold().map_err(Error::io("cannot write to the store"))?);
-        standing.take_back(&store).map_err(Error::io("cannot write to the store"))?;
-        look_again(&store, &plan, &mut states);
-        history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
-        let manifest = Manifest::new(&plan, &states, limits, through, &history);
-        pace = Pace::new(&manifest);
-        let created = RunFolder::create(results, &manifest);
-        let created = folder.insert(created.map_err(Error::io("cannot write the journal"))?);
+        let in_use = store.hold().map_err(Error::io("cannot write to the store"))?;
+        looked.standing.take_back(store).map_err(Error::io("cannot write to the store"))?;
+        look_again(store, plan, &mut self.states);
+        let history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
+        let manifest = Manifest::new(plan, &self.states, limits, through, &history);
+        let folder = RunFolder::create(self.results, &manifest).map_err(Error::io("cannot write the journal"))?;
         // What is given up already takes nothing.
-        if let Some(remote) = remote.clone().filter(|remote| !remote.is_given_up()) {
-            observers
-                .push(pusher.insert(Pusher::new(remote, store.clone()).map_err(Error::io("cannot start a thread"))?));
-        }
-        observers.push(journal.insert(
-            Journal::create(created.path(), store.is_shared()).map_err(Error::io("cannot write the journal"))?,
-        ));
+        let remote = looked.remote.clone().filter(|remote| !remote.is_given_up());
+        let pusher = remote.map(|remote| Pusher::new(remote, store.clone())).transpose();
+        let pusher = pusher.map_err(Error::io("cannot start a thread"))?;
+        let journal = Journal::create(folder.path(), store.is_shared());
+        let journal = journal.map_err(Error::io("cannot write the journal"))?;
+        Ok(Opened { folder, journal, pusher, history, pace: Pace::new(&manifest), _in_use: in_use })
     }
+
+    /// Runs what is to run, with everybody who watches.
+    fn execute(&self, looked: Looked, opened: Option<Opened>, seeds: &mut AdaptiveSeeds<'_>) -> Result<Summary, Error> {
+        let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
+        let (remote, puller) = (looked.remote, looked.puller);
+        let Some(mut opened) = opened else {
+            let mut progress = progress(Pace::silent());
+            let summary = self.drive(None, puller.as_ref(), signals, seeds, &mut [&mut *progress])?;
+            remote::report(remote.as_deref(), puller, None);
+            return Ok(summary);
+        };
+        let mut progress = progress(std::mem::replace(&mut opened.pace, Pace::silent()));
+        let Opened { folder, mut journal, mut pusher, history, .. } = opened;
+        let summary = beside(self.plan, self.store, self.results, |live| {
+            let pusher = pusher.as_mut().map(|pusher| pusher as &mut dyn Observer);
+            let others: [&mut dyn Observer; 3] = [&mut journal, &mut *progress, live];
+            let mut observers: Vec<&mut dyn Observer> = pusher.into_iter().chain(others).collect();
+            self.drive(Some((folder, &history)), puller.as_ref(), signals, seeds, &mut observers)
+        })?;
+        remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
+        if let (Some(error), None) = (journal.error, &summary.broken) {
+            say(format_args!("warning: the journal is not complete: {error}"));
+        }
+        Ok(summary)
+    }
+
+    fn drive(
+        &self,
+        opened: Option<(RunFolder, &History)>,
+        puller: Option<&Puller>,
+        signals: Signals,
+        seeds: &mut AdaptiveSeeds<'_>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Summary, Error> {
+        let Self { results, args, plan, store, states, .. } = self;
+        let no_history = History::default();
+        let (folder, history) = opened.map_or((None, &no_history), |(folder, history)| (Some(folder), history));
+        let summary = match (&self.slurm, folder) {
+            (Some(asked), Some(folder)) => {
+                let options = args.slurm(results, store, asked.clone(), folder)?;
+                cluster::run(plan, store, states, &options, Some(signals), observers)
+            }
+            (_, folder) => {
+                let options = Options {
+                    limits: self.limits,
+                    gpus: self.gpus.clone(),
+                    fail_fast: args.fail_fast,
+                    device: self.device.as_ref().map(|(_, device)| device.clone()),
+                    folder: folder.map(|folder| folder.path().to_owned()).unwrap_or_default(),
+                    deadline: run::DEADLINE,
+                    arriving: puller.map(|puller| puller.arriving().clone()).unwrap_or_default(),
+                    failures: None,
+                };
+                let control = Control { signals: Some(signals), rounds: Some(seeds) };
+                run::run(plan, store, states, &options, history, control, observers)
+            }
+        };
+        summary.map_err(Error::io("the run cannot go on"))
+    }
+}
+
+/// Progress on standard error: bars on a terminal, lines elsewhere.
+fn progress(pace: Pace) -> Box<dyn Observer> {
     if shows_bars() {
-        bars = Bars::new(use_color(&io::stderr()), pace);
-        observers.push(&mut bars);
+        Box::new(Bars::new(use_color(&io::stderr()), pace))
     } else {
-        lines = Lines::new(io::stderr(), pace);
-        observers.push(&mut lines);
+        Box::new(Lines::new(io::stderr(), pace))
     }
-    let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
-    let through_slurm = slurm.is_some();
-    let run = |observers: &mut [&mut dyn Observer]| match (slurm, folder) {
-        (Some(asked), Some(folder)) => {
-            let options = args.slurm(results, &store, asked, folder)?;
-            cluster::run(&plan, &store, &states, &options, Some(signals), observers)
-                .map_err(Error::io("the run cannot go on"))
-        }
-        (_, folder) => {
-            let device = device.map(|(_, device)| device);
-            let folder = folder.map(|folder| folder.path().to_owned()).unwrap_or_default();
-            let (deadline, failures) = (run::DEADLINE, None);
-            let arriving = puller.as_ref().map(|puller| puller.arriving().clone()).unwrap_or_default();
-            let fail_fast = args.fail_fast;
-            let options = Options { limits, gpus, fail_fast, device, folder, deadline, arriving, failures };
-            let control = Control { signals: Some(signals), rounds: Some(&mut further) };
-            run::run(&plan, &store, &states, &options, &history, control, observers)
-                .map_err(Error::io("the run cannot go on"))
-        }
-    };
-    let summary = if open > 0 {
-        beside(&plan, &store, results, |live| {
-            let others = observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer);
-            run(&mut others.chain([live as &mut dyn Observer]).collect::<Vec<_>>())
-        })
-    } else {
-        run(&mut observers)
-    };
-    let summary = summary?;
-    remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
-    drop(in_use);
-    if let (Some(error), None) = (journal.and_then(|journal| journal.error), &summary.broken) {
-        say(format_args!("warning: the journal is not complete: {error}"));
-    }
-    let page = if open > 0 { Page::Anew } else { Page::IfStale };
-    let exit = conclude(results, args, &plan, &store, &summary, page)?;
-    if through_slurm && exit == Exit::Done && !summary.detached {
-        say_what_is_undecided(&mut further)?;
-    }
-    Ok(exit)
 }
 
 /// Says what the recipes' author should look at, and refuses to begin if a job takes a variable from the environment that is
 /// not set. Through Slurm, a job has the environment of whoever submits it.
-fn check_plan(plan: &Plan, states: &[Wanted]) -> Result<(), Error> {
+fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
     warn(plan);
-    for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Wanted::Yes | Wanted::Reserve)) {
+    for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve))
+    {
         let (names, place) = plan.inherited(id);
         if let Some(name) = names.into_iter().find(|name| std::env::var_os(name).is_none()) {
             let at = place.map(|place| format!("{}: ", plan.sources().location(place))).unwrap_or_default();
@@ -243,17 +290,17 @@ fn index(store: &Store, plan: &Plan) {
 }
 
 /// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.
-fn look_again(store: &Store, plan: &Plan, states: &mut [Wanted]) {
+fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
     for ((_, job), state) in plan.jobs().zip(states) {
-        if *state == Wanted::Cached && !store.contains(job.key) {
-            *state = Wanted::Yes;
+        if *state == Disposition::Cached && !store.contains(job.key) {
+            *state = Disposition::Yes;
         }
     }
 }
 
 /// Slurm runs one round of seeds for each command.
-fn say_what_is_undecided(further: &mut Further<'_>) -> Result<(), Error> {
-    let left = further.look_ahead().map_err(Error::io("cannot read the store"))?;
+fn say_what_is_undecided(seeds: &mut AdaptiveSeeds<'_>) -> Result<(), Error> {
+    let left = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
     if left > 0 {
         let jobs = count(left, "further job");
         say(format_args!("note: something is undecided; the same command submits {jobs}"));
@@ -348,12 +395,12 @@ fn shared(store: &Store, pilots: Option<u16>) -> Result<Through, Error> {
 }
 
 /// What is to be done with each job.
-fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Wanted> {
+fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Disposition> {
     let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
-        (false, _) => Wanted::No,
-        (true, true) => Wanted::Cached,
-        (true, false) if plan.is_reserve(id) => Wanted::Reserve,
-        (true, false) => Wanted::Yes,
+        (false, _) => Disposition::No,
+        (true, true) => Disposition::Cached,
+        (true, false) if plan.is_reserve(id) => Disposition::Reserve,
+        (true, false) => Disposition::Yes,
     };
     plan.jobs().map(|(id, _)| state(id)).collect()
 }
@@ -406,9 +453,9 @@ fn shows_bars() -> bool {
 }
 
 /// Says once for each step that its jobs want more than there is.
-fn warn_of_scarcity(plan: &Plan, states: &[Wanted], limits: Limits) {
+fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: Limits) {
     let mut said = BTreeSet::new();
-    for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Wanted::Yes) {
+    for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Disposition::Yes) {
         let resources = job.resources;
         let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
         let on_cpu = job.identity.backend == Some(Backend::Cpu);

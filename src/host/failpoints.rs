@@ -1,7 +1,7 @@
 //! Where the engine can be made to break, for tests: killed, or told that the disk is full, before each of its writes. In
 //! a release build there is nothing here but the writes.
 //!
-//! `SWEEP_FAULT=kill@7` kills the process at the seventh point that it comes to, `full@7` makes that write fail as a full
+//! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point that it comes to, `full@7` makes that write fail as a full
 //! disk does (and every later one), `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of
 //! this name. `SWEEP_CLOCK=-3600` sets the clock back an hour.
 
@@ -58,7 +58,7 @@ mod armed {
     }
 
     static FAULT: LazyLock<Fault> = LazyLock::new(|| {
-        let text = std::env::var("SWEEP_FAULT").unwrap_or_default();
+        let text = std::env::var("SWEEP_FAILPOINTS").unwrap_or_default();
         let number = |text: &str| text.parse().unwrap_or(u64::MAX);
         if let Some((seconds, name)) = text.strip_prefix("slow=").and_then(|rest| rest.split_once('@')) {
             return Fault::Slow(Duration::from_secs(number(seconds)), name.to_owned());

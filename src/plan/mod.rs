@@ -7,7 +7,6 @@ mod build;
 mod digest;
 mod dimension;
 mod expand;
-mod frozen;
 mod include;
 mod lint;
 mod needs;
@@ -15,6 +14,7 @@ mod order;
 mod room;
 mod select;
 mod selection;
+mod serialized;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,10 +32,10 @@ use self::{
 pub use self::{
     digest::Digests,
     expand::Point,
-    frozen::{Frozen, Thawing},
     needs::{ListId, Numbering},
     room::Room,
     select::NothingSelected,
+    serialized::{DeserializeError, SerializedJob},
 };
 pub(crate) use self::{
     digest::normal,

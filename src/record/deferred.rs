@@ -32,7 +32,7 @@ pub(crate) struct Deferred {
 
 /// Why a job's parameters cannot be known although the jobs that it needs are done.
 #[derive(Debug, thiserror::Error)]
-pub enum Unsettled {
+pub enum Unresolved {
     /// The record of the needed job is gone.
     #[error("the record of the needed job {0} is gone; run again")]
     Gone(String),
@@ -202,26 +202,26 @@ pub(crate) fn preview(values: &Values) -> Cow<'_, Values> {
 }
 
 /// The parameters of a job whose needed jobs are done. `look_up` gives a job's record and its folder's path.
-pub fn settle(
+pub fn resolve(
     task: &TaskInfo,
     values: &Values,
     look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
-) -> Result<Values, Unsettled> {
+) -> Result<Values, Unresolved> {
     let mut settled = values.clone();
     for param in task.params() {
         let Some(value) = settled.get_mut(param.name) else { continue };
         if waits(value) {
-            let known = settled_value(value, look_up)?;
-            *value = param.check(&known).map_err(|error| Unsettled::Value { param: param.name, error })?;
+            let known = resolved_value(value, look_up)?;
+            *value = param.check(&known).map_err(|error| Unresolved::Value { param: param.name, error })?;
         }
     }
     Ok(settled)
 }
 
-fn settled_value(
+fn resolved_value(
     value: &Value,
     look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
-) -> Result<Value, Unsettled> {
+) -> Result<Value, Unresolved> {
     match value {
         Value::Text(text) => match Deferred::whole(text) {
             Some(flow) => result(&flow, look_up),
@@ -242,10 +242,10 @@ fn settled_value(
             }
         },
         Value::List(items) => {
-            items.iter().map(|item| settled_value(item, look_up)).collect::<Result<_, _>>().map(Value::List)
+            items.iter().map(|item| resolved_value(item, look_up)).collect::<Result<_, _>>().map(Value::List)
         }
         Value::Map(entries) => {
-            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), settled_value(value, look_up)?)));
+            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), resolved_value(value, look_up)?)));
             entries.collect::<Result<_, _>>().map(Value::Map)
         }
         other => Ok(other.clone()),
@@ -255,8 +255,8 @@ fn settled_value(
 fn result(
     flow: &Deferred,
     look_up: &mut dyn FnMut(Key) -> Option<(Record, std::path::PathBuf)>,
-) -> Result<Value, Unsettled> {
-    let (record, folder) = look_up(flow.key).ok_or_else(|| Unsettled::Gone(flow.key.short()))?;
+) -> Result<Value, Unresolved> {
+    let (record, folder) = look_up(flow.key).ok_or_else(|| Unresolved::Gone(flow.key.short()))?;
     let list = |names: Vec<&String>| {
         let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
@@ -265,11 +265,11 @@ fn result(
     match flow.product {
         Product::Metric => match record.outcome.metrics.get(&flow.name) {
             Some(metric) => Ok(Value::Float(metric.value)),
-            None => Err(Unsettled::Metric { label, name, known: list(record.outcome.metrics.keys().collect()) }),
+            None => Err(Unresolved::Metric { label, name, known: list(record.outcome.metrics.keys().collect()) }),
         },
         Product::Artifact => match record.outcome.artifacts.get(&flow.name) {
             Some(path) => Ok(Value::Text(absolute(&folder.join(path)))),
-            None => Err(Unsettled::Artifact { label, name, known: list(record.outcome.artifacts.keys().collect()) }),
+            None => Err(Unresolved::Artifact { label, name, known: list(record.outcome.artifacts.keys().collect()) }),
         },
     }
 }

@@ -15,7 +15,7 @@ pub(crate) use self::{
     key::{digest_name, input_paths},
 };
 pub use self::{
-    deferred::{Product, Unsettled, settle},
+    deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
     needed::{KeyList, Needed},

@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 use maud::html;
 
-use super::{Format, Report, page::Shell, replace};
+use super::{Format, Report, page::Layout, replace};
 use crate::{analysis::Verdict, format::clean};
 
 /// Writes `index.html` and `index.md` into the folder that the reports' folders have in common; answers it, or `None` for
@@ -67,7 +67,7 @@ fn page(title: &str, reports: &[Report<'_>]) -> String {
             }
         }
     };
-    Shell { title, mark: "", header, main, data: "{}", script: "", connect: false }.render()
+    Layout { title, mark: "", header, main, data: "{}", script: "", connect: false }.render()
 }
 
 fn markdown(title: &str, reports: &[Report<'_>]) -> String {

@@ -20,7 +20,7 @@ pub(super) use self::beside::NotStored;
 use self::beside::Prepared;
 
 use super::{
-    Addition, Control, History, Observer, Options, Rounds, RunEvent, Summary, Wanted,
+    Addition, Control, Disposition, History, Observer, Options, RoundPlanner, RunEvent, Summary,
     attempt::{Attempt, Ending, GRACE},
     local::{Input, Start, Worker},
     reads::Reads,
@@ -32,7 +32,7 @@ use crate::{
     host::{self, machine::OutOfMemory},
     plan::{Digests, JobId, Plan},
     recipe::Policy,
-    record::{Unsettled, settle},
+    record::{Unresolved, resolve},
     run::Notice,
     store::{Claim, Pending, Store, StoreError},
 };
@@ -51,7 +51,7 @@ pub(super) struct Run<'a, 'o> {
     options: &'a Options,
     observers: &'a mut [&'o mut dyn Observer],
     history: &'a History,
-    wanted: Vec<Wanted>,
+    wanted: Vec<Disposition>,
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
     scheduler: Scheduler,
@@ -95,14 +95,14 @@ impl<'a, 'o> Run<'a, 'o> {
     pub(super) fn new(
         plan: &'a Plan,
         store: &'a Store,
-        wanted: &[Wanted],
+        wanted: &[Disposition],
         options: &'a Options,
         history: &'a History,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> Self {
         let (specs, lists) = specs(plan, wanted, options.limits, history);
         let (sender, receiver) = channel();
-        let count = |state: Wanted| wanted.iter().filter(|other| **other == state).count();
+        let count = |state: Disposition| wanted.iter().filter(|other| **other == state).count();
         Self {
             plan,
             store,
@@ -122,10 +122,10 @@ impl<'a, 'o> Run<'a, 'o> {
             attempts: BTreeMap::new(),
             signals: 0,
             deadline: None,
-            jobs: wanted.len() - count(Wanted::No) - count(Wanted::Reserve),
+            jobs: wanted.len() - count(Disposition::No) - count(Disposition::Reserve),
             ticked: Instant::now(),
             looked: Instant::now(),
-            summary: Summary { cached: count(Wanted::Cached), ..Summary::default() },
+            summary: Summary { cached: count(Disposition::Cached), ..Summary::default() },
             sender,
             receiver,
         }
@@ -172,7 +172,7 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     /// Everything has ended: begins another round, if there is one.
-    fn goes_on(&mut self, rounds: &mut Option<&mut dyn Rounds>) -> io::Result<bool> {
+    fn goes_on(&mut self, rounds: &mut Option<&mut dyn RoundPlanner>) -> io::Result<bool> {
         let Some(rounds) = rounds else { return Ok(false) };
         loop {
             if self.scheduler.is_stopping() || self.summary.interrupted.is_some() || self.summary.broken.is_some() {
@@ -182,12 +182,12 @@ impl<'a, 'o> Run<'a, 'o> {
             if added.is_empty() {
                 return Ok(false);
             }
-            for state in self.wanted.iter_mut().filter(|state| **state == Wanted::Yes) {
-                *state = Wanted::Cached;
+            for state in self.wanted.iter_mut().filter(|state| **state == Disposition::Yes) {
+                *state = Disposition::Cached;
             }
             for Addition { job, because } in added {
                 let job = job.index();
-                self.wanted[job] = Wanted::Yes;
+                self.wanted[job] = Disposition::Yes;
                 self.jobs += 1;
                 self.tell(&RunEvent::Added { job, because });
             }
@@ -291,13 +291,13 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     /// The parameters of a job, with what the jobs that it needs have left.
-    fn settled(&self, job: usize) -> Result<Values, Unsettled> {
+    fn settled(&self, job: usize) -> Result<Values, Unresolved> {
         let planned = self.plan.job(JobId::new(job));
         let look_up = &mut |key| {
             let record = self.store.get(key).ok().flatten()?;
             Some((record, self.store.files(key)))
         };
-        settle(planned.task, &planned.values, look_up)
+        resolve(planned.task, &planned.values, look_up)
     }
 
     fn spawn(

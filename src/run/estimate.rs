@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Manifest, RunEvent, Through, Wanted,
+    Disposition, Manifest, RunEvent, Through,
     slots::{Demand, Limits},
 };
 
@@ -154,7 +154,7 @@ impl Estimate {
                 needs: job.needs.clone(),
                 share: share(&job.demand, manifest.limits),
                 expected: job.expected,
-                wanted: job.wanted == Wanted::Yes,
+                wanted: job.wanted == Disposition::Yes,
             }
         });
         Self(parts.collect())

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    History, Wanted, demand,
+    Disposition, History, demand,
     journal::{self, Line},
     slots::{Demand, Limits},
 };
@@ -84,7 +84,7 @@ pub struct ManifestJob {
     /// Its key.
     pub key: Key,
     /// What was to be done with it.
-    pub wanted: Wanted,
+    pub wanted: Disposition,
     /// What it takes.
     pub demand: Demand,
     /// How long it may take, in seconds, if that is known.
@@ -104,7 +104,7 @@ pub struct RunFolder(PathBuf);
 
 impl Manifest {
     /// What a run of a plan sets out to do.
-    pub fn new(plan: &Plan, wanted: &[Wanted], limits: Limits, through: Through, history: &History) -> Self {
+    pub fn new(plan: &Plan, wanted: &[Disposition], limits: Limits, through: Through, history: &History) -> Self {
         let mut numbers = Numbering::default();
         let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| {
             let (lists, needs) = plan.written_needs(id);

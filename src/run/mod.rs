@@ -4,20 +4,20 @@
 //! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; whoever shows or records the run only
 //! observes [`RunEvent`]s.
 
+pub mod allocation;
 mod arriving;
 mod attempt;
 pub mod cluster;
 mod engine;
 pub mod estimate;
 mod event;
-pub mod exec;
 mod failures;
 mod folder;
 mod history;
+mod job_specs;
 mod journal;
 pub mod listen;
 mod local;
-mod orders;
 mod reads;
 pub mod scheduler;
 mod signals;
@@ -77,7 +77,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 /// What a run has to do with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wanted {
+pub enum Disposition {
     /// To run it.
     Yes,
     /// Nothing: it is done.
@@ -98,7 +98,7 @@ pub struct Addition {
 }
 
 /// Whoever says what else is to run, once everything has.
-pub trait Rounds {
+pub trait RoundPlanner {
     /// The next round, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
     /// skipped.
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
@@ -110,14 +110,14 @@ pub struct Control<'a> {
     /// Signals that end it.
     pub signals: Option<Signals>,
     /// What else is to run when everything has.
-    pub rounds: Option<&'a mut dyn Rounds>,
+    pub rounds: Option<&'a mut dyn RoundPlanner>,
 }
 
 /// Runs what is wanted, on this machine. `wanted` speaks of every job, in the plan's order.
 pub fn run(
     plan: &Plan,
     store: &Store,
-    wanted: &[Wanted],
+    wanted: &[Disposition],
     options: &Options,
     history: &History,
     control: Control<'_>,
@@ -155,7 +155,7 @@ fn lists(plan: &Plan) -> Vec<Vec<usize>> {
 }
 
 /// The jobs as the scheduler knows them, and the lists of those that are needed.
-fn specs(plan: &Plan, wanted: &[Wanted], limits: Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
+fn specs(plan: &Plan, wanted: &[Disposition], limits: Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
     let expected = history.expect(plan);
     let specs = plan
         .jobs()
@@ -164,7 +164,7 @@ fn specs(plan: &Plan, wanted: &[Wanted], limits: Limits, history: &History) -> (
             needs: plan.lists_of(id).to_vec(),
             demand: demand(job, limits),
             expected,
-            cached: wanted[id.index()] != Wanted::Yes,
+            cached: wanted[id.index()] != Disposition::Yes,
             tolerated: job.policy.tolerated,
         })
         .collect();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
 use super::{
-    Line, Manifest, RunEvent, RunFolder, Summary, Through, Wanted, cluster, estimate::Pace, journal, slots::Slots,
+    Disposition, Line, Manifest, RunEvent, RunFolder, Summary, Through, cluster, estimate::Pace, journal, slots::Slots,
 };
 use crate::{format::count, store::Store};
 
@@ -182,10 +182,10 @@ impl Snapshot {
     /// Before anything happened.
     fn begin(manifest: Manifest) -> Self {
         let jobs = manifest.jobs.iter().map(|job| match job.wanted {
-            Wanted::Yes => State::Waiting(String::new()),
-            Wanted::Cached => State::Cached,
-            Wanted::No => State::NotSelected,
-            Wanted::Reserve => State::Reserve,
+            Disposition::Yes => State::Waiting(String::new()),
+            Disposition::Cached => State::Cached,
+            Disposition::No => State::NotSelected,
+            Disposition::Reserve => State::Reserve,
         });
         let (jobs, last, pace) = (jobs.collect(), manifest.at, Pace::new(&manifest));
         Self { jobs, manifest, live: false, elsewhere: false, summary: None, stopping: false, last, pace }

@@ -35,7 +35,7 @@ use tokio::{
 };
 
 use self::guard::Names;
-use crate::render::page::Shell;
+use crate::render::page::Layout;
 
 /// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.
 const READERS: usize = 4;
@@ -97,7 +97,7 @@ fn router(site: Arc<Site>, names: Names) -> Router {
 
 /// A page of the site.
 fn page(title: &str, header: Markup, main: Markup, data: &str, script: &str) -> Response {
-    let shell = Shell { title, mark: "", header, main, data, script, connect: true };
+    let shell = Layout { title, mark: "", header, main, data, script, connect: true };
     ([(header::CACHE_CONTROL, "no-store")], Html(shell.render())).into_response()
 }
 

@@ -33,7 +33,7 @@ fn results(sandbox: &Sandbox) -> BTreeMap<String, Value> {
 
 /// A run that is to break in this way.
 fn run(sandbox: &Sandbox, fault: &str) -> std::process::Output {
-    sandbox.command(&["run", "recipe.yaml"]).env("SWEEP_FAULT", fault).output().unwrap()
+    sandbox.command(&["run", "recipe.yaml"]).env("SWEEP_FAILPOINTS", fault).output().unwrap()
 }
 
 /// The names of all points that an undisturbed run comes to, and what it leaves.

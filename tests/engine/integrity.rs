@@ -297,7 +297,7 @@ fn an_output_that_has_another_name_outside_is_the_stores_own() {
 /// The command with a fault, which only a build for tests can have.
 fn broken(sandbox: &Sandbox, fault: &str) -> std::process::Command {
     let mut command = sandbox.command(&["run", "recipe.yaml"]);
-    command.env("SWEEP_FAULT", fault);
+    command.env("SWEEP_FAILPOINTS", fault);
     command
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Loader {
 }
 
 /// A recipe to read: its file, what stands in it, and the report's folder where the file's name does not decide it.
-struct Wanted {
+struct Disposition {
     path: PathBuf,
     node: Node,
     report: Option<PathBuf>,
@@ -50,7 +50,7 @@ struct Wanted {
     added: Vec<(String, String)>,
 }
 
-impl Wanted {
+impl Disposition {
     fn new(path: PathBuf, node: Node, report: Option<PathBuf>) -> Self {
         Self { path, node, report, narrowed: Vec::new(), added: Vec::new() }
     }
@@ -79,7 +79,7 @@ impl Loader {
                 executor_steps.extend(sweep.executor_steps);
                 overlays.push((first..wanted.len(), sweep.changes));
             } else {
-                wanted.push(Wanted::new(path.clone(), node, None));
+                wanted.push(Disposition::new(path.clone(), node, None));
             }
         }
         // What is typed comes last, so that it has the last word.
@@ -110,7 +110,7 @@ impl Loader {
         let source = self.sources.add_file(path, text);
         let Some(node) = Node::parse(&self.sources, source, &mut self.problems) else { return self.problems.fail() };
         let node = self.extended(node, &mut vec![path.to_owned()]);
-        let mut wanted = vec![Wanted::new(path.to_owned(), node, None)];
+        let mut wanted = vec![Disposition::new(path.to_owned(), node, None)];
         let request = Request { paths: &[path.to_owned()], set, ..Request::default() };
         self.typed = request.typed();
         let typed = Overlay::typed(&request, &mut self.sources, &mut self.problems);
@@ -118,9 +118,9 @@ impl Loader {
         Ok(self.finish(wanted, Vec::new()))
     }
 
-    fn finish(mut self, wanted: Vec<Wanted>, only: Vec<Spanned<String>>) -> Draft {
+    fn finish(mut self, wanted: Vec<Disposition>, only: Vec<Spanned<String>>) -> Draft {
         let mut recipes: Vec<(Recipe, Span)> = Vec::new();
-        for Wanted { path, node, report, narrowed, added } in wanted {
+        for Disposition { path, node, report, narrowed, added } in wanted {
             let (mut recipe, name) = Lower::new(&mut self.sources, &mut self.problems).recipe(&node, &path);
             for step in &mut recipe.steps {
                 let own = |axes: &[(String, String)]| {
@@ -155,7 +155,7 @@ impl Loader {
     }
 
     /// Adds the recipes that a sweep file names.
-    fn swept(&mut self, path: &Path, sweep: &Sweep, wanted: &mut Vec<Wanted>) {
+    fn swept(&mut self, path: &Path, sweep: &Sweep, wanted: &mut Vec<Disposition>) {
         let name = sweep.name.clone().unwrap_or_else(|| stem(path));
         if !is_name(&name) {
             let span = sweep.recipes.first().map_or_else(Span::default, |recipe| recipe.span);
@@ -175,7 +175,7 @@ impl Loader {
             if sweep.recipes.len() > 1 {
                 report.push(stem(&path));
             }
-            wanted.push(Wanted::new(path, node, Some(report)));
+            wanted.push(Disposition::new(path, node, Some(report)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use sweep_job::Value;
 
-use super::Wanted;
+use super::Disposition;
 use crate::recipe::{
     Request,
     node::{Entry, Node, NodeKind},
@@ -32,14 +32,14 @@ impl Overlay {
     }
 
     /// Changes every recipe that has what is to be changed. What no recipe has is a mistake.
-    pub(super) fn apply(self, recipes: &mut [Wanted], sources: &Sources, problems: &mut Collector) {
+    pub(super) fn apply(self, recipes: &mut [Disposition], sources: &Sources, problems: &mut Collector) {
         if recipes.is_empty() {
             // Nothing could be read, which has been reported.
             return;
         }
         for (name, value) in self.set {
             let mut found = false;
-            for Wanted { node, .. } in &mut *recipes {
+            for Disposition { node, .. } in &mut *recipes {
                 if let Some(param) = entry(node, "params").and_then(|params| entry(params, &name.value)) {
                     param.clone_from(&value);
                     found = true;
@@ -62,7 +62,7 @@ impl Overlay {
 }
 
 fn set_axis(
-    recipes: &mut [Wanted],
+    recipes: &mut [Disposition],
     name: &Spanned<String>,
     values: &Node,
     sources: &Sources,
@@ -74,7 +74,7 @@ fn set_axis(
     };
     let mut found = false;
     let (mut axes, mut steps) = (Vec::new(), Vec::new());
-    for Wanted { node, narrowed, added, .. } in recipes {
+    for Disposition { node, narrowed, added, .. } in recipes {
         let Some(Node { kind: NodeKind::Map(entries), .. }) = entry(node, "steps") else { continue };
         for Entry { key, value: step } in entries {
             steps.push(key.value.clone());

@@ -9,7 +9,7 @@ use plotters::{
 use sweep_job::{Unit, Value};
 
 use super::{
-    Area, COLORS, Dot, Drawn, FONT, Ground, INK, Series, Ticks, builder, by_color, half, heading, legend, mesh, range,
+    Area, COLORS, Canvas, Dot, Drawn, FONT, INK, Series, Ticks, builder, by_color, half, heading, legend, mesh, range,
 };
 use crate::{
     analysis::Sample,
@@ -17,7 +17,7 @@ use crate::{
     recipe,
 };
 
-pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let mut groups: Vec<&Value> = Vec::new();
     let mut unit = Unit::One;
     let mut series = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<
 }
 
 /// How many jobs have how much of a metric.
-pub(super) fn histogram<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn histogram<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let mut unit = Unit::One;
     let groups: Vec<(String, Vec<f64>)> = by_color(figure, dots)
         .into_iter()

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use plotters::prelude::*;
 use sweep_job::Unit;
 
-use super::{Area, Dot, Drawn, Ground, INK, Series, Ticks, builder, by_color, heading, legend, marker, mesh, range};
+use super::{Area, Canvas, Dot, Drawn, INK, Series, Ticks, builder, by_color, heading, legend, marker, mesh, range};
 use crate::{
     analysis::{Sample, better_of},
     format::Scale,
     recipe::{self, Better, FigureKind},
 };
 
-pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let mut units = (Unit::One, Unit::One);
     let mut series = Vec::new();
     for (name, dots) in by_color(figure, dots) {

@@ -6,7 +6,7 @@ use plotters::{
 };
 use sweep_job::{Unit, Value};
 
-use super::{Area, Dot, Drawn, FONT, Ground, INK, ON_COLOR, SIZE, heading, pixels};
+use super::{Area, Canvas, Dot, Drawn, FONT, INK, ON_COLOR, SIZE, heading, pixels};
 use crate::{
     analysis::Sample,
     format::{Scale, clean},
@@ -16,7 +16,7 @@ use crate::{
 /// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for colour-blind people and in grey, too.
 const SHADES: [(u8, u8, u8); 5] = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)];
 
-pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let Some(metric) = &figure.value else { return Ok(false) };
     let (mut columns, mut rows): (Vec<&Value>, Vec<&Value>) = (Vec::new(), Vec::new());
     let mut unit = Unit::One;

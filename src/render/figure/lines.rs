@@ -6,11 +6,11 @@ use plotters::prelude::*;
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, DASHES, Dot, Drawn, Ground, Series, Ticks, builder, by_color, half, heading, legend, mesh, range,
+    Area, COLORS, Canvas, DASHES, Dot, Drawn, Series, Ticks, builder, by_color, half, heading, legend, mesh, range,
 };
 use crate::{analysis::Sample, format::Scale, recipe};
 
-pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let mut unit = Unit::One;
     let mut series = Vec::new();
     for (name, group) in by_color(figure, dots) {

@@ -55,9 +55,9 @@ type Area<B> = DrawingArea<B, Shift>;
 type Chart<'c, B> = ChartContext<'c, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// What can be drawn on.
-trait Ground: DrawingBackend<ErrorType: 'static> {}
+trait Canvas: DrawingBackend<ErrorType: 'static> {}
 
-impl<B: DrawingBackend<ErrorType: 'static>> Ground for B {}
+impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
 
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
@@ -132,7 +132,7 @@ pub(super) fn points<'s>(
     points.collect::<Vec<_>>().into_iter()
 }
 
-fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     root.fill(&WHITE)?;
     let drawn = match figure.kind {
         FigureKind::Line => lines::draw(figure, title, dots, root),
@@ -193,14 +193,14 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     Some((if stays(low) { low } else { low - room }, if stays(high) && low < 0.0 { high } else { high + room }))
 }
 
-fn builder<'b, B: Ground>(root: &'b Area<B>, title: &str, series: &[Series]) -> ChartBuilder<'b, 'b, B> {
+fn builder<'b, B: Canvas>(root: &'b Area<B>, title: &str, series: &[Series]) -> ChartBuilder<'b, 'b, B> {
     let mut builder = ChartBuilder::on(root);
     builder.margin(14).margin_right(legend_width(series)).x_label_area_size(48).y_label_area_size(72);
     builder.caption(title, (FONT, 17).into_font().color(&INK));
     builder
 }
 
-fn mesh<B: Ground>(
+fn mesh<B: Canvas>(
     chart: &mut Chart<'_, B>,
     x_name: &str,
     y_name: &str,
@@ -218,7 +218,7 @@ fn mesh<B: Ground>(
 }
 
 /// Names the colours, to the right of the plot, where no data is.
-fn legend<B: Ground>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
+fn legend<B: Canvas>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
     let left = pixels(SIZE.0) - legend_width(series) + 12;
     let rows = (SIZE.1 as usize - 52) / 22;
     for (index, Series { name, .. }) in series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
@@ -260,7 +260,7 @@ fn legend_width(series: &[Series]) -> i32 {
 }
 
 /// Draws a dot, in the shape that goes with its colour.
-fn marker<B: Ground>(root: &Area<B>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
+fn marker<B: Canvas>(root: &Area<B>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
     let color = COLORS[index % COLORS.len()];
     match index % 3 {
         0 => root.draw(&Circle::new(at, 5, color.filled()))?,

@@ -9,7 +9,7 @@ use plotters::{
 };
 use sweep_job::Unit;
 
-use super::{Area, Dot, Drawn, FAINT, FONT, Ground, INK, Series, builder, by_color, legend, marker};
+use super::{Area, Canvas, Dot, Drawn, FAINT, FONT, INK, Series, builder, by_color, legend, marker};
 use crate::{
     analysis::Sample,
     format::{Scale, clean, number},
@@ -23,7 +23,7 @@ struct Heights {
     bandwidth: Option<f64>,
 }
 
-pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let height = |roof: &Option<Roof>| match roof.as_ref()? {
         Roof::Number(number) => Some(*number),
         Roof::Metric(name) => {

@@ -11,7 +11,7 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, Dot, Drawn, FAINT, FONT, Ground, INK, Series, by_color, heading, legend, legend_width, tick,
+    Area, COLORS, Canvas, Dot, Drawn, FAINT, FONT, INK, Series, by_color, heading, legend, legend_width, tick,
 };
 use crate::{
     format::{Scale, clean},
@@ -34,7 +34,7 @@ struct Span {
     row: usize,
 }
 
-pub(super) fn draw<B: Ground>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let Some(first) = dots.iter().map(|dot| dot.measured.started).min() else { return Ok(false) };
     let groups = by_color(figure, dots);
     let mut spans: Vec<(Span, String)> = Vec::new();

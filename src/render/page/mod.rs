@@ -6,8 +6,8 @@
 
 mod detail;
 mod graph;
+mod layout;
 mod list;
-mod shell;
 mod tally;
 
 use std::{
@@ -31,8 +31,8 @@ pub(crate) use self::{
 pub(crate) use self::{
     detail::tail,
     graph::{Node, draw},
+    layout::{Layout, list_section},
     list::{Head, STATES},
-    shell::{Shell, list_section},
 };
 use super::Figure;
 use crate::{
@@ -219,7 +219,7 @@ impl Laid<'_> {
             (list_section(&more))
             (self.asked)
         };
-        Shell {
+        Layout {
             title: &name,
             mark: self.mark,
             header,
@@ -241,7 +241,7 @@ impl Laid<'_> {
         };
         let main = list_section(&PreEscaped(String::new()));
         let title = format!("{name}: jobs {from} to {to}");
-        Shell { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }
+        Layout { title: &title, mark: "", header, main, data: &data, script: include_str!("page.js"), connect: false }
             .render()
     }
 

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-use super::mark::Mark;
+use super::job_tag::JobTag;
 use crate::host::threads::refused;
 
 /// How long a command may take. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
     /// Why it does not run, or how it ended, in Slurm's word.
     pub(crate) reason: String,
     /// Which of ours it is; `None` if somebody else gave his job our name.
-    pub(crate) mark: Option<Mark>,
+    pub(crate) mark: Option<JobTag>,
 }
 
 /// A job's state, as far as it matters here.

@@ -11,7 +11,7 @@ use sweep_job::Failure;
 
 use crate::{
     plan::{ListId, Plan},
-    run::{self, Wanted},
+    run::{self, Disposition},
 };
 
 /// All jobs of a plan, by their places in it.
@@ -50,7 +50,7 @@ pub(super) struct Job {
 
 /// Where a job is.
 pub(super) enum Stage {
-    /// Here: it is still to be submitted.
+    /// AllocationRun: it is still to be submitted.
     Held,
     /// In Slurm.
     Sent(Sent),
@@ -77,11 +77,11 @@ impl Stage {
 }
 
 impl Jobs {
-    pub(super) fn new(plan: &Plan, wanted: &[Wanted]) -> Self {
+    pub(super) fn new(plan: &Plan, wanted: &[Disposition]) -> Self {
         let mut jobs: Vec<Job> = plan
             .jobs()
             .map(|(id, _)| Job {
-                stage: if wanted[id.index()] == Wanted::Yes { Stage::Held } else { Stage::Over },
+                stage: if wanted[id.index()] == Disposition::Yes { Stage::Held } else { Stage::Over },
                 lost: false,
                 needs: plan.lists_of(id).to_vec(),
                 of: Vec::new(),

@@ -5,13 +5,13 @@
 //! nothing is lost when this process dies: the next one reads the store and the queue, takes over the jobs that are there,
 //! and submits the others.
 
-mod ask;
 pub(crate) mod client;
-mod desk;
-mod each;
+mod job_per_allocation;
+pub(crate) mod job_tag;
 mod jobs;
-pub(crate) mod mark;
-mod pilots;
+mod pilot_jobs;
+mod sbatch_args;
+mod session;
 
 use std::{collections::HashMap, io, path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     plan::Plan,
     recipe,
     record::Key,
-    run::{Observer, RunFolder, Signals, Summary, Wanted},
+    run::{Disposition, Observer, RunFolder, Signals, Summary},
     store::Store,
 };
 
@@ -64,15 +64,15 @@ pub fn is_here() -> bool {
 pub fn run(
     plan: &Plan,
     store: &Store,
-    wanted: &[Wanted],
+    wanted: &[Disposition],
     options: &Options,
     signals: Option<Signals>,
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
     if let Some(pilots) = options.pilots {
-        return pilots::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals);
+        return pilot_jobs::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals);
     }
-    each::Run::new(plan, store, wanted, options, observers)?.drive(signals)
+    job_per_allocation::Run::new(plan, store, wanted, options, observers)?.drive(signals)
 }
 
 /// What can be done about a job that waits for this reason; `None` for reasons that pass by themselves.

@@ -11,7 +11,7 @@ use crate::record::{Identity, Key, Needed};
 
 /// A job, whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Frozen {
+pub struct SerializedJob {
     /// Its place in the plan.
     pub index: usize,
     /// Its key.
@@ -35,7 +35,7 @@ pub struct Frozen {
 
 /// Why jobs from a file are no plan.
 #[derive(Debug, thiserror::Error)]
-pub enum Thawing {
+pub enum DeserializeError {
     /// The task is not known, or not in this revision.
     #[error("this program does not know the task `{0}` as the one that planned it did: use the same version")]
     Task(String),
@@ -46,22 +46,22 @@ pub enum Thawing {
 
 impl Plan {
     /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
-    pub fn freeze(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> Frozen {
+    pub fn serialize_job(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> SerializedJob {
         let Job { key, identity, values, resources, policy, label, .. } = self.job(id).clone();
         let (lists, own) = self.written_needs(id);
         let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
         let identity = Identity { needs, ..identity };
         let needs = own.into_iter().map(JobId::index).collect();
         let lists = lists.into_iter().map(number).collect();
-        Frozen { index: id.index(), key, label, identity, values, resources, policy, needs, lists }
+        SerializedJob { index: id.index(), key, label, identity, values, resources, policy, needs, lists }
     }
 
     /// The plan of these jobs, with whole identities. Their places in it are their places in the list, and so are those of
     /// the jobs that they need, and of those in the shared lists. There are no recipes to report on.
-    pub fn thaw(
-        frozen: impl IntoIterator<Item = Frozen>,
+    pub fn from_serialized(
+        serialized: impl IntoIterator<Item = SerializedJob>,
         shared: &HashMap<usize, Vec<usize>>,
-    ) -> Result<Self, Thawing> {
+    ) -> Result<Self, DeserializeError> {
         let (mut jobs, mut graph): (Vec<Job>, Needs) = (Vec::new(), Needs::default());
         // Each with the first place that may need it.
         let mut known: HashMap<usize, (ListId, usize)> = HashMap::new();
@@ -69,13 +69,13 @@ impl Plan {
             let after = list.iter().max().map_or(0, |last| last + 1);
             known.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), after));
         }
-        for Frozen { key, label, identity, values, resources, policy, needs, lists, .. } in frozen {
+        for SerializedJob { key, label, identity, values, resources, policy, needs, lists, .. } in serialized {
             let task = Task::info(&identity.task).filter(|task| task.revision == identity.revision);
-            let task = task.ok_or_else(|| Thawing::Task(identity.task.clone()))?;
+            let task = task.ok_or_else(|| DeserializeError::Task(identity.task.clone()))?;
             let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
             let lists = lists.filter(|lists| lists.iter().all(|(_, after)| *after <= jobs.len()));
             let Some(lists) = lists.filter(|_| needs.iter().all(|need| *need < jobs.len())) else {
-                return Err(Thawing::Order(label.to_string()));
+                return Err(DeserializeError::Order(label.to_string()));
             };
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));

@@ -9,17 +9,17 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    LAG, LOSSES, MISSING, Options, ask,
+    LAG, LOSSES, MISSING, Options,
     client::{Refusal, Seen, State},
-    desk::Desk,
+    job_tag::JobTag,
     jobs::{Jobs, Sent, Stage},
-    mark::Mark,
-    never,
+    never, sbatch_args,
+    session::ClusterSession,
 };
 use crate::{
     plan::{JobId, Plan},
     record::Key,
-    run::{Observer, RunEvent, RunFolder, Signals, Summary, Wanted, exec, journal, orders},
+    run::{Disposition, Observer, RunEvent, RunFolder, Signals, Summary, allocation, job_specs, journal},
     store::Store,
 };
 
@@ -32,13 +32,13 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 /// The state of a run with one batch job for each job.
 pub(super) struct Run<'a, 'o> {
-    desk: Desk<'a, 'o>,
+    session: ClusterSession<'a, 'o>,
     /// Where each job's order begins.
     orders: Vec<u64>,
     jobs: Jobs,
     by_key: HashMap<Key, usize>,
     /// Batch jobs that nobody needs any more.
-    doomed: Vec<u64>,
+    to_cancel: Vec<u64>,
     adopted: usize,
     submitted: usize,
     announced: bool,
@@ -50,20 +50,20 @@ impl<'a, 'o> Run<'a, 'o> {
     pub(super) fn new(
         plan: &'a Plan,
         store: &'a Store,
-        wanted: &[Wanted],
+        wanted: &[Disposition],
         options: &'a Options,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> io::Result<Self> {
-        let desk = Desk::new(plan, store, wanted, options, observers)?;
-        let orders = orders::write(plan, options.folder.path())?;
+        let session = ClusterSession::new(plan, store, wanted, options, observers)?;
+        let orders = job_specs::write(plan, options.folder.path())?;
         let jobs = Jobs::new(plan, wanted);
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
         Ok(Self {
-            desk,
+            session,
             orders,
             jobs,
             by_key,
-            doomed: Vec::new(),
+            to_cancel: Vec::new(),
             adopted: 0,
             submitted: 0,
             announced: false,
@@ -72,33 +72,34 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     pub(super) fn drive(mut self, signals: Option<Signals>) -> io::Result<Summary> {
-        let receiver = self.desk.begin(signals, self.jobs.open)?;
-        while self.jobs.open > 0 && !self.desk.leaving {
-            if Instant::now() >= self.desk.next_poll {
+        let receiver = self.session.begin(signals, self.jobs.open)?;
+        while self.jobs.open > 0 && !self.session.leaving {
+            if Instant::now() >= self.session.next_poll {
                 self.look()?;
             }
-            if self.desk.options.detach && !self.desk.stopping && self.jobs.nothing_to_submit() && self.announced {
-                self.desk.leaving = true;
+            if self.session.options.detach && !self.session.stopping && self.jobs.nothing_to_submit() && self.announced
+            {
+                self.session.leaving = true;
             }
-            if self.jobs.open > 0 && !self.desk.leaving {
-                self.desk.wait(&receiver, self.jobs.running());
-                if self.desk.stopping {
+            if self.jobs.open > 0 && !self.session.leaving {
+                self.session.wait(&receiver, self.jobs.running());
+                if self.session.stopping {
                     self.stop();
                 }
             }
         }
-        self.desk.summary.detached = self.desk.leaving && self.jobs.open > 0;
-        Ok(self.desk.end())
+        self.session.summary.detached = self.session.leaving && self.jobs.open > 0;
+        Ok(self.session.end())
     }
 
     /// Looks at the queue, and does what follows from it.
     fn look(&mut self) -> io::Result<()> {
-        let to_submit = !self.desk.stopping && !self.jobs.nothing_to_submit();
+        let to_submit = !self.session.stopping && !self.jobs.nothing_to_submit();
         // Held from the look at the queue to the last submission, so that no two sweeps submit the same job.
-        let lock = if to_submit { self.desk.store.lock("submit")? } else { None };
-        let Some(queue) = self.desk.queue() else { return Ok(()) };
-        self.heed(&queue);
-        if lock.is_some() && !self.desk.stopping {
+        let lock = if to_submit { self.session.store.lock("submit")? } else { None };
+        let Some(queue) = self.session.queue() else { return Ok(()) };
+        self.reconcile(&queue);
+        if lock.is_some() && !self.session.stopping {
             self.adopt(&queue);
             self.submit();
         }
@@ -108,11 +109,11 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     /// Compares the queue with what is known.
-    fn heed(&mut self, queue: &[Seen]) {
+    fn reconcile(&mut self, queue: &[Seen]) {
         let by_id: HashMap<u64, &Seen> = queue.iter().map(|seen| (seen.id, seen)).collect();
         for job in 0..self.jobs.len() {
             let Stage::Sent(sent) = &self.jobs[job].stage else { continue };
-            let key = self.desk.key(job);
+            let key = self.session.key(job);
             // A number alone proves nothing: after a crash Slurm gives it out again.
             let seen = by_id.get(&sent.id).filter(|seen| seen.mark.as_ref().is_some_and(|mark| mark.key == key));
             match seen.map(|seen| &seen.state) {
@@ -138,22 +139,22 @@ impl<'a, 'o> Run<'a, 'o> {
         reason.clone_into(&mut sent.reason);
         if let Some(why) = never(reason) {
             let text = format!("Slurm may never start it ({reason}): {why}");
-            self.desk.tell(&RunEvent::Note { job, text });
+            self.session.tell(&RunEvent::Note { job, text });
         }
     }
 
     /// Passes on what a job's process has said.
     fn listen(&mut self, job: usize) {
         let Stage::Sent(sent) = &self.jobs[job].stage else { return };
-        let folder = RunFolder::named(&self.desk.options.results, &sent.run);
-        let key = self.desk.key(job);
+        let folder = RunFolder::named(&self.session.options.results, &sent.run);
+        let key = self.session.key(job);
         let part = folder.part(key);
         for line in journal::more(&part, &mut self.jobs[job].read) {
             match line.event.about(job) {
                 event @ RunEvent::Started { .. } => {
                     self.jobs[job].last = None;
                     self.jobs[job].log = Some(folder.log(key));
-                    self.desk.tell(&event);
+                    self.session.tell(&event);
                 }
                 RunEvent::Failed { seconds, failure, .. } => self.jobs[job].last = Some((seconds, failure)),
                 RunEvent::Ended(Summary { interrupted: Some(_), .. }) => self.jobs[job].last = None,
@@ -161,7 +162,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 | RunEvent::Note { .. }
                 | RunEvent::Storing { .. }
                 | RunEvent::Waiting { .. }
-                | RunEvent::Retrying { .. }) => self.desk.tell(&event),
+                | RunEvent::Retrying { .. }) => self.session.tell(&event),
                 _ => {}
             }
         }
@@ -171,13 +172,13 @@ impl<'a, 'o> Run<'a, 'o> {
     /// or else in Slurm's.
     fn gone(&mut self, job: usize, state: Option<&State>, reason: &str) {
         self.listen(job);
-        if self.desk.done(job) {
+        if self.session.done(job) {
             self.jobs.close(job, false);
             return;
         }
-        if self.desk.stopping && matches!(state, Some(State::Cancelled) | None) {
+        if self.session.stopping && matches!(state, Some(State::Cancelled) | None) {
             self.jobs.close(job, false);
-            self.desk.skipped(job, None);
+            self.session.skipped(job, None);
             return;
         }
         // A job that Slurm has ended says that it was ended, which says less than Slurm does.
@@ -201,7 +202,7 @@ impl<'a, 'o> Run<'a, 'o> {
         };
         if since < patience {
             // It is about to be known.
-            self.desk.next_poll = self.desk.next_poll.min(now + self.desk.options.poll);
+            self.session.next_poll = self.session.next_poll.min(now + self.session.options.poll);
             return;
         }
         let crash = |message: String| Failure { kind: FailureKind::Crash, message };
@@ -212,7 +213,7 @@ impl<'a, 'o> Run<'a, 'o> {
             Some(State::Completed) => {
                 self.lose(job, crash(format!("job {id} has ended well in Slurm, but there is no record of it")), true);
             }
-            None => match self.desk.client.remembered(id).filter(|state| !state.is_live()) {
+            None => match self.session.client.remembered(id).filter(|state| !state.is_live()) {
                 Some(State::Ended(word)) => self.ended_badly(job, id, &word),
                 Some(State::Cancelled) => self.fail(job, 0.0, crash(format!("job {id} was cancelled in Slurm"))),
                 _ => {
@@ -227,9 +228,9 @@ impl<'a, 'o> Run<'a, 'o> {
 
     /// A job has ended in Slurm without a word of its own.
     fn ended_badly(&mut self, job: usize, id: u64, word: &str) {
-        let end = self.desk.client.end(id).unwrap_or_default();
+        let end = self.session.client.end(id).unwrap_or_default();
         let node = if end.nodes.is_empty() { String::new() } else { format!(" on {}", end.nodes) };
-        let output = self.desk.place.run.join("slurm").join(format!("{}.txt", self.desk.key(job).short()));
+        let output = self.session.place.run.join("slurm").join(format!("{}.txt", self.session.key(job).short()));
         let (kind, message, loss) = match (word, end.code, end.signal) {
             ("TIMEOUT" | "DEADLINE", ..) => {
                 (FailureKind::Timeout, format!("Slurm has ended job {id}{node}: its time limit was reached"), false)
@@ -240,11 +241,11 @@ impl<'a, 'o> Run<'a, 'o> {
             ("NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REVOKED", ..) => {
                 (FailureKind::Crash, format!("Slurm has lost job {id}{node}: {word}"), true)
             }
-            (_, Some(exec::BLOCKED), _) => {
+            (_, Some(allocation::BLOCKED), _) => {
                 (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
             }
             (_, Some(code @ (78 | 126 | 127)), _) => {
-                let what = if code == 78 { &self.desk.place.folder } else { &self.desk.place.program };
+                let what = if code == 78 { &self.session.place.folder } else { &self.session.place.program };
                 let message = format!("job {id}{node} did not find {}: is it on a shared disk?", what.display());
                 (FailureKind::Io, message, false)
             }
@@ -265,33 +266,33 @@ impl<'a, 'o> Run<'a, 'o> {
     /// A job has ended without a result and without a word: it is submitted again if it has attempts left. What Slurm has lost
     /// is not the job's fault.
     fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
-        let retries = self.desk.plan.job(JobId::new(job)).policy.retries;
+        let retries = self.session.plan.job(JobId::new(job)).policy.retries;
         let more = if loss { retries.max(LOSSES) } else { retries };
         let submissions = self.jobs[job].submissions.max(1);
-        if submissions > more || self.desk.stopping {
+        if submissions > more || self.session.stopping {
             self.fail(job, 0.0, failure);
             return;
         }
         self.jobs[job].stage = Stage::Held;
         self.jobs[job].submissions = submissions;
-        self.desk.tell(&RunEvent::Retrying { job, attempt: submissions, attempts: more + 1, wait: 0.0, failure });
+        self.session.tell(&RunEvent::Retrying { job, attempt: submissions, attempts: more + 1, wait: 0.0, failure });
     }
 
     /// A job has failed for good, and what needs it will not run.
     fn fail(&mut self, job: usize, seconds: f64, failure: Failure) {
         let log = self.jobs[job].log.clone();
         self.jobs.close(job, true);
-        self.desk.failed(job, seconds, failure, log);
+        self.session.failed(job, seconds, failure, log);
         for (dependent, because) in self.jobs.dependents(job) {
             if let Stage::Sent(sent) = &self.jobs[dependent].stage {
-                self.doomed.push(sent.id);
+                self.to_cancel.push(sent.id);
             }
             self.jobs.close(dependent, true);
-            self.desk.skipped(dependent, Some(because));
+            self.session.skipped(dependent, Some(because));
         }
-        let tolerated = self.desk.plan.job(JobId::new(job)).policy.tolerated;
-        if self.desk.options.fail_fast && !tolerated {
-            self.desk.stopping = true;
+        let tolerated = self.session.plan.job(JobId::new(job)).policy.tolerated;
+        if self.session.options.fail_fast && !tolerated {
+            self.session.stopping = true;
             self.stop();
         }
     }
@@ -307,37 +308,37 @@ impl<'a, 'o> Run<'a, 'o> {
             };
             if given_up {
                 self.jobs.close(job, false);
-                self.desk.skipped(job, None);
+                self.session.skipped(job, None);
             }
         }
     }
 
     /// Whether nobody but this process waits for the jobs of a run.
     fn is_ours(&self, run: &str) -> bool {
-        *run == self.desk.options.folder.name() || !RunFolder::named(&self.desk.options.results, run).is_live()
+        *run == self.session.options.folder.name() || !RunFolder::named(&self.session.options.results, run).is_live()
     }
 
     /// Cancels what nobody needs any more; first what has not begun, so that nothing begins meanwhile.
     fn cancel(&mut self) {
-        let mut pending = std::mem::take(&mut self.doomed);
+        let mut pending = std::mem::take(&mut self.to_cancel);
         let mut running = Vec::new();
-        if self.desk.stopping {
+        if self.session.stopping {
             for sent in self.jobs.sent() {
                 if sent.running { &mut running } else { &mut pending }.push(sent.id);
             }
         }
-        let mut cancelled = self.desk.client.cancel(&pending, true);
-        if self.desk.ending {
-            cancelled = cancelled.and_then(|()| self.desk.client.cancel(&pending, false));
-            cancelled = cancelled.and_then(|()| self.desk.client.cancel(&running, false));
+        let mut cancelled = self.session.client.cancel(&pending, true);
+        if self.session.ending {
+            cancelled = cancelled.and_then(|()| self.session.client.cancel(&pending, false));
+            cancelled = cancelled.and_then(|()| self.session.client.cancel(&running, false));
         }
         match cancelled {
             Err(error) => {
-                self.doomed.extend(pending);
-                self.desk.trouble(&error);
+                self.to_cancel.extend(pending);
+                self.session.trouble(&error);
             }
-            Ok(()) if self.desk.stopping => {
-                self.desk.next_poll = self.desk.next_poll.min(Instant::now() + self.desk.options.poll);
+            Ok(()) if self.session.stopping => {
+                self.session.next_poll = self.session.next_poll.min(Instant::now() + self.session.options.poll);
             }
             Ok(()) => {}
         }
@@ -367,7 +368,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn sent(&mut self, job: usize, id: u64, run: String) {
         let submission = self.jobs[job].submissions;
         self.jobs[job].stage = Stage::Sent(Sent { id, run, running: false, reason: String::new(), gone: None });
-        self.desk.tell(&RunEvent::Submitted { job, id, submission });
+        self.session.tell(&RunEvent::Submitted { job, id, submission });
     }
 
     /// Submits what can be, for a while.
@@ -379,36 +380,36 @@ impl<'a, 'o> Run<'a, 'o> {
                 continue;
             }
             // Another sweep may have done it meanwhile.
-            if self.desk.done(job) {
+            if self.session.done(job) {
                 self.jobs.close(job, false);
                 continue;
             }
             let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
             if Instant::now() >= until {
-                self.desk.next_poll = Instant::now();
+                self.session.next_poll = Instant::now();
                 return;
             }
-            if self.desk.options.most.is_some_and(|most| in_queue >= most) {
+            if self.session.options.most.is_some_and(|most| in_queue >= most) {
                 break;
             }
             match self.submit_one(job, &needs) {
                 Ok(id) => {
                     in_queue += 1;
                     self.submitted += 1;
-                    let run = self.desk.options.folder.name();
+                    let run = self.session.options.folder.name();
                     self.sent(job, id, run);
                 }
                 Err(Refusal::Unreachable(error)) => {
                     // It may be in the queue all the same; the next look says so.
                     self.jobs[job].submissions -= 1;
-                    self.desk.trouble(&error);
+                    self.session.trouble(&error);
                     return;
                 }
                 Err(Refusal::Full(error)) if in_queue > 0 => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
                         let text = format!("Slurm takes no more jobs for now, the rest follows: {error}");
-                        self.desk.notice(text);
+                        self.session.notice(text);
                     }
                     self.full = Some(error);
                     break;
@@ -433,30 +434,30 @@ impl<'a, 'o> Run<'a, 'o> {
             }
         }
         if !parts.is_empty() {
-            let name = self.desk.client.name.clone();
-            self.desk.notice(format!("Slurm: {}, as {name}", parts.join(", ")));
+            let name = self.session.client.name.clone();
+            self.session.notice(format!("Slurm: {}, as {name}", parts.join(", ")));
         }
         let held = self.jobs.held();
-        if self.desk.options.detach && held > 0 {
+        if self.session.options.detach && held > 0 {
             let jobs = crate::format::count(held, "job");
-            self.desk.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
+            self.session.notice(format!("{jobs} could not be submitted yet; the same command does that later"));
         }
     }
 
     fn submit_one(&mut self, job: usize, needs: &[u64]) -> Result<u64, Refusal> {
-        let desk = &self.desk;
-        let planned = desk.plan.job(JobId::new(job));
+        let session = &self.session;
+        let planned = session.plan.job(JobId::new(job));
         self.jobs[job].submissions += 1;
-        let run = desk.options.folder.name();
-        let mark = Mark { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
-        let mut arguments = desk.place.arguments(&mark.to_string(), &format!("{}.txt", planned.key.short()));
+        let run = session.options.folder.name();
+        let mark = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
+        let mut arguments = session.place.arguments(&mark.to_string(), &format!("{}.txt", planned.key.short()));
         if !needs.is_empty() {
             let ids: Vec<String> = needs.iter().map(u64::to_string).collect();
             arguments.push(format!("--dependency=afterok:{}", ids.join(":")));
             arguments.push("--kill-on-invalid-dep=yes".to_owned());
         }
-        arguments.extend(ask::resources(planned, &desk.options.asked.of_step(&planned.label.step)));
-        let script = desk.place.script(&format!("exec-job {run} --at {} --key {}", self.orders[job], planned.key));
-        desk.client.submit(&arguments, &script)
+        arguments.extend(sbatch_args::resources(planned, &session.options.asked.of_step(&planned.label.step)));
+        let script = session.place.script(&format!("exec-job {run} --at {} --key {}", self.orders[job], planned.key));
+        session.client.submit(&arguments, &script)
     }
 }

@@ -10,20 +10,21 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    LAG, LOSSES, MISSING, Options, ask,
+    LAG, LOSSES, MISSING, Options,
     client::{Refusal, State},
-    desk::Desk,
-    mark::Mark,
+    job_tag::JobTag,
+    sbatch_args,
+    session::ClusterSession,
 };
 use crate::{
     plan::{JobId, Plan},
-    run::{Failures, Observer, RunEvent, Signals, Summary, Wanted, exec, journal, orders},
+    run::{Disposition, Failures, Observer, RunEvent, Signals, Summary, allocation, job_specs, journal},
     store::Store,
 };
 
 /// The state of a run with pilots.
 pub(super) struct Run<'a, 'o> {
-    desk: Desk<'a, 'o>,
+    session: ClusterSession<'a, 'o>,
     failures: Failures,
     /// Jobs without an end.
     open: BTreeSet<usize>,
@@ -52,16 +53,16 @@ impl<'a, 'o> Run<'a, 'o> {
     pub(super) fn new(
         plan: &'a Plan,
         store: &'a Store,
-        wanted: &[Wanted],
+        wanted: &[Disposition],
         options: &'a Options,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> io::Result<Self> {
-        orders::write(plan, options.folder.path())?;
-        let open = (0..wanted.len()).filter(|job| wanted[*job] == Wanted::Yes).collect();
+        job_specs::write(plan, options.folder.path())?;
+        let open = (0..wanted.len()).filter(|job| wanted[*job] == Disposition::Yes).collect();
         let failures = Failures::of_run(options.folder.path());
-        let desk = Desk::new(plan, store, wanted, options, observers)?;
+        let session = ClusterSession::new(plan, store, wanted, options, observers)?;
         Ok(Self {
-            desk,
+            session,
             failures,
             open,
             running: BTreeSet::new(),
@@ -72,11 +73,11 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> io::Result<Summary> {
-        let receiver = self.desk.begin(signals, self.open.len())?;
+        let receiver = self.session.begin(signals, self.open.len())?;
         // More engines than jobs would have nothing to do.
         let pilots = pilots.min(self.open.len());
-        while !self.desk.leaving && (!self.open.is_empty() || self.pilots.values().any(|pilot| !pilot.over)) {
-            if Instant::now() >= self.desk.next_poll {
+        while !self.session.leaving && (!self.open.is_empty() || self.pilots.values().any(|pilot| !pilot.over)) {
+            if Instant::now() >= self.session.next_poll {
                 self.submit(pilots);
                 self.look();
             }
@@ -84,15 +85,15 @@ impl<'a, 'o> Run<'a, 'o> {
                 // What is left of the pilots ends by itself.
                 break;
             }
-            if self.desk.options.detach && self.submitted >= pilots {
-                self.desk.leaving = true;
-            } else if !self.desk.leaving {
-                self.desk.wait(&receiver, self.running.len());
+            if self.session.options.detach && self.submitted >= pilots {
+                self.session.leaving = true;
+            } else if !self.session.leaving {
+                self.session.wait(&receiver, self.running.len());
             }
             self.listen();
         }
-        self.desk.summary.detached = self.desk.leaving && !self.open.is_empty();
-        Ok(self.desk.end())
+        self.session.summary.detached = self.session.leaving && !self.open.is_empty();
+        Ok(self.session.end())
     }
 
     /// Submits as many pilots as are missing.
@@ -100,7 +101,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let live = self.pilots.values().filter(|pilot| !pilot.over).count();
         let most = pilots * (LOSSES as usize + 1);
         for _ in live..pilots {
-            if self.desk.stopping || self.open.is_empty() || self.submitted >= most {
+            if self.session.stopping || self.open.is_empty() || self.submitted >= most {
                 return;
             }
             let number = self.submitted + 1;
@@ -111,7 +112,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.pilots.insert(number, pilot);
                 }
                 Err(Refusal::Unreachable(error) | Refusal::Full(error)) => {
-                    self.desk.trouble(&error);
+                    self.session.trouble(&error);
                     return;
                 }
                 Err(Refusal::No(error)) => {
@@ -122,26 +123,26 @@ impl<'a, 'o> Run<'a, 'o> {
             }
         }
         if self.submitted == pilots && live < pilots {
-            let (what, name) = (crate::format::count(pilots, "pilot"), self.desk.client.name.clone());
-            self.desk.notice(format!("Slurm: {what} submitted, as {name}"));
+            let (what, name) = (crate::format::count(pilots, "pilot"), self.session.client.name.clone());
+            self.session.notice(format!("Slurm: {what} submitted, as {name}"));
         }
     }
 
     fn submit_one(&self, number: usize) -> Result<u64, Refusal> {
-        let run = self.desk.options.folder.name();
+        let run = self.session.options.folder.name();
         // Nothing to adopt later: the key of the first job stands for all of them.
-        let key = self.desk.key(0);
-        let mark = Mark { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
-        let mut arguments = self.desk.place.arguments(&format!("pilot:{mark}"), &format!("pilot-{number}.txt"));
+        let key = self.session.key(0);
+        let mark = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
+        let mut arguments = self.session.place.arguments(&format!("pilot:{mark}"), &format!("pilot-{number}.txt"));
         arguments.extend(self.resources());
-        let script = self.desk.place.script(&format!("exec-pilot {run} --number {number}"));
-        self.desk.client.submit(&arguments, &script)
+        let script = self.session.place.script(&format!("exec-pilot {run} --number {number}"));
+        self.session.client.submit(&arguments, &script)
     }
 
     /// A pilot is as large as the largest job that is still to run.
     fn resources(&self) -> Vec<String> {
-        let jobs = || self.open.iter().map(|job| self.desk.plan.job(JobId::new(*job)));
-        let asked = &self.desk.options.asked.all;
+        let jobs = || self.open.iter().map(|job| self.session.plan.job(JobId::new(*job)));
+        let asked = &self.session.options.asked.all;
         let most = |what: &dyn Fn(&crate::plan::Job) -> u64| jobs().map(what).max().unwrap_or(0);
         let mut arguments = vec![format!("--cpus-per-task={}", most(&|job| job.resources.cpus.unwrap_or(1) as u64))];
         let memory = most(&|job| job.resources.memory.unwrap_or(0));
@@ -157,13 +158,13 @@ impl<'a, 'o> Run<'a, 'o> {
         if let Some(time) = asked.time {
             arguments.push(format!("--time={}", time.as_secs().div_ceil(60).max(1)));
         }
-        arguments.extend(ask::whose(asked));
+        arguments.extend(sbatch_args::whose(asked));
         arguments
     }
 
     /// Passes on what the pilots have said.
     fn listen(&mut self) {
-        let folder = self.desk.options.folder.clone();
+        let folder = self.session.options.folder.clone();
         let numbers: Vec<usize> =
             self.pilots.iter().filter(|(_, pilot)| !pilot.over).map(|(number, _)| *number).collect();
         for number in numbers {
@@ -172,27 +173,27 @@ impl<'a, 'o> Run<'a, 'o> {
                 let Some(job) = line.event.job().filter(|job| self.open.contains(job)) else { continue };
                 match line.event {
                     // On a network file system the record may be seen later than the word of it.
-                    RunEvent::Done { .. } if self.desk.done(job) => self.close(job),
+                    RunEvent::Done { .. } if self.session.done(job) => self.close(job),
                     RunEvent::Failed { seconds, failure, .. } => {
-                        let log = folder.log(self.desk.key(job));
+                        let log = folder.log(self.session.key(job));
                         self.close(job);
-                        self.desk.failed(job, seconds, failure, Some(log).filter(|log| log.is_file()));
-                        if self.desk.options.fail_fast {
-                            self.desk.stopping = true;
+                        self.session.failed(job, seconds, failure, Some(log).filter(|log| log.is_file()));
+                        if self.session.options.fail_fast {
+                            self.session.stopping = true;
                         }
                     }
                     RunEvent::Skipped { because: Some(because), .. } => {
                         self.close(job);
-                        self.desk.skipped(job, Some(because));
+                        self.session.skipped(job, Some(because));
                     }
                     event @ RunEvent::Started { .. } => {
                         self.running.insert(job);
-                        self.desk.tell(&event);
+                        self.session.tell(&event);
                     }
                     event @ (RunEvent::Progress { .. }
                     | RunEvent::Note { .. }
                     | RunEvent::Storing { .. }
-                    | RunEvent::Retrying { .. }) => self.desk.tell(&event),
+                    | RunEvent::Retrying { .. }) => self.session.tell(&event),
                     _ => {}
                 }
             }
@@ -206,7 +207,7 @@ impl<'a, 'o> Run<'a, 'o> {
 
     /// Looks which pilots are still there.
     fn look(&mut self) {
-        let Some(queue) = self.desk.queue() else { return };
+        let Some(queue) = self.session.queue() else { return };
         self.listen();
         let now = Instant::now();
         for pilot in self.pilots.values_mut().filter(|pilot| !pilot.over) {
@@ -217,24 +218,24 @@ impl<'a, 'o> Run<'a, 'o> {
                 continue;
             }
             let since = now - *pilot.gone.get_or_insert(now);
-            pilot.over = seen.is_some() || since >= MISSING || self.desk.stopping;
+            pilot.over = seen.is_some() || since >= MISSING || self.session.stopping;
         }
-        if self.desk.stopping {
+        if self.session.stopping {
             let (running, pending): (Vec<&Pilot>, Vec<&Pilot>) =
                 self.pilots.values().filter(|pilot| !pilot.over).partition(|pilot| pilot.running);
             let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id).collect::<Vec<u64>>();
             let (running, pending) = (ids(&running), ids(&pending));
-            let mut cancelled = self.desk.client.cancel(&pending, false);
-            if self.desk.ending {
-                cancelled = cancelled.and_then(|()| self.desk.client.cancel(&running, false));
+            let mut cancelled = self.session.client.cancel(&pending, false);
+            if self.session.ending {
+                cancelled = cancelled.and_then(|()| self.session.client.cancel(&running, false));
             } else if !std::mem::replace(&mut self.interrupted, true) {
                 // As Ctrl-C does to any engine: it starts nothing more, and lets its jobs end.
-                self.desk.client.interrupt(&running);
+                self.session.client.interrupt(&running);
             }
             if let Err(error) = cancelled {
-                self.desk.trouble(&error);
+                self.session.trouble(&error);
             }
-            self.desk.next_poll = self.desk.next_poll.min(now + self.desk.options.poll);
+            self.session.next_poll = self.session.next_poll.min(now + self.session.options.poll);
         }
         if self.pilots.values().all(|pilot| pilot.over) {
             self.nobody_left();
@@ -244,24 +245,24 @@ impl<'a, 'o> Run<'a, 'o> {
     /// No pilot is at work: what is there is there, and the rest needs another one.
     fn nobody_left(&mut self) {
         self.listen();
-        for job in exec::recorded(self.desk.plan, self.desk.store, self.open.clone().into_iter()) {
-            if self.desk.done(job) {
+        for job in allocation::recorded(self.session.plan, self.session.store, self.open.clone().into_iter()) {
+            if self.session.done(job) {
                 self.close(job);
             }
         }
         for job in self.open.clone() {
-            if let Some(failure) = self.failures.of(self.desk.key(job)) {
+            if let Some(failure) = self.failures.of(self.session.key(job)) {
                 self.close(job);
-                self.desk.failed(job, 0.0, failure, None);
+                self.session.failed(job, 0.0, failure, None);
             }
         }
-        if self.desk.stopping {
+        if self.session.stopping {
             for job in std::mem::take(&mut self.open) {
-                self.desk.skipped(job, None);
+                self.session.skipped(job, None);
             }
         }
-        let most = self.desk.options.pilots.unwrap_or(1) * (LOSSES as usize + 1);
-        if self.submitted >= most && self.desk.begun.elapsed() > LAG.min(MISSING) {
+        let most = self.session.options.pilots.unwrap_or(1) * (LOSSES as usize + 1);
+        if self.submitted >= most && self.session.begun.elapsed() > LAG.min(MISSING) {
             self.give_up("every pilot has ended, and none has run it; see the folder `slurm` of the run");
         }
     }
@@ -269,7 +270,7 @@ impl<'a, 'o> Run<'a, 'o> {
     fn give_up(&mut self, why: &str) {
         for job in std::mem::take(&mut self.open) {
             let failure = Failure { kind: FailureKind::Crash, message: why.to_owned() };
-            self.desk.failed(job, 0.0, failure, None);
+            self.session.failed(job, 0.0, failure, None);
         }
     }
 }

@@ -14,23 +14,23 @@ use sweep_job::Failure;
 
 use super::{
     Options,
-    ask::Place,
     client::{Client, Seen},
+    sbatch_args::Place,
 };
 use crate::{
     plan::{JobId, Plan},
     record::Key,
-    run::{self, Observer, RunEvent, Signals, Summary, Wanted, local::Input},
+    run::{self, Disposition, Observer, RunEvent, Signals, Summary, local::Input},
     store::Store,
 };
 
 /// The queue is looked at no less often.
-const LAZIEST: Duration = Duration::from_secs(15);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The longest pause after Slurm did not answer.
-const LONGEST_SULK: Duration = Duration::from_mins(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// What both ways through Slurm have in common: whom to tell, and whom to ask.
-pub(super) struct Desk<'a, 'o> {
+pub(super) struct ClusterSession<'a, 'o> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
     pub(super) options: &'a Options,
@@ -55,11 +55,11 @@ pub(super) struct Desk<'a, 'o> {
     pub(super) next_poll: Instant,
 }
 
-impl<'a, 'o> Desk<'a, 'o> {
+impl<'a, 'o> ClusterSession<'a, 'o> {
     pub(super) fn new(
         plan: &'a Plan,
         store: &'a Store,
-        wanted: &[Wanted],
+        wanted: &[Disposition],
         options: &'a Options,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> io::Result<Self> {
@@ -72,7 +72,7 @@ impl<'a, 'o> Desk<'a, 'o> {
             results: std::path::absolute(&options.results)?,
             run,
         };
-        let cached = wanted.iter().filter(|wanted| **wanted == Wanted::Cached).count();
+        let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
         let now = Instant::now();
         Ok(Self {
             plan,
@@ -146,7 +146,8 @@ impl<'a, 'o> Desk<'a, 'o> {
         let asked = Instant::now();
         let answer = self.client.queue();
         // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
-        let pause = (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(LAZIEST).max(self.options.poll);
+        let pause =
+            (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
         self.next_poll = Instant::now() + pause;
         match answer {
             Ok(queue) => {
@@ -168,7 +169,7 @@ impl<'a, 'o> Desk<'a, 'o> {
         if self.troubles == 0 {
             self.notice(format!("Slurm does not answer, and is asked again until it does: {error}"));
         }
-        let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(LONGEST_SULK);
+        let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(MAX_BACKOFF);
         self.troubles += 1;
         self.next_poll = Instant::now() + pause;
     }

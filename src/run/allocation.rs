@@ -14,13 +14,14 @@ use std::{
 use sweep_job::{Backend, Device, Failure, FailureKind};
 
 use super::{
-    Control, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary, Wanted, journal,
-    orders::{self, Orders},
+    Control, Disposition, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary,
+    job_specs::{self, Orders},
+    journal,
     slots::Limits,
 };
 use crate::{
     host::{self, machine},
-    plan::{Frozen, JobId, Plan},
+    plan::{JobId, Plan, SerializedJob},
     record::Key,
     run::Arriving,
     store::Store,
@@ -46,7 +47,7 @@ pub enum Ended {
 pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);
-    let order = orders::read_at(folder.path(), at)?;
+    let order = job_specs::read_at(folder.path(), at)?;
     if order.key != key {
         return Err(invalid(format!("at {at} is the order of {}, not of {key}", order.key)));
     }
@@ -55,8 +56,8 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
     let mut journal = Journal::part(&folder.part(key), Some(order.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
     let missing = order.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
-    let alone = Frozen { needs: Vec::new(), lists: Vec::new(), ..order };
-    let plan = thaw(Orders { jobs: vec![alone], lists: HashMap::new() })?;
+    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..order };
+    let plan = from_serialized(Orders { jobs: vec![alone], lists: HashMap::new() })?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
@@ -70,8 +71,8 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
             return Ok(Ended::Ran(Summary { failed: 1, ..Summary::default() }));
         }
     };
-    let here = Here { folder: &folder, plan: &plan, store: &store, device, signals };
-    here.run(&[Wanted::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
+    let here = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
+    here.run(&[Disposition::Yes], &History::default(), Some(1), None, &mut journal).map(Ended::Ran)
 }
 
 /// Runs what is still to be done of a run, beside others that do the same.
@@ -79,24 +80,25 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);
     let manifest = folder.manifest()?;
-    let plan = thaw(orders::read(folder.path())?)?;
+    let plan = from_serialized(job_specs::read(folder.path())?)?;
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = store.hold()?;
     let keys: Vec<Key> = manifest.jobs.iter().map(|job| job.key).collect();
     let done = store.look(&keys).map_err(io::Error::other)?.whole;
     let jobs = manifest.jobs.iter().zip(done);
-    let wanted: Vec<Wanted> =
-        jobs.map(|(job, done)| if job.wanted == Wanted::Yes && done { Wanted::Cached } else { job.wanted }).collect();
+    let wanted: Vec<Disposition> = jobs
+        .map(|(job, done)| if job.wanted == Disposition::Yes && done { Disposition::Cached } else { job.wanted })
+        .collect();
     let device = device_of(&plan).map_err(io::Error::other)?;
     let history = History::new(&store.index()?);
     let mut journal = Journal::part(&folder.pilot(number), None)?;
     let failures = Failures::of_run(folder.path());
-    let here = Here { folder: &folder, plan: &plan, store: &store, device, signals };
+    let here = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
     here.run(&wanted, &history, None, Some(failures), &mut journal)
 }
 
 /// What runs jobs in an allocation.
-struct Here<'a> {
+struct AllocationRun<'a> {
     folder: &'a RunFolder,
     plan: &'a Plan,
     store: &'a Store,
@@ -104,11 +106,11 @@ struct Here<'a> {
     signals: Signals,
 }
 
-impl Here<'_> {
+impl AllocationRun<'_> {
     /// Runs what is wanted, at most so many jobs at once.
     fn run(
         self,
-        wanted: &[Wanted],
+        wanted: &[Disposition],
         history: &History,
         jobs: Option<usize>,
         failures: Option<Failures>,
@@ -130,8 +132,8 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn thaw(orders: Orders) -> io::Result<Plan> {
-    Plan::thaw(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
+fn from_serialized(orders: Orders) -> io::Result<Plan> {
+    Plan::from_serialized(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
 }
 
 /// Whether a needed job has a record, or gets one in the time that a network file system may take to show it. One that is

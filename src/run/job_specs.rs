@@ -12,7 +12,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    plan::{Frozen, JobId, ListId, Plan},
+    plan::{JobId, ListId, Plan, SerializedJob},
     record::{Key, KeyList},
 };
 
@@ -34,7 +34,7 @@ struct List {
 /// All orders of a run.
 pub(super) struct Orders {
     /// The jobs.
-    pub(super) jobs: Vec<Frozen>,
+    pub(super) jobs: Vec<SerializedJob>,
     /// The places of the jobs of the shared lists, by the lists' numbers.
     pub(super) lists: HashMap<usize, Vec<usize>>,
 }
@@ -85,13 +85,13 @@ pub(super) fn write(plan: &Plan, folder: &Path) -> io::Result<Vec<u64>> {
     lists.map(Lines::finish).transpose()?;
     let mut lines = Lines::create(&folder.join(FILE))?;
     let places: io::Result<Vec<u64>> =
-        plan.jobs().map(|(id, _)| lines.add(&plan.freeze(id, |list| numbers[&list]))).collect();
+        plan.jobs().map(|(id, _)| lines.add(&plan.serialize_job(id, |list| numbers[&list]))).collect();
     lines.finish()?;
     places
 }
 
 /// The job that begins at this place.
-pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<Frozen> {
+pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<SerializedJob> {
     let line = |file: &str, at: u64| -> io::Result<String> {
         let mut file = fs::File::open(folder.join(file))?;
         file.seek(SeekFrom::Start(at))?;
@@ -99,7 +99,7 @@ pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<Frozen> {
         BufReader::new(file).read_line(&mut line)?;
         Ok(line)
     };
-    let mut order: Frozen = serde_json::from_str(&line(FILE, at)?)?;
+    let mut order: SerializedJob = serde_json::from_str(&line(FILE, at)?)?;
     for list in &order.lists {
         let list: List = serde_json::from_str(&line(LISTS, *list as u64)?)?;
         order.identity.needs.push(Arc::new(KeyList::new(list.keys)));
@@ -125,7 +125,7 @@ pub(super) fn read(folder: &Path) -> io::Result<Orders> {
     }
     let lines = BufReader::new(fs::File::open(folder.join(FILE))?).lines();
     let jobs = lines.map(|line| {
-        let mut order: Frozen = serde_json::from_str(&line?)?;
+        let mut order: SerializedJob = serde_json::from_str(&line?)?;
         for list in order.lists.iter().filter_map(|list| keys.get(list)) {
             order.identity.needs.push(Arc::clone(list));
         }

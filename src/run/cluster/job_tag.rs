@@ -7,7 +7,7 @@ use crate::record::Key;
 
 /// `RUN|KEY|SUBMISSION`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct JobTag {
     /// The name of the run whose folder has the job's order.
     pub(crate) run: String,
     /// The job.
@@ -16,13 +16,13 @@ pub(crate) struct Mark {
     pub(crate) submission: u32,
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for JobTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}|{}|{}", self.run, self.key, self.submission)
     }
 }
 
-impl FromStr for Mark {
+impl FromStr for JobTag {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// A page.
-pub(crate) struct Shell<'a> {
+pub(crate) struct Layout<'a> {
     pub(crate) title: &'a str,
     /// What tells this page from another version of it; may be empty.
     pub(crate) mark: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct Shell<'a> {
     pub(crate) connect: bool,
 }
 
-impl Shell<'_> {
+impl Layout<'_> {
     /// Its text.
     pub(crate) fn render(&self) -> String {
         // In a script element JSON must not end the element; `<` is only in its texts.
