@@ -1,6 +1,6 @@
 //! The order of the modules: imports go from later ones to earlier ones, so no two depend on each other.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 
 /// The modules of `src/`, each of which may use only those before it.
 const ENGINE: &[&str] = &[
@@ -9,22 +9,22 @@ const ENGINE: &[&str] = &[
 ];
 
 /// The Rust files below a folder, each with the module of the folder that it belongs to.
-fn files(root: &Path) -> Vec<(String, String)> {
+fn files(root: &Path) -> io::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
-        for entry in fs_err::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in fs_err::read_dir(folder)? {
+            let path = entry?.path();
             if path.is_dir() {
                 open.push(path);
             } else if path.extension().is_some_and(|end| end == "rs") {
-                let first = path.strip_prefix(root).unwrap().components().next().unwrap();
-                let first = first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
-                found.push((first, fs_err::read_to_string(path).unwrap()));
+                let inner = path.strip_prefix(root).map_err(io::Error::other)?.to_string_lossy().into_owned();
+                let first = inner.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
+                found.push((first, fs_err::read_to_string(path)?));
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// The modules that a file's paths begin with, `crate::` left out. Comments do not count.
@@ -62,10 +62,10 @@ fn uses(text: &str) -> BTreeSet<String> {
 }
 
 /// Every import from a module to a later one, and every module that the order does not have.
-fn violations(root: &Path, order: &[&str], outside: &[&str]) -> Vec<String> {
+fn violations(root: &Path, order: &[&str], outside: &[&str]) -> io::Result<Vec<String>> {
     let place = |name: &str| order.iter().position(|known| *known == name);
     let mut found = BTreeSet::new();
-    for (from, text) in files(root).into_iter().filter(|(name, _)| !outside.contains(&name.as_str())) {
+    for (from, text) in files(root)?.into_iter().filter(|(name, _)| !outside.contains(&name.as_str())) {
         let Some(own) = place(&from) else {
             found.insert(format!("`{from}` has no place in the order"));
             continue;
@@ -73,13 +73,13 @@ fn violations(root: &Path, order: &[&str], outside: &[&str]) -> Vec<String> {
         let later = uses(&text).into_iter().filter(|to| place(to).is_some_and(|place| place > own));
         found.extend(later.map(|to| format!("`{from}` uses `{to}`, which comes later")));
     }
-    found.into_iter().collect()
+    Ok(found.into_iter().collect())
 }
 
 #[test]
 fn imports_of_the_engine_go_one_way() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    assert_eq!(violations(&root, ENGINE, &["lib", "main"]), Vec::<String>::new());
+    assert_eq!(violations(&root, ENGINE, &["lib", "main"]).unwrap(), Vec::<String>::new());
 }
 
 #[test]
@@ -89,6 +89,6 @@ fn a_circle_is_found() {
     fs_err::write(folder.path().join("a/mod.rs"), "use crate::{std, b::{C, D}}; // crate::z").unwrap();
     fs_err::write(folder.path().join("b.rs"), "fn f() { crate::a::g() }").unwrap();
     fs_err::write(folder.path().join("new.rs"), "").unwrap();
-    let found = violations(folder.path(), &["a", "b"], &[]);
+    let found = violations(folder.path(), &["a", "b"], &[]).unwrap();
     assert_eq!(found, ["`a` uses `b`, which comes later", "`new` has no place in the order"]);
 }

@@ -1,4 +1,4 @@
-//! AdaptiveSeeds seeds: what is added to a run while something is undecided.
+//! Adaptive seeds: what is added to a run while something is undecided.
 //!
 //! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve. When
 //! everything else has run, the claims and the marked comparisons are looked at; every group of points that differ only in

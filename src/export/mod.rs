@@ -1,4 +1,4 @@
-//! What leaves the store for other programs: bundles, MLflow's file store, TensorBoard's event files.
+//! Output for other programs: bundles, `MLflow` file stores, `TensorBoard` event files.
 
 pub mod bundle;
 pub mod mlflow;

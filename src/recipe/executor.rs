@@ -36,7 +36,7 @@ pub struct Request {
     pub gres: Option<String>,
     /// `--time`, in the place of what follows from the job's `timeout`.
     pub time: Option<Duration>,
-    /// AdaptiveSeeds options of `sbatch`, as they are.
+    /// Further options of `sbatch`, as they are.
     pub options: Vec<String>,
 }
 

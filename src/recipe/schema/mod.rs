@@ -213,7 +213,7 @@ fn slurm_request() -> Vec<(&'static str, Value)> {
         ("qos", text_of("`--qos`.")),
         ("gres", text_of("`--gres`, in the place of the GPUs that `resources` asks for.")),
         ("time", span_of_time("`--time`, in the place of what follows from a job's `timeout`.")),
-        ("options", described("AdaptiveSeeds options of `sbatch`, one an entry, as they are.", options)),
+        ("options", described("Further options of `sbatch`, one an entry, as they are.", options)),
     ]
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Job {
 
 /// Where a job is.
 pub(super) enum Stage {
-    /// AllocationRun: it is still to be submitted.
+    /// Here: it is still to be submitted.
     Held,
     /// In Slurm.
     Sent(Sent),
