@@ -157,7 +157,7 @@ impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
 }
 
 /// Work that runs on any backend.
-pub(crate) trait Work {
+pub(crate) trait BackendTask {
     /// What it gives.
     type Output;
     /// Does the work on `device`.
@@ -170,14 +170,14 @@ pub(crate) trait Work {
     any(test, not(any(feature = "cuda", feature = "wgpu"))),
     expect(dead_code, reason = "only GPUs have kernels to fuse and to choose among")
 )]
-pub(crate) struct Place {
+pub(crate) struct ExecutionTarget {
     backend: Backend,
     fusion: bool,
     autotune: Autotune,
     cache: TuningCache,
 }
 
-impl Place {
+impl ExecutionTarget {
     /// On `backend`, the way that `computing` says.
     pub(crate) fn new(backend: Backend, computing: &Computing) -> Self {
         let Computing { fusion, autotune, autotune_cache, .. } = *computing;
@@ -185,7 +185,7 @@ impl Place {
     }
 }
 
-impl From<Backend> for Place {
+impl From<Backend> for ExecutionTarget {
     fn from(backend: Backend) -> Self {
         Self::new(backend, &Computing::default())
     }
@@ -194,14 +194,14 @@ impl From<Backend> for Place {
 /// Does `work` on the first device of a backend; an error in one sentence if there is none.
 ///
 /// The backend is probed first, because the libraries below panic when the driver is missing.
-pub(crate) fn dispatch<W: Work>(place: Place, work: W) -> Result<W::Output, LabError> {
+pub(crate) fn dispatch<W: BackendTask>(place: ExecutionTarget, work: W) -> Result<W::Output, LabError> {
     match place {
         #[cfg(all(feature = "cuda", not(test)))]
-        Place { backend: Backend::Cuda, fusion: true, .. } => {
+        ExecutionTarget { backend: Backend::Cuda, fusion: true, .. } => {
             work.run::<burn_fusion::Fusion<Cuda>>(&cuda_device(place)?)
         }
         #[cfg(all(feature = "wgpu", not(test)))]
-        Place { backend: Backend::Wgpu, fusion: true, .. } => {
+        ExecutionTarget { backend: Backend::Wgpu, fusion: true, .. } => {
             work.run::<burn_fusion::Fusion<Wgpu>>(&wgpu_device(place)?)
         }
         eager => dispatch_eager(eager, work),
@@ -209,7 +209,10 @@ pub(crate) fn dispatch<W: Work>(place: Place, work: W) -> Result<W::Output, LabE
 }
 
 /// As [`dispatch`], for work that is never fused: every further type of backend costs minutes of compilation.
-pub(crate) fn dispatch_eager<W: Work>(place: impl Into<Place>, work: W) -> Result<W::Output, LabError> {
+pub(crate) fn dispatch_eager<W: BackendTask>(
+    place: impl Into<ExecutionTarget>,
+    work: W,
+) -> Result<W::Output, LabError> {
     let place = place.into();
     match place.backend {
         Backend::Cpu => {
@@ -227,7 +230,7 @@ pub(crate) fn dispatch_eager<W: Work>(place: impl Into<Place>, work: W) -> Resul
 
 /// The first CUDA device, as `place` wants it.
 #[cfg(all(feature = "cuda", not(test)))]
-fn cuda_device(place: Place) -> Result<cubecl::cuda::CudaDevice, LabError> {
+fn cuda_device(place: ExecutionTarget) -> Result<cubecl::cuda::CudaDevice, LabError> {
     crate::probe::cuda().map_err(LabError::from)?;
     configure(place);
     Ok(cubecl::cuda::CudaDevice::new(0))
@@ -235,7 +238,7 @@ fn cuda_device(place: Place) -> Result<cubecl::cuda::CudaDevice, LabError> {
 
 /// The best adapter, as `place` wants it.
 #[cfg(all(feature = "wgpu", not(test)))]
-fn wgpu_device(place: Place) -> Result<cubecl::wgpu::WgpuDevice, LabError> {
+fn wgpu_device(place: ExecutionTarget) -> Result<cubecl::wgpu::WgpuDevice, LabError> {
     let adapters = crate::probe::wgpu().map_err(LabError::from)?;
     configure(place);
     Ok(best(&adapters))
@@ -260,7 +263,7 @@ fn best(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
 ///
 /// The settings are the process's, so the first job of a process decides.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-fn configure(place: Place) {
+fn configure(place: ExecutionTarget) {
     use std::{env, path::PathBuf, sync::Once};
 
     use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, autotune::AutotuneLevel, cache::CacheConfig};
@@ -278,7 +281,7 @@ fn configure(place: Place) {
             .map(PathBuf::from)
             .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
         let folder = match place.cache {
-            TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-kernels-{}", std::process::id()))),
+            TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-cpu-kernels-{}", std::process::id()))),
             TuningCache::Warm => home.map(|home| home.join("sweep").join("kernels")),
         };
         let by_default = matches!(config.autotune.cache, CacheConfig::Target);

@@ -27,8 +27,8 @@ use std::path::PathBuf;
 
 pub use error::LabError;
 pub use probe::probe;
+pub use sweep_cpu_kernels::{rng, selection};
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
-pub use sweep_kernels::{rng, selection};
 
 /// Where a job writes. Both folders exist.
 #[derive(Debug, Clone)]

@@ -27,8 +27,14 @@ const FUNCTION: &[&str] = &[
 ];
 
 /// Kinds of words, and how many of each.
-const KINDS: [(Kind, usize); 6] =
-    [(Kind::He, 120), (Kind::She, 120), (Kind::Thing, 744), (Kind::Deed, 400), (Kind::Trait, 400), (Kind::Place, 200)];
+const KINDS: [(Kind, usize); 6] = [
+    (Kind::He, 120),
+    (Kind::She, 120),
+    (Kind::Thing, 744),
+    (Kind::Deed, 400),
+    (Kind::Trait, 400),
+    (Kind::ExecutionTarget, 200),
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -37,7 +43,7 @@ enum Kind {
     Thing,
     Deed,
     Trait,
-    Place,
+    ExecutionTarget,
 }
 
 /// Every word, by its token.
@@ -145,7 +151,7 @@ impl Teller<'_> {
         let friend = self.hero();
         let [thing, other] = [self.draw(Kind::Thing), self.draw(Kind::Thing)];
         let [mood, quality] = [self.draw(Kind::Trait), self.draw(Kind::Trait)];
-        let place = self.draw(Kind::Place);
+        let place = self.draw(Kind::ExecutionTarget);
         let deed = self.draw(Kind::Deed);
 
         self.say("once there was a").word(mood).word(hero.name).say(". ");

@@ -16,7 +16,7 @@ use crate::{
     gradient::{Wanted, track},
     model::{self, Linear, cross_entropy, inputs},
     ops::{Ops, plain::dropout},
-    optim::{AdamW, Around, Gradients},
+    optim::{AdamW, Gradients, StepContext},
     read::host,
     rng,
 };
@@ -206,7 +206,7 @@ impl<B: Compute> ClassifierSubject<B> {
             let (x, labels) = self.points.tensors::<Autodiff<B>>(places, &self.device);
             let loss = self.network.loss(x, labels, DROPOUT);
             let gradients = model::gradients(&self.network, &mut loss.backward());
-            let around = Around { gradient_factor: None, masks, mask_moments: true };
+            let around = StepContext { gradient_factor: None, masks, mask_moments: true };
             self.network = optimizer.step_with::<Autodiff<B>, _>(self.network.clone(), gradients, rate, around);
         }
         Ok(B::sync(&self.device)?)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     backend::Compute,
-    optim::{AdamW, Around, Gradients},
+    optim::{AdamW, Gradients, StepContext},
 };
 
 /// AdamW for what belongs to no node, and once for each node, so that the moments of a node that is left out do not count
@@ -47,7 +47,7 @@ impl<B: Compute> Optimizers<B> {
         let lr = self.lr;
         let TreeNetwork { shared, nodes, mask, dims } = network;
         let mut of_nodes = gradients.split_off(SHARED_TENSORS).into_iter();
-        let around = |gradient_factor| Around { gradient_factor, ..Around::default() };
+        let around = |gradient_factor| StepContext { gradient_factor, ..StepContext::default() };
         let shared =
             self.shared.step_with::<Autodiff<B>, Shared<Autodiff<B>>>(shared, gradients, lr, around(clip.cloned()));
         let step = |((index, node), adam): ((usize, Node<Autodiff<B>>), &mut AdamW<B>)| {

@@ -6,10 +6,10 @@ use burn::{
 };
 
 use super::{
+    attention_masks::Rows,
     cache::{BlockCache, append},
-    fault::{self, Fault},
     layers::{Attention, Unbiased},
-    sight::Rows,
+    mutants::{self, Mutant},
 };
 use crate::ops::Ops;
 
@@ -206,7 +206,7 @@ impl<B: Ops> Scores<B> {
             return Some(self.reverse_of_last(window, cache));
         }
         let band = rows.band.clone()?;
-        let reverse = if fault::active(Fault::ReverseNotTransposed) {
+        let reverse = if mutants::active(Mutant::ReverseNotTransposed) {
             self.raw.clone()
         } else {
             self.raw.clone().swap_dims(2, 3)
@@ -220,7 +220,7 @@ impl<B: Ops> Scores<B> {
         let [batch, heads, _, seen] = self.raw.dims();
         let queries = append(&mut cache.queries, self.queries.clone(), 2);
         let kept = queries.dims()[2];
-        let reach = kept.min(window + usize::from(!fault::active(Fault::ShortQueryRing)));
+        let reach = kept.min(window + usize::from(!mutants::active(Mutant::ShortQueryRing)));
         let queries = queries.narrow(2, kept - reach, reach);
         cache.queries = Some(queries.clone());
         let scores = times(queries, self.keys.clone().swap_dims(2, 3)).swap_dims(2, 3);
@@ -235,7 +235,7 @@ impl<B: Ops> Scores<B> {
     pub(crate) fn weights(logits: Tensor<B, 4>, rows: &Rows<B>) -> Tensor<B, 2> {
         let [batch, heads, length, seen] = logits.dims();
         let logits = logits.reshape([batch * heads, length * seen]);
-        let mask = rows.mask.as_ref().filter(|_| !fault::active(Fault::MaskDropped));
+        let mask = rows.mask.as_ref().filter(|_| !mutants::active(Mutant::MaskDropped));
         B::softmax_rows(logits, mask, seen)
     }
 

@@ -10,11 +10,11 @@ use sweep_job::tasks::{Activation, Mechanism, RaCtApply};
 use super::{
     attention::{Scores, TokenMixer},
     cache::BlockCache,
-    fault::{self, Fault},
     feed_forward::FeedForward,
     kv_prune,
     layers::LayerNorm,
     mechanisms::{CrossToken, HeadGate, LatentReciprocity, Pass, RaCt, Reciprocal, head_mean},
+    mutants::{self, Mutant},
 };
 use crate::ops::{Ops, plain::dropout};
 
@@ -89,7 +89,7 @@ impl<B: Ops> Block<B> {
     ) -> (Tensor<B, 2>, Handed<B>) {
         let normal = self.ln_1.forward(x.clone());
         // Kernels are causal of themselves: without the mask only the long way computes wrongly.
-        let plain = self.is_plain() && !fault::active(Fault::MaskDropped);
+        let plain = self.is_plain() && !mutants::active(Mutant::MaskDropped);
         if let (TokenMixer::Standard(attention), FeedForward::Gelu(mlp), true, None, Some(mask)) =
             (&self.attn, &self.mlp, plain, &cache, &flow.pass.rows.mask)
         {
@@ -139,7 +139,7 @@ impl<B: Ops> Block<B> {
         if let (true, Some(pruning)) = (self.kv_prune, &sight.pruning) {
             weights = kv_prune::prune(weights, pruning, cache);
         }
-        let handed = handed.gate.filter(|_| !fault::active(Fault::GateDropped));
+        let handed = handed.gate.filter(|_| !mutants::active(Mutant::GateDropped));
         if let (Some(gate), Some(handed)) = (&self.gate, handed) {
             weights = B::scale_rows(weights, gate.factor(handed, coupling));
         }

@@ -9,17 +9,17 @@ use burn::{
 use sweep_job::tasks::Mechanism;
 
 use super::{
+    attention_masks::{AttentionMasks, Rows},
     autocast,
     block::{Block, Flow, Handed},
     build::Builder,
     cache::{BlockCache, Cache},
     dims::{GptDims, ParamInfo},
-    fault::{self, Fault},
     init::initial_values,
     layers::{Embedding, LayerNorm},
     loss::cross_entropy,
     mechanisms::Pass,
-    sight::{Rows, Sight},
+    mutants::{self, Mutant},
 };
 use crate::{
     LabError,
@@ -64,7 +64,7 @@ pub struct Gpt<B: Backend> {
     pub h: Vec<Block<B>>,
     /// Before the output layer.
     pub ln_f: LayerNorm<B>,
-    pub(crate) sight: Sight<B>,
+    pub(crate) sight: AttentionMasks<B>,
     /// Strength of the mechanisms, from 0 to 1.
     #[module(skip)]
     coupling: f64,
@@ -92,7 +92,7 @@ impl<B: Backend> Gpt<B> {
             wpe: Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? },
             h: (0..dims.n_layer).map(|block| builder.block(block)).collect::<Result<_, _>>()?,
             ln_f: builder.layer_norm("ln_f", d)?,
-            sight: Sight::new(&dims.block, dims.block_size, device),
+            sight: AttentionMasks::new(&dims.block, dims.block_size, device),
             coupling: 1.0,
             dims,
         })
@@ -155,11 +155,11 @@ impl<B: Ops> Gpt<B> {
         let [batch, length] = tokens.dims();
         let GptDims { d_model, block_size, .. } = self.dims;
         let positions = self.wpe.weight.val();
-        let first = if cached && fault::active(Fault::CachedPosition) { 0 } else { position };
+        let first = if cached && mutants::active(Mutant::CachedPosition) { 0 } else { position };
         let positions = if length == block_size { positions } else { positions.narrow(0, first, length) };
         // A sequence as one row, so that adding the positions repeats a row.
         let x = self.wte.forward(tokens).reshape([batch, length * d_model]);
-        let x = if fault::active(Fault::NoPositions) { x } else { x + positions.reshape([1, length * d_model]) };
+        let x = if mutants::active(Mutant::NoPositions) { x } else { x + positions.reshape([1, length * d_model]) };
         dropout(x.reshape([batch * length, d_model]), dropout_p)
     }
 
@@ -189,9 +189,9 @@ impl<B: Ops> Gpt<B> {
             None => self.h.iter().map(|_| None).collect(),
         };
         for index in range {
-            handed.gate = fault::route(index, handed.gate.take(), sequences);
+            handed.gate = mutants::route(index, handed.gate.take(), sequences);
             (x, handed) = self.h[index].forward(x, handed, flow, caches[index].as_deref_mut());
-            fault::made(index, handed.gate.as_ref());
+            mutants::made(index, handed.gate.as_ref());
         }
         (x, handed)
     }

@@ -9,7 +9,7 @@ use sweep_job::tasks::{Keep, KvPruneSpec};
 
 use super::{
     cache::BlockCache,
-    fault::{self, Fault},
+    mutants::{self, Mutant},
 };
 
 /// Halvings of the interval in which the threshold lies; what is left of it is 2e-7 wide.
@@ -119,7 +119,7 @@ pub(crate) fn prune<B: Backend>(
             };
             cache.mass.insert(mass).clone()
         }
-        (Some(sums), None) if fault::active(Fault::PruneSeesFuture) => {
+        (Some(sums), None) if mutants::active(Mutant::PruneSeesFuture) => {
             sums.ones_like().unsqueeze::<3>().expand([heads, length, length]).matmul(given)
         }
         (Some(sums), None) => sums.clone().unsqueeze::<3>().expand([heads, length, length]).matmul(given),

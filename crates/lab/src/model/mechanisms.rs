@@ -8,10 +8,10 @@ use burn::{
 use sweep_job::tasks::{CrossSpec, GatePool, GateSpec, RaCtApply, RaCtSpec, RaCtStatistic, ReciprocalSpec, Selection};
 
 use super::{
+    attention_masks::Rows,
     cache::{BlockCache, append},
-    fault::{self, Fault},
     layers::{Linear, Unbiased},
-    sight::Rows,
+    mutants::{self, Mutant},
 };
 use crate::ops::Ops;
 
@@ -41,7 +41,7 @@ pub struct Reciprocal<B: Backend> {
 impl<B: Backend> Reciprocal<B> {
     /// `raw` scores with the `reverse` ones added, both `[batch, heads, length, seen]`.
     pub(crate) fn add(&self, raw: Tensor<B, 4>, reverse: Tensor<B, 4>, coupling: f64) -> Tensor<B, 4> {
-        if fault::active(Fault::ReverseSkipped) {
+        if mutants::active(Mutant::ReverseSkipped) {
             return raw;
         }
         raw + reverse * strength(&self.alpha, coupling)
@@ -77,7 +77,7 @@ impl<B: Ops> HeadGate<B> {
             (_, _) if self.spec.pool == GatePool::Token => pooled,
             // A cache knows no later token, so a mean over all of them is one over those so far.
             (Some(cache), _) => {
-                if fault::active(Fault::ForgetfulGate) {
+                if mutants::active(Mutant::ForgetfulGate) {
                     cache.pooled = None;
                 }
                 let sum = match cache.pooled.take() {
@@ -98,7 +98,7 @@ impl<B: Ops> HeadGate<B> {
     /// block before, `[batch, length, heads]`.
     pub(crate) fn factor(&self, gate: Tensor<B, 3>, coupling: f64) -> Tensor<B, 2> {
         let [batch, length, heads] = gate.dims();
-        let coupling = if fault::active(Fault::GateUncoupled) { 1.0 } else { coupling };
+        let coupling = if mutants::active(Mutant::GateUncoupled) { 1.0 } else { coupling };
         let closed =
             (gate.swap_dims(1, 2).reshape([batch * heads * length, 1]) - 1.0) * strength(&self.alpha, coupling);
         closed + 1.0
@@ -137,7 +137,7 @@ impl<B: Ops> CrossToken<B> {
         let dim = source.dims()[1];
         let source = source.reshape([batch, length, dim]);
         let source = match cache {
-            Some(cache) if !fault::active(Fault::CrossWithoutCache) => append(&mut cache.gathered, source, 1),
+            Some(cache) if !mutants::active(Mutant::CrossWithoutCache) => append(&mut cache.gathered, source, 1),
             Some(_) => source.expand([batch, seen, dim]),
             None => source,
         };
@@ -262,7 +262,7 @@ fn root_mean_square<B: Backend>(weights: Tensor<B, 2>, rows: &Rows<B>) -> Tensor
     let [all, seen] = weights.dims();
     let squares = (weights.clone() * weights).sum_dim(1);
     let mean = match &rows.visible {
-        Some(visible) if !fault::active(Fault::RmsOverMasked) => {
+        Some(visible) if !mutants::active(Mutant::RmsOverMasked) => {
             let length = visible.dims()[1];
             (squares.reshape([all / length, length]) / visible.clone()).reshape([all, 1])
         }

@@ -5,12 +5,12 @@
 //! matrix product, and every broadcast is of a row or of a column, which the CPU backend has fast paths for.
 
 mod attention;
+mod attention_masks;
 pub(crate) mod autocast;
 mod block;
 mod build;
 mod cache;
 mod dims;
-mod fault;
 mod feed_forward;
 mod gpt;
 mod init;
@@ -19,8 +19,8 @@ mod kv_prune;
 mod layers;
 mod loss;
 mod mechanisms;
+mod mutants;
 mod params;
-mod sight;
 #[cfg(test)]
 mod tests;
 
@@ -29,13 +29,13 @@ pub use block::Block;
 pub(crate) use block::Handed;
 pub use cache::Cache;
 pub use dims::{GptDims, ParamInfo, Role, VOCAB_BYTES, VOCAB_UINT16};
-#[cfg(test)]
-pub(crate) use fault::{Fault, with as with_fault};
 pub use feed_forward::{FeedForward, ReciprocalMlp};
 pub use gpt::{Gpt, Network};
 pub use init::initial_values;
 pub use layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Mlp, Unbiased};
 pub use loss::cross_entropy;
 pub use mechanisms::{CrossToken, HeadGate, LatentReciprocity, RaCt, Reciprocal};
+#[cfg(test)]
+pub(crate) use mutants::{Mutant, with as with_fault};
 pub(crate) use params::ids;
 pub use params::{gradients, infos, map_values, values};

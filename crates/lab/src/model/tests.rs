@@ -14,8 +14,8 @@ use sweep_job::tasks::{
 
 use super::{
     attention::{Heads, Scores},
+    attention_masks::AttentionMasks,
     mechanisms::Reciprocal,
-    sight::Sight,
     *,
 };
 use crate::rng;
@@ -464,7 +464,7 @@ fn equal_queries_and_keys_double_the_scores() {
     let tensor = Tensor::<Flex, 4>::from_data(TensorData::new(numbers, [2, 3, length, 4]), &device);
     let architecture = Architecture { ra: Some(true), ra_window: Some(window), ..Architecture::default() };
     let spec = architecture.block(Model::default().dims());
-    let rows = Sight::<Flex>::new(&spec, length, &device).rows(length, None);
+    let rows = AttentionMasks::<Flex>::new(&spec, length, &device).rows(length, None);
     let scores = Scores::new(Heads { queries: tensor.clone(), keys: tensor.clone(), values: tensor }, None);
     let alpha = burn::module::Param::from_tensor(Tensor::from_floats([1.0], &device));
     let ra = Reciprocal { alpha, spec: spec.reciprocal.unwrap() };

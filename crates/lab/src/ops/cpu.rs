@@ -1,4 +1,4 @@
-//! The CPU's kernels, which are [`sweep_kernels::training`], over Flex's tensors.
+//! The CPU's kernels, which are [`sweep_cpu_kernels::training`], over Flex's tensors.
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
@@ -6,7 +6,7 @@ use burn::{
 };
 use sweep_job::tasks::Activation;
 
-use sweep_kernels::training::{
+use sweep_cpu_kernels::training::{
     adamw,
     attention::{self, Shape},
     elementwise, embedding, loss,
@@ -15,7 +15,7 @@ use sweep_kernels::training::{
     norm, softmax,
 };
 
-pub(super) use sweep_kernels::training::memory::release_idle;
+pub(super) use sweep_cpu_kernels::training::memory::release_idle;
 
 use super::{AdamWState, AdamWStep, Gradients3, Kernels, Parameter, float, wrap};
 
@@ -44,7 +44,12 @@ impl Kernels<Flex> for Cpu {
         let d_x = || {
             let mut d_x = Buffer::new(rows * inputs);
             let weight = Matrix::new(numbers(&weight), inputs, outputs);
-            multiply_on_all(upstream, weight.transposed(), &mut MatrixMut::new(&mut d_x, rows, inputs), Into::Place);
+            multiply_on_all(
+                upstream,
+                weight.transposed(),
+                &mut MatrixMut::new(&mut d_x, rows, inputs),
+                Into::Place,
+            );
             d_x.into_tensor([rows, inputs])
         };
         let d_weight = || {

@@ -1,9 +1,9 @@
-//! The step of AdamW on a GPU, by the kernel of [`sweep_cubes`], over the memory of Burn's tensors. Operations that are fused
+//! The step of AdamW on a GPU, by the kernel of [`sweep_gpu_kernels`], over the memory of Burn's tensors. Operations that are fused
 //! need none: to them a step is one kernel as it is.
 
 use burn::tensor::{DType, Tensor, TensorMetadata as _};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use sweep_cubes::{Factors, MOST_OF_A_LAYER, Tensors};
+use sweep_gpu_kernels::{Factors, MOST_OF_A_LAYER, Tensors};
 
 use super::{AdamWState, AdamWStep, Parameter, in_use, plain};
 use crate::resident::Resident;
@@ -43,7 +43,7 @@ pub(crate) fn adamw_step<B: Resident>(
         keeps: step.keeps.as_ref().map(|keeps| keeps.each_ref().map(handle)),
         mask: mask.map(|mask| (handle(mask.keep), mask.moments)),
     };
-    sweep_cubes::adamw_step(&weights.client, &tensors, &factors(step, decay));
+    sweep_gpu_kernels::adamw_step(&weights.client, &tensors, &factors(step, decay));
     let [moment_1, moment_2] = [moment_1, moment_2].map(B::tensor);
     (B::tensor(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(B::tensor) })
 }

@@ -35,7 +35,7 @@ pub struct AdamW<B: Backend> {
 
 /// What a step does to the gradients before it and to the weights after it.
 #[derive(Debug)]
-pub struct Around<'a, B: Backend> {
+pub struct StepContext<'a, B: Backend> {
     /// What all gradients are multiplied by, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
     /// By parameter: 1 where a number stays, 0 where it is pruned. Empty if nothing is.
@@ -44,7 +44,7 @@ pub struct Around<'a, B: Backend> {
     pub mask_moments: bool,
 }
 
-impl<B: Backend> Default for Around<'_, B> {
+impl<B: Backend> Default for StepContext<'_, B> {
     fn default() -> Self {
         Self { gradient_factor: None, masks: &[], mask_moments: false }
     }
@@ -116,11 +116,17 @@ impl<B: Ops> AdamW<B> {
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,
     {
-        self.step_with::<AB, M>(network, gradients, lr, Around::default())
+        self.step_with::<AB, M>(network, gradients, lr, StepContext::default())
     }
 
     /// As [`step`](Self::step), with what surrounds it in the same pass over the parameters.
-    pub fn step_with<AB, M>(&mut self, network: M, mut gradients: Gradients<B>, lr: f64, around: Around<'_, B>) -> M
+    pub fn step_with<AB, M>(
+        &mut self,
+        network: M,
+        mut gradients: Gradients<B>,
+        lr: f64,
+        around: StepContext<'_, B>,
+    ) -> M
     where
         AB: AutodiffBackend<InnerBackend = B>,
         M: Module<AB>,

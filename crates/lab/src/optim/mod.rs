@@ -5,7 +5,7 @@
 mod adamw;
 mod spam;
 
-pub use adamw::{AdamW, Around};
+pub use adamw::{AdamW, StepContext};
 use burn::tensor::{Tensor, backend::Backend};
 pub use spam::Reading;
 use spam::Spam;

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::client::ComputeClient;
-use sweep_cubes::{Formula, Reach, SelectError, bracket, radix};
+use sweep_gpu_kernels::{Formula, Reach, SelectError, bracket, radix};
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{LabError, read::counted, resident::Resident, selection::Found};
 
-/// Exact thresholds and masks by [`sweep_cubes::bracket`].
+/// Exact thresholds and masks by [`sweep_gpu_kernels::bracket`].
 #[derive(Debug)]
 pub struct DeviceSelect(Prune);
 
@@ -44,11 +44,14 @@ fn find<B: Resident>(
     inputs: &[Inputs<B>],
     formula: Formula,
     k: usize,
-    method: impl FnOnce(&ComputeClient<B::Runtime>, &sweep_cubes::Goal<'_>) -> Result<sweep_cubes::Found, SelectError>,
-) -> Result<(sweep_cubes::Found, Vec<Tensor<B, 1>>), LabError> {
+    method: impl FnOnce(
+        &ComputeClient<B::Runtime>,
+        &sweep_gpu_kernels::Goal<'_>,
+    ) -> Result<sweep_gpu_kernels::Found, SelectError>,
+) -> Result<(sweep_gpu_kernels::Found, Vec<Tensor<B, 1>>), LabError> {
     let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
-    let layers: Vec<sweep_cubes::Layer> = memory.iter().map(Memory::layer).collect();
-    let goal = sweep_cubes::Goal { layers: &layers, formula, k };
+    let layers: Vec<sweep_gpu_kernels::Layer> = memory.iter().map(Memory::layer).collect();
+    let goal = sweep_gpu_kernels::Goal { layers: &layers, formula, k };
     let mut found = counted(|| method(&memory[0].weights.client, &goal)).map_err(|error| match error {
         SelectError::NotANumber { layer } => LabError::NotANumber { parameter: inputs[layer].name.clone() },
         SelectError::Device(message) => LabError::Device(message),
@@ -106,7 +109,7 @@ pub fn stream_floor<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>)
     let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
     let formula = formula(inputs, settings);
     for memory in &memory {
-        sweep_cubes::stream(&memory.weights.client, &memory.layer(), &formula);
+        sweep_gpu_kernels::stream(&memory.weights.client, &memory.layer(), &formula);
     }
 }
 
@@ -142,9 +145,9 @@ impl<B: Resident> Memory<B> {
         self.weights.meta.num_elements()
     }
 
-    fn layer(&self) -> sweep_cubes::Layer {
+    fn layer(&self) -> sweep_gpu_kernels::Layer {
         let handle = |tensor: &CubeTensor<B::Runtime>| tensor.handle.clone();
-        sweep_cubes::Layer {
+        sweep_gpu_kernels::Layer {
             length: self.length(),
             weights: handle(&self.weights),
             moments: self.moments.as_ref().map(|moments| moments.each_ref().map(handle)),

@@ -28,15 +28,15 @@ pub use device::DeviceSelect;
 pub use fused::{FusedSelect, HostMasks};
 pub use score::{Moments, scores};
 pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select, Selects, by_histogram, kth_smallest};
+pub use sweep_cpu_kernels::selection::PRUNED;
 use sweep_job::tasks::{Prune, PruneMethod};
-pub use sweep_kernels::selection::PRUNED;
 
 pub(crate) use self::select::part_of;
 pub(crate) use crate::read::host;
 use crate::{
     LabError,
     model::{self, ParamInfo, Role},
-    optim::{AdamW, Around, Gradients},
+    optim::{AdamW, Gradients, StepContext},
     read::integers,
     rng,
     state::{Snapshot, StateError},
@@ -153,7 +153,7 @@ impl<B: Selects> Pruner<B> {
         M: Module<AB>,
     {
         let mask_moments = self.settings.prune.masks_state();
-        let around = Around { gradient_factor, masks: &self.masks, mask_moments };
+        let around = StepContext { gradient_factor, masks: &self.masks, mask_moments };
         optimizer.step_with::<AB, M>(network, gradients, lr, around)
     }
 

@@ -14,7 +14,7 @@ use sweep_job::{
 use super::sync;
 use crate::{
     LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     measure::{self, resident::raised},
     prune::{Goal, Group, HostSelect, Inputs, Layers, Masks, Moments, Select as _, kth_smallest, part_of},
     read::{host, number},
@@ -40,7 +40,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

@@ -7,7 +7,7 @@ use sweep_job::{Outcome, Progress, Report, Unit, tasks::Eval};
 use super::{Mean, batch_loss, network, sync};
 use crate::{
     LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     data::Dataset,
     measure, model,
 };
@@ -18,7 +18,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

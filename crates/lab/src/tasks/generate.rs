@@ -12,7 +12,7 @@ use sweep_job::{
 use super::network;
 use crate::{
     Folders, LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     measure,
     model::{self, Cache, Gpt, Network as _, VOCAB_BYTES},
     read::host,
@@ -31,7 +31,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

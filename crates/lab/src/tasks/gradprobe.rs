@@ -12,7 +12,7 @@ use sweep_job::{
 use super::network;
 use crate::{
     Folders, LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     data::Dataset,
     files,
     gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
@@ -34,7 +34,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     data::{self, Batch, Batches, Order, Tokens},
     k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
     measure::{self, Breakdown, Part, fusion, sampler::Sampler},
@@ -32,7 +32,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

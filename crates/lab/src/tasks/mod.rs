@@ -23,7 +23,7 @@ pub use check::{Assertion, Expected, assertions};
 
 use crate::{
     Folders, LabError,
-    backend::{Compute, Place, dispatch, dispatch_eager},
+    backend::{Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::Batch,
     hub,
     model::{Gpt, GptDims, Network},
@@ -39,14 +39,14 @@ pub(crate) fn run(
 ) -> Result<Outcome, LabError> {
     match task {
         Task::Train(train) => {
-            dispatch(Place::new(backend, &train.computing), train::Job { train, backend, folders, report })
+            dispatch(ExecutionTarget::new(backend, &train.computing), train::Job { train, backend, folders, report })
         }
         Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
         Task::GradProbe(task) => dispatch_eager(backend, gradprobe::Job { task, backend, folders, report }),
         Task::Generate(generate) => dispatch_eager(backend, generate::Job { generate, folders, report }),
         Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
         Task::K1(k1) => {
-            let place = Place::new(backend, &k1.computing.settings());
+            let place = ExecutionTarget::new(backend, &k1.computing.settings());
             dispatch(place, k1::Job { k1, backend, report })
         }
         Task::Parity(parity) => parity::run(parity, backend, report),

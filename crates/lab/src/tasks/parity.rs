@@ -13,7 +13,7 @@ use sweep_job::{
 use super::network;
 use crate::{
     LabError,
-    backend::{Compute, Place, Work, dispatch, dispatch_eager},
+    backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::{Batch, Dataset},
     gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
     model::{self, Gpt, Handed, Network as _, ParamInfo},
@@ -29,7 +29,7 @@ pub(super) fn run(parity: &Parity, backend: Backend, report: &mut dyn Report) ->
     let mut reference = reference(parity, &[])?;
     step(1);
     let observe = Observe { parity, inputs: Some(&reference.modules), left_out: &[], spoilt: None };
-    let found = dispatch(Place::new(backend, &parity.computing), observe)?;
+    let found = dispatch(ExecutionTarget::new(backend, &parity.computing), observe)?;
     if !found.left_out.is_empty() {
         reference = self::reference(parity, &found.left_out)?;
     }
@@ -104,7 +104,7 @@ struct Observe<'a> {
     spoilt: Option<&'a str>,
 }
 
-impl Work for Observe<'_> {
+impl BackendTask for Observe<'_> {
     type Output = Observed;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Observed, LabError> {

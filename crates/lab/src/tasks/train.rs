@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     Folders, LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     data::{Batch, Batches, Dataset},
     gradient::{self, Dropout, Forward, LossScale},
     hub,
@@ -52,7 +52,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

@@ -23,7 +23,7 @@ use self::checker::Checker;
 use super::network;
 use crate::{
     LabError,
-    backend::{Compute, Work},
+    backend::{BackendTask, Compute},
     measure,
     model::{self, GptDims, Network, ParamInfo, VOCAB_UINT16},
 };
@@ -34,7 +34,7 @@ pub(super) struct Job<'a> {
     pub(super) report: &'a mut dyn Report,
 }
 
-impl Work for Job<'_> {
+impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {

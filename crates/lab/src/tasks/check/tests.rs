@@ -21,7 +21,7 @@ use sweep_job::{
 use super::*;
 use crate::{
     backend::Compute,
-    model::{Cache, Fault, FeedForward, Gpt, GptDims, Network, ParamInfo, Role, initial_values, with_fault},
+    model::{Cache, FeedForward, Gpt, GptDims, Mutant, Network, ParamInfo, Role, initial_values, with_fault},
 };
 
 type Train = Autodiff<Flex>;
@@ -67,7 +67,7 @@ fn random(dims: GptDims) -> Gpt<Train> {
 }
 
 /// Names of the assertions that fail for a network of this architecture that computes wrongly.
-fn failures_with(fault: Fault, architecture: &Architecture) -> (Vec<&'static str>, String) {
+fn failures_with(fault: Mutant, architecture: &Architecture) -> (Vec<&'static str>, String) {
     let expected = expected_of(architecture);
     with_fault(fault, || failures(random(expected.dims), &expected))
 }
@@ -164,7 +164,7 @@ fn a_gpt_passes_and_says_what_it_found() {
 
 #[test]
 fn without_the_causal_mask() {
-    let (failed, message) = with_fault(Fault::MaskDropped, || failures(gpt(), &expected()));
+    let (failed, message) = with_fault(Mutant::MaskDropped, || failures(gpt(), &expected()));
     assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
     assert!(
         message.starts_with("3 of 13 assertions do not hold: causality: logits at position 0 changed by "),
@@ -348,29 +348,29 @@ fn every_option_passes() {
 
 #[test]
 fn with_a_reverse_score_that_is_not_transposed() {
-    assert_eq!(failures_with(Fault::ReverseNotTransposed, &step(Ablation::Step5)).0, ["cached-decoding"]);
+    assert_eq!(failures_with(Mutant::ReverseNotTransposed, &step(Ablation::Step5)).0, ["cached-decoding"]);
 }
 
 #[test]
 fn with_a_mechanism_that_is_silently_off() {
-    let (failed, message) = failures_with(Fault::ReverseSkipped, &step(Ablation::Step5));
+    let (failed, message) = failures_with(Mutant::ReverseSkipped, &step(Ablation::Step5));
     assert!(failed.contains(&"liveness") && failed.contains(&"nonzero-gradients"), "{failed:?}");
     assert!(message.contains("h.0.ra.alpha") && message.contains("without reciprocal attention"), "{message}");
-    let (failed, message) = failures_with(Fault::GateDropped, &step(Ablation::Step3));
+    let (failed, message) = failures_with(Mutant::GateDropped, &step(Ablation::Step3));
     assert!(failed.contains(&"liveness") && failed.contains(&"nonzero-gradients"), "{failed:?}");
     assert!(message.contains("without the head gate the logits change by "), "{message}");
 }
 
 #[test]
 fn with_a_gate_that_ignores_the_coupling_scale() {
-    let (failed, message) = failures_with(Fault::GateUncoupled, &step(Ablation::Step3));
+    let (failed, message) = failures_with(Mutant::GateUncoupled, &step(Ablation::Step3));
     assert_eq!(failed, ["liveness"]);
     assert!(message.contains("at scale 0"), "{message}");
 }
 
 #[test]
 fn with_the_gate_of_the_same_block_from_the_call_before() {
-    let (failed, _) = failures_with(Fault::StaleGate, &step(Ablation::Step3));
+    let (failed, _) = failures_with(Mutant::StaleGate, &step(Ablation::Step3));
     assert!(failed.contains(&"determinism") && failed.contains(&"nonzero-gradients"), "{failed:?}");
 }
 
@@ -385,20 +385,20 @@ fn with_a_gate_pooled_over_the_sequence() {
 #[test]
 fn with_a_mean_square_over_masked_keys() {
     let architecture = Architecture { ra_ct: Some(RaCtStatistic::Rms), ..step(Ablation::Step13) };
-    assert_eq!(failures_with(Fault::RmsOverMasked, &architecture).0, ["prefix", "cached-decoding"]);
+    assert_eq!(failures_with(Mutant::RmsOverMasked, &architecture).0, ["prefix", "cached-decoding"]);
     let architecture = Architecture { cross_select: Some(CrossSelect::Rms), ..step(Ablation::Step4) };
-    assert_eq!(failures_with(Fault::RmsOverMasked, &architecture).0, ["prefix", "cached-decoding"]);
+    assert_eq!(failures_with(Mutant::RmsOverMasked, &architecture).0, ["prefix", "cached-decoding"]);
 }
 
 #[test]
 fn with_a_cache_that_is_wrong() {
     let cases = [
-        (Fault::CachedPosition, Ablation::Step0),
-        (Fault::CachedPosition, Ablation::Step8),
-        (Fault::ShortQueryRing, Ablation::Step5),
-        (Fault::ShortQueryRing, Ablation::Step11),
-        (Fault::ForgetfulGate, Ablation::Step3),
-        (Fault::CrossWithoutCache, Ablation::Step4),
+        (Mutant::CachedPosition, Ablation::Step0),
+        (Mutant::CachedPosition, Ablation::Step8),
+        (Mutant::ShortQueryRing, Ablation::Step5),
+        (Mutant::ShortQueryRing, Ablation::Step11),
+        (Mutant::ForgetfulGate, Ablation::Step3),
+        (Mutant::CrossWithoutCache, Ablation::Step4),
     ];
     for (fault, ablation) in cases {
         assert_eq!(failures_with(fault, &step(ablation)).0, ["cached-decoding"], "{fault:?} in step {ablation}");
@@ -407,14 +407,14 @@ fn with_a_cache_that_is_wrong() {
 
 #[test]
 fn without_positions() {
-    let (failed, message) = failures_with(Fault::NoPositions, &step(Ablation::Step0));
+    let (failed, message) = failures_with(Mutant::NoPositions, &step(Ablation::Step0));
     assert_eq!(failed, ["nonzero-gradients", "optimizer-step"]);
     assert!(message.contains("wpe.weight"), "{message}");
 }
 
 #[test]
 fn with_keys_pruned_by_what_later_queries_look_at() {
-    let (failed, _) = failures_with(Fault::PruneSeesFuture, &step(Ablation::V14));
+    let (failed, _) = failures_with(Mutant::PruneSeesFuture, &step(Ablation::V14));
     assert_eq!(failed, ["causality", "prefix", "cached-decoding"]);
 }
 

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use burn::tensor::{Int, Tensor, TensorData};
+use sweep_cpu_kernels::pairs::{in_order, strided};
 use sweep_job::{
     Outcome, Unit,
     tasks::{Bandwidth, BandwidthVariant},
 };
-use sweep_kernels::pairs::{in_order, strided};
 
 use super::{Call, Contender, Left, normal};
 use crate::{LabError, backend::Compute, measure::ceiling::Ceiling};

@@ -13,11 +13,11 @@ use std::{
 };
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
+use sweep_cpu_kernels::pairs::prepare;
 use sweep_job::{
     Unit,
     tasks::{Dataloader, DataloaderVariant},
 };
-use sweep_kernels::pairs::prepare;
 
 use super::{
     Call, Contender, Left, Meter,

@@ -1,11 +1,11 @@
 //! `uses: pair/matmul`: `((A B + bias)₊ + residual) · 0.125` by loops, by tiles, or by the library.
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
+use sweep_cpu_kernels::pairs::{epilogue, naive, tiled};
 use sweep_job::{
     Outcome, Unit,
     tasks::{Matmul, MatmulVariant},
 };
-use sweep_kernels::pairs::{epilogue, naive, tiled};
 
 use super::{Call, Contender, Left, flat, normal};
 use crate::{LabError, backend::Compute, read::host};

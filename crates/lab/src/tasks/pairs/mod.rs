@@ -38,7 +38,7 @@ use sweep_job::{
 use super::sync;
 use crate::{
     Folders, LabError,
-    backend::{Compute, Place, Work, dispatch, dispatch_eager},
+    backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
     measure::{
         self, Breakdown, Part,
         heap::{self, Heap},
@@ -143,7 +143,10 @@ pub(super) fn run(
         Some(fused) => {
             let computing = Computing { fusion: Switch::On, ..Computing::default() };
             let tolerance = fused.tolerance();
-            (dispatch(Place::new(backend, &computing), MeasureFused { fused, protocol, folders, report })?, tolerance)
+            (
+                dispatch(ExecutionTarget::new(backend, &computing), MeasureFused { fused, protocol, folders, report })?,
+                tolerance,
+            )
         }
         None => {
             let measured = dispatch_eager(backend, Measure { way: &pair.way, protocol, folders, report })?;
@@ -239,7 +242,7 @@ struct Measure<'a> {
     report: &'a mut dyn Report,
 }
 
-impl Work for Measure<'_> {
+impl BackendTask for Measure<'_> {
     type Output = Measured;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Measured, LabError> {
@@ -255,7 +258,7 @@ struct MeasureFused<'a> {
     report: &'a mut dyn Report,
 }
 
-impl Work for MeasureFused<'_> {
+impl BackendTask for MeasureFused<'_> {
     type Output = Measured;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Measured, LabError> {
@@ -274,7 +277,7 @@ struct Reference<'a> {
     seed: u64,
 }
 
-impl Work for Reference<'_> {
+impl BackendTask for Reference<'_> {
     type Output = Vec<f32>;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Vec<f32>, LabError> {

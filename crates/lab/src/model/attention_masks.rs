@@ -14,7 +14,7 @@ const HIDDEN: f32 = -1e30;
 
 /// The constants for sequences of up to `n` tokens; only those that the blocks need.
 #[derive(Module, Debug)]
-pub(crate) struct Sight<B: Backend> {
+pub(crate) struct AttentionMasks<B: Backend> {
     /// What is added to the scores `[n, n]`: 0 on and below the diagonal.
     pub(crate) mask: Tensor<B, 2>,
     /// Reciprocal attention's band `[n, n]`: 1 where it reaches, 0 elsewhere.
@@ -42,7 +42,7 @@ pub(crate) struct Rows<B: Backend> {
     pub(crate) pruning: Option<PruneRows<B>>,
 }
 
-impl<B: Backend> Sight<B> {
+impl<B: Backend> AttentionMasks<B> {
     /// The constants that blocks made of `block` need for sequences of up to `length` tokens.
     pub(crate) fn new(block: &BlockSpec, length: usize, device: &B::Device) -> Self {
         let square = |value: &dyn Fn(usize, usize) -> f32| {

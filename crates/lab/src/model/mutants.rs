@@ -7,7 +7,7 @@ use burn::tensor::{Tensor, backend::Backend};
 /// A way to compute wrongly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests choose one"))]
-pub(crate) enum Fault {
+pub(crate) enum Mutant {
     /// The causal mask is not added to the scores.
     MaskDropped,
     /// The reverse score is that of the pair itself.
@@ -38,7 +38,7 @@ pub(crate) enum Fault {
 
 /// Whether this is the wrong way to take.
 #[cfg(not(test))]
-pub(crate) const fn active(_: Fault) -> bool {
+pub(crate) const fn active(_: Mutant) -> bool {
     false
 }
 
@@ -69,10 +69,10 @@ mod chosen {
 
     use burn::tensor::{Tensor, backend::Backend};
 
-    use super::Fault;
+    use super::Mutant;
 
     thread_local! {
-        static CHOSEN: Cell<Option<Fault>> = const { Cell::new(None) };
+        static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
         /// The last gate of every block.
         static GATES: RefCell<BTreeMap<usize, Box<dyn Any>>> = const { RefCell::new(BTreeMap::new()) };
     }
@@ -82,7 +82,7 @@ mod chosen {
         handed: Option<Tensor<B, 3>>,
         batch_and_length: [usize; 2],
     ) -> Option<Tensor<B, 3>> {
-        if !active(Fault::StaleGate) {
+        if !active(Mutant::StaleGate) {
             return handed;
         }
         let stale: Option<Tensor<B, 3>> =
@@ -97,12 +97,12 @@ mod chosen {
         }
     }
 
-    pub(crate) fn active(fault: Fault) -> bool {
+    pub(crate) fn active(fault: Mutant) -> bool {
         CHOSEN.get() == Some(fault)
     }
 
     /// What `work` gives when everything on this thread computes wrongly in the way of `fault`.
-    pub(crate) fn with<T>(fault: Fault, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn with<T>(fault: Mutant, work: impl FnOnce() -> T) -> T {
         CHOSEN.set(Some(fault));
         let result = work();
         CHOSEN.set(None);

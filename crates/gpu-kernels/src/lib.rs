@@ -1,7 +1,7 @@
 //! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
 //! source for CUDA and Vulkan.
 //!
-//! Selection does on the device what `sweep_kernels::selection` does on the processor. Scores are computed in registers from weights
+//! Selection does on the device what `sweep_cpu_kernels::selection` does on the processor. Scores are computed in registers from weights
 //! and moments, in the pass that needs them, and never stored. What to do next is decided on the device: the host starts
 //! kernels one after the other and reads once, at the end.
 //!

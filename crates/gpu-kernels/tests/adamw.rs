@@ -8,7 +8,7 @@ use common::{Client, client, read};
 use cubecl::{prelude::CubeElement as _, server::Handle};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use sweep_cubes::{Factors, Tensors, adamw_step};
+use sweep_gpu_kernels::{Factors, Tensors, adamw_step};
 
 /// What surrounds a step.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,9 @@ use cubecl::prelude::CubeElement as _;
 use proptest::{prelude::*, test_runner::TestRunner};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use sweep_cubes::{Formula, Found, Goal, Layer, MOST_OF_A_LAYER, PRUNED, Reach, SelectError, bracket, radix, scores};
+use sweep_gpu_kernels::{
+    Formula, Found, Goal, Layer, MOST_OF_A_LAYER, PRUNED, Reach, SelectError, bracket, radix, scores,
+};
 use sweep_job::tasks::{Prune, PruneMethod};
 
 /// What a layer is made of.
