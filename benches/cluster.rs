@@ -1,4 +1,4 @@
-//! What a run through Slurm costs beyond Slurm: mock jobs, beside as many plain `sbatch true` on the same cluster, and with
+//! Cost of a run through Slurm beyond Slurm: mock jobs, beside as many plain `sbatch true` on the same cluster, and with
 //! pilots beside the engine on this machine.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! How long `sweep plan` and a `sweep run` that has nothing to do take, beside ninja's dry run of as many targets.
+//! Time of `sweep plan` and of a `sweep run` that has nothing to do, beside ninja's dry run of as many targets.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench plan

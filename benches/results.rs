@@ -1,4 +1,4 @@
-//! How long `sweep query` and `sweep report` take over many records, beside reading the records' files once.
+//! Time of `sweep query` and `sweep report` over many records, beside reading the records' files once.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench results

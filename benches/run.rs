@@ -1,4 +1,4 @@
-//! What a job costs beyond its work: mock jobs through real worker processes, beside ninja and GNU make running `true`.
+//! Cost of a job beyond its work: mock jobs through real worker processes, beside ninja and GNU make running `true`.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench run [-- JOBS…]

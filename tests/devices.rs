@@ -1,4 +1,4 @@
-//! What the machine computes on: which device `auto` takes and why, and drivers that are broken in every way. Needs the lab,
+//! Devices: which one `auto` takes and why, and drivers that are broken in every way. Needs the lab,
 //! and a C compiler to break drivers with.
 #![cfg(feature = "cpu")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]

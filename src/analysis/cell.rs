@@ -1,4 +1,4 @@
-//! What a row and a column of a table have in common, and how it is written.
+//! Cells: what a row and a column of a table have in common, and how it is written.
 
 use crate::{
     analysis::{

@@ -1,4 +1,4 @@
-//! Which measurements go together: those at points that differ only in what is compared, which is what equal seeds are
+//! Pairs of measurements: those at points that differ only in what is compared, which is what equal seeds are
 //! for.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What is done of a plan: what its jobs have measured, and their records as far as somebody asks for more.
+//! Results of a plan: what its jobs have measured, and their records as far as somebody asks for more.
 
 use std::{
     borrow::Cow,

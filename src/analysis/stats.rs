@@ -1,4 +1,4 @@
-//! What can be said of a few numbers, and what cannot.
+//! Statistics of a few numbers: means, intervals, tests and their corrections.
 
 use std::{cell::RefCell, collections::HashMap};
 

@@ -1,4 +1,4 @@
-//! Which run, which job and which record a user means.
+//! Look-up of the run, job or record that a user means.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What this machine computes on, asked of a process that a broken driver may take with it.
+//! The devices of this machine, asked of a process that a broken driver may take with it.
 
 use std::{
     io::{self, Read as _},

@@ -1,4 +1,4 @@
-//! Where the engine can be made to break, for tests: killed, or told that the disk is full, before each of its writes. In
+//! Failpoints: places where the engine can be killed, or told that the disk is full, before each of its writes, for tests. In
 //! a release build there is nothing here but the writes.
 //!
 //! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point that it comes to, `full@7` makes that write fail as a full

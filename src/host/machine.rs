@@ -1,4 +1,4 @@
-//! What this machine has to share among jobs, and whether it has run out of memory.
+//! Resources that this machine shares among jobs, and its out-of-memory counters.
 
 use std::{
     fs,

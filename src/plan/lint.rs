@@ -1,4 +1,4 @@
-//! What is no mistake in a recipe, and yet may not be what its author means.
+//! Warnings: values that are valid in a recipe and may not be what its author means.
 
 use sweep_job::{Part, Value};
 

@@ -1,4 +1,4 @@
-//! What people read: progress on standard error, and the words and units in it.
+//! Progress on standard error: bars on a terminal, lines elsewhere, and states in words.
 
 mod bars;
 mod lines;

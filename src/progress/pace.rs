@@ -1,4 +1,4 @@
-//! How long a run still takes, as a terminal shows it; and a terminal that does not disturb what is shown.
+//! The remaining time of a run, as a terminal shows it; and a terminal that does not disturb what is shown.
 
 use std::time::{Duration, Instant};
 

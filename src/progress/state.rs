@@ -1,4 +1,4 @@
-//! What the jobs of a run are doing, in words.
+//! States of jobs in words.
 
 use jiff::Timestamp;
 

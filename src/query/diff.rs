@@ -1,4 +1,4 @@
-//! What differs between two runs, recipes or stores: jobs, parameters, metrics, claims, environment.
+//! Differences between two runs, recipes or stores: jobs, parameters, metrics, claims, environment.
 //!
 //! Jobs of both sides go together by their names. Jobs that differ in nothing but `seed` are one group; its differences are
 //! taken in pairs, seed by seed, and are significant if chance cannot explain them after Holm's correction for all of them.

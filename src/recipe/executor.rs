@@ -1,4 +1,4 @@
-//! How jobs get their processes: on this machine, or through Slurm. None of it is part of a key.
+//! The executor that gives jobs their processes: this machine, or Slurm. None of it is part of a key.
 
 use std::time::Duration;
 

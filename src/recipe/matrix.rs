@@ -1,4 +1,4 @@
-//! What varies in a step: axes, draws, ablations.
+//! A step's matrix: axes, draws, ablations.
 
 use super::{Condition, Span, Spanned, Template};
 

@@ -1,4 +1,4 @@
-//! What is wrong with a recipe: always with a place, what is allowed, and what to do.
+//! Mistakes in a recipe: always with a place, what is allowed, and what to do.
 
 use std::{
     collections::{BTreeMap, HashSet},

@@ -1,4 +1,4 @@
-//! What a recipe wants of its results: tables, figures, claims.
+//! Outputs that a recipe asks for: tables, figures, claims.
 
 use sweep_job::Backend;
 

@@ -1,4 +1,4 @@
-//! What one job takes from another: metrics and artifacts that are known when the needed job has run.
+//! Values that one job takes from another: metrics and artifacts that are known when the needed job has run.
 //!
 //! Until then such a value stands in a job's parameters as a text of its own form, which names the needed job by its key.
 //! So it is in the job's identity as what it is, a result of that job, and two recipes that take the same result have

@@ -1,4 +1,4 @@
-//! What a record's files are, so that it can be told later whether they still are.
+//! Digests of a record's files, by which later changes are found.
 
 use std::{
     collections::BTreeMap,

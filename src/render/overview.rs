@@ -1,4 +1,4 @@
-//! What several recipes that ran as one came to: a page, and the same as Markdown, beside the folders of their reports.
+//! The overview of several recipes that ran as one: a page, and the same as Markdown, beside the folders of their reports.
 
 use std::{
     fmt::Write as _,

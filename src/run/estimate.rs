@@ -1,4 +1,4 @@
-//! How long the rest of a run takes: from how long jobs took before, corrected by how long they take now.
+//! The remaining time of a run: from how long jobs took before, corrected by how long they take now.
 
 use std::{collections::HashMap, sync::Arc};
 

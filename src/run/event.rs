@@ -1,4 +1,4 @@
-//! What observers of a run are told; the journal keeps it in this form.
+//! Events that observers of a run are told; the journal keeps them in this form.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Which jobs of a run have failed for good, for engines that share it: none of them tries what another has given up.
+//! Jobs of a run that have failed for good, for engines that share it: none of them tries what another has given up.
 
 use std::{io, path::PathBuf};
 

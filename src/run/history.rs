@@ -1,4 +1,4 @@
-//! How long jobs took before, from their records: the order of starts depends on it, and what `sweep plan` expects.
+//! Durations of earlier jobs, from their records: the order of starts depends on them, and what `sweep plan` expects.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a worker says, line by line; whatever else comes out of it.
+//! The lines that a worker writes, one message each; whatever else comes out of it.
 
 use std::io::{self, BufRead};
 

@@ -1,4 +1,4 @@
-//! Which job starts when: a pure function of what has happened. No clock, no process, no disk.
+//! The scheduler: a pure function from what has happened to the jobs that start. No clock, no process, no disk.
 //!
 //! Jobs on the longest way to the end of the run start first. A job that must wait for something keeps what is free of it:
 //! later ones may go first only if they need none of that, so that a wide job is not starved by narrow ones.

@@ -1,4 +1,4 @@
-//! What there is to share among the jobs, and who has what.
+//! Slots: the resources to share among the jobs, and who has which.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which jobs of a plan are done, as far as that can be relied on: a record is held to its digest, and what an open job takes
+//! The jobs of a plan that are done, as far as that can be relied on: a record is held to its digest, and what an open job takes
 //! from a finished one to the digests in that one's record.
 
 use std::collections::{HashMap, HashSet};

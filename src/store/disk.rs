@@ -1,4 +1,4 @@
-//! What is done to a job's files before they become the store's.
+//! Preparation of a job's files before they become the store's.
 
 use std::{io, os::unix::fs::MetadataExt as _, path::Path};
 

@@ -1,4 +1,4 @@
-//! What the store has, at a glance: one line for each record, so that questions about all of them need not open
+//! The index of the store: one line for each record, so that questions about all of them need not open
 //! thousands of folders.
 //!
 //! `index.jsonl` says what the records are about, `metrics.jsonl` what they have measured. Both are derived: which records

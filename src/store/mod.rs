@@ -1,4 +1,4 @@
-//! What finished jobs left, by key: found or not, and if not, the right to write it.
+//! Records of finished jobs, by key: found or not, and if not, the right to write one.
 //!
 //! A record's folder is written beside the store, synced, and renamed in: it is there whole or not at all, and never
 //! edited. [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing

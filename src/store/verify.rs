@@ -1,4 +1,4 @@
-//! Whether the records still are what was written.
+//! Verification of records: each is compared with what was written.
 
 use std::io;
 

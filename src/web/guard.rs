@@ -1,4 +1,4 @@
-//! Who is answered, and what a browser may do with the answer.
+//! Access rules: which requests are answered, and what a browser may do with the answer.
 //!
 //! A page from elsewhere can make a browser ask this server under a name of its own that leads to this machine (DNS
 //! rebinding), and would then be allowed to read the answer. Such a name is not one of those that are answered to: the

@@ -1,4 +1,4 @@
-//! What is sent to pages as it happens (server-sent events). It is looked at once, however many pages show the same: all of them
+//! Server-sent events for pages. A run is looked at once, however many pages show it: all of them
 //! are sent the same bytes.
 
 use std::{

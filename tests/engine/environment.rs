@@ -1,4 +1,4 @@
-//! What a program is given: texts that can be passed, numbers in one form, secrets that nobody writes down.
+//! A program's environment: texts that can be passed, numbers in one form, secrets that nobody writes down.
 
 use std::path::Path;
 

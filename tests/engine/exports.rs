@@ -1,4 +1,4 @@
-//! What other programs read.
+//! Exports that other programs read.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! What one job takes from another: metrics and artifacts.
+//! Values that one job takes from another: metrics and artifacts.
 
 use std::fmt::Write as _;
 

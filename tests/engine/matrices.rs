@@ -1,4 +1,4 @@
-//! What a matrix expands to, read off the plan.
+//! Expansion of a matrix, read off the plan.
 
 use crate::sandbox::Sandbox;
 

@@ -1,4 +1,4 @@
-//! What runs, what does not, and what is left afterwards.
+//! Runs: which jobs run, which do not, and what is left afterwards.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What `sweep` computes on the CPU beside Burn: loops over slices, for which a compiler's effort pays.
+//! CPU kernels beside Burn: loops over slices, for which a compiler's effort pays.
 //!
 //! It is a package of its own because it is small and must be optimised in every build, while the lab, which is generic over
 //! Burn's backends, is large and gains nothing by it.

@@ -1,4 +1,4 @@
-//! What starting kernels has in common: buffers, how many units, and the small state that kernels hand on.
+//! Helpers to start kernels: buffers, how many units, and the small state that kernels hand on.
 
 use std::marker::PhantomData;
 

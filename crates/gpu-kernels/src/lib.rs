@@ -1,4 +1,4 @@
-//! What `sweep` computes on a GPU beside Burn: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
+//! GPU kernels beside Burn: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
 //! source for CUDA and Vulkan.
 //!
 //! Selection does on the device what `sweep_cpu_kernels::selection` does on the processor. Scores are computed in registers from weights

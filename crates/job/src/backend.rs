@@ -1,4 +1,4 @@
-//! Where a job computes, and how that was decided.
+//! The backend and device that a job computes on, and how they were decided.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a finished job leaves: metrics with units, curves, artifacts.
+//! The outcome of a finished job: metrics with units, curves, artifacts.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,4 +1,4 @@
-//! What the engine and a worker process say to each other: one JSON value a line, the job on standard input, messages
+//! The protocol between the engine and a worker process: one JSON value a line, the job on standard input, messages
 //! on standard output.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};

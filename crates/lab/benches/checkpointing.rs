@@ -1,4 +1,4 @@
-//! What checkpointing costs and saves on the CPU: time of a step and peak of its memory, against keeping everything.
+//! Cost and savings of checkpointing on the CPU: time of a step and peak of its memory, against keeping everything.
 //!
 //! ```text
 //! cargo bench -p sweep-lab --no-default-features --bench checkpointing

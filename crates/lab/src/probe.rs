@@ -1,4 +1,4 @@
-//! What this machine has to compute on, asked without starting a runtime.
+//! The devices of this machine that the lab can compute on, asked without starting a runtime.
 //!
 //! A missing driver makes the libraries below panic on the first tensor; asking first turns that into one sentence.
 

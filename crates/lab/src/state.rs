@@ -1,4 +1,4 @@
-//! What a training has beside the network's weights, as a file: moments, counts, norms, masks.
+//! The state of a training beside the network's weights, as a file: moments, counts, norms, masks.
 //!
 //! The parts of a training put themselves into a [`Snapshot`] and take themselves out of one. As a file it is a
 //! `safetensors` file of 32-bit floats; counts are in its metadata.

@@ -1,4 +1,4 @@
-//! How a training computes changes what it costs, and not what it computes.
+//! Computing options change what a training costs, and not what it computes.
 //!
 //! The backend's generator is one per process, so the tests that use dropout take turns.
 

@@ -1,4 +1,4 @@
-//! What ways of the same computation need, counted. No test in this process leaks: a leak that is freed later would be
+//! Memory that ways of the same computation need, counted. No test in this process leaks: a leak that is freed later would be
 //! counted where it does not belong.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]

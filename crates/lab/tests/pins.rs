@@ -1,4 +1,4 @@
-//! What every task computes on the CPU, at its present revision.
+//! Pinned results of every task on the CPU, at its present revision.
 //!
 //! Whoever changes one of these numbers changes what finished records mean, and raises the task's `revision` in
 //! `crates/job` together with the number here.

@@ -1,4 +1,4 @@
-//! What is written in the Hub's layout, Hugging Face transformers loads, and computes the same logits with.
+//! Networks written in the Hub's layout: Hugging Face transformers loads them, and computes the same logits with them.
 //!
 //! Runs where a Python has PyTorch and transformers: `SWEEP_TEST_PYTHON`, else the one that `scripts/python-deps.sh` makes,
 //! else `python3`.

@@ -1,4 +1,4 @@
-//! What a bundle may be at most: it comes from somebody else, and is read with all that is in it.
+//! Limits of a bundle: it comes from somebody else, and is read with all that is in it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Whether a bundle is what it says: digests, keys, and everything that is made of the records.
+//! Verification of a bundle: digests, keys, and everything that is made of the records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! What a job takes of the machine, and what becomes of it if it does not go as it should: none of it part of a key.
+//! A job's resources and failure policy: none of it part of a key.
 
 use std::{ops::RangeInclusive, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is made of results: tables, figures and claims.
+//! Schemas of tables, figures and claims.
 
 use serde_json::{Value, json};
 use sweep_job::Task;

@@ -1,4 +1,4 @@
-//! What schemas are put together from: maps, texts, references, expressions.
+//! Building blocks of schemas: maps, texts, references, expressions.
 
 use serde_json::{Map, Value, json};
 

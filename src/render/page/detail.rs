@@ -1,4 +1,4 @@
-//! What is known of one job, as the script of the pages reads it.
+//! Details of one job, as the script of the pages reads them.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! What all pages have around what they say.
+//! The frame that all pages share.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

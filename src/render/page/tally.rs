@@ -1,4 +1,4 @@
-//! How many jobs are doing what, as words and as a bar.
+//! Counts of jobs by state, as words and as a bar.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What a job carries as its comment, so that it is known again: Slurm may give a number twice, and whoever submitted may
+//! The tag that a job carries as its comment, so that it is recognized: Slurm may give a number twice, and whoever submitted may
 //! have died before he could write the number down.
 
 use std::{fmt, str::FromStr};

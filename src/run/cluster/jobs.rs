@@ -1,4 +1,4 @@
-//! What is known of each job of a run through Slurm.
+//! The state of each job of a run through Slurm.
 
 use std::{
     collections::HashSet,

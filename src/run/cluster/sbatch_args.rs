@@ -1,4 +1,4 @@
-//! What is asked of Slurm for a job: the arguments of `sbatch`, and the script.
+//! The request to Slurm for a job: the arguments of `sbatch`, and the script.
 
 use std::{
     path::{Path, PathBuf},

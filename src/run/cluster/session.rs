@@ -1,4 +1,4 @@
-//! What both ways through Slurm have in common: whom to tell and whom to ask, when to look again, and what a signal does.
+//! State and signals that both ways through Slurm share: observers, the queue's poll interval, stopping and leaving.
 
 use std::{
     io,

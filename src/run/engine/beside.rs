@@ -1,4 +1,4 @@
-//! What takes too long for the loop: looking at what a job reads, before it starts and before its result counts, and bringing
+//! Work that takes too long for the loop: looking at what a job reads, before it starts and before its result counts, and bringing
 //! the result to the store.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What a program's lines and its metrics file mean.
+//! The meaning of a program's lines and of its metrics file.
 
 use std::{collections::BTreeMap, fs::File, io::Read as _, path::Path};
 

@@ -1,4 +1,4 @@
-//! What no pass can be faster than.
+//! The floor that no pass can be faster than.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What masks are made of.
+//! Elements of masks.
 
 use super::lanes::Lanes;
 

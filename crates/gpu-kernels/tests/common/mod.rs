@@ -1,4 +1,4 @@
-//! What the tests of kernels share: a device, and what is read from it.
+//! Helpers that the tests of kernels share: a device, and what is read from it.
 
 use std::sync::OnceLock;
 

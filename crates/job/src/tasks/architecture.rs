@@ -1,4 +1,4 @@
-//! What a block is made of: the steps of the architecture ablation, and single mechanisms (ratio-ablation, sections 4
+//! The parts of a block: the steps of the architecture ablation, and single mechanisms (ratio-ablation, sections 4
 //! and 5). The default everywhere is the plain GPT-2.
 
 mod presets;

@@ -1,4 +1,4 @@
-//! How a training computes: fusion, tuning, recomputation, precision.
+//! Computing options of a training: fusion, tuning, recomputation, precision.
 
 use super::BlockSpec;
 use crate::{

@@ -1,4 +1,4 @@
-//! Where tokens come from: the text that ships with the program, its stories, text files, and nanoGPT's token files.
+//! Sources of tokens: the text that ships with the program, its stories, text files, and nanoGPT's token files.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! Which windows of the tokens a job reads: random ones for training, evenly spread ones for validation.
+//! Windows of tokens that a job reads: random ones for training, evenly spread ones for validation.
 
 use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
 use rand::Rng;

@@ -1,4 +1,4 @@
-//! Which weights are candidates: strategies and thresholds (paper 003).
+//! Candidates for pruning: strategies and thresholds (paper 003).
 //!
 //! Scores are compared on the host, whatever the backend is.
 

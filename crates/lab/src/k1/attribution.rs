@@ -1,4 +1,4 @@
-//! Which nodes a step updates (K-1): those with the largest gradients, or those on the way down along
+//! Attribution (K-1): the nodes that a step updates, those with the largest gradients, or those on the way down along
 //! them.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What a device can do at best, measured: the speed of a large matrix product and of a copy.
+//! The peak rates of a device, measured: the speed of a large matrix product and of a copy.
 //! A training is compared with them (MFU), not with a data sheet.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Which operations were fused, as Burn's fusion itself reports.
+//! Operations that were fused, as Burn's fusion itself reports.
 
 use sweep_job::Backend;
 

@@ -1,4 +1,4 @@
-//! What the process and its device are at, looked at ten times a second from a thread of its own: resident memory and
+//! Samples of the process and its device, taken ten times a second by a thread of its own: resident memory and
 //! processor time, and for a GPU what its driver says of how busy it is.
 
 use std::{

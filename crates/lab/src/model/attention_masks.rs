@@ -1,4 +1,4 @@
-//! What every query of a sequence may see, as constants: made once for a network's longest sequence.
+//! Attention masks: what every query of a sequence may see, as constants, made once for a network's longest sequence.
 
 use burn::{
     module::Module,

@@ -1,4 +1,4 @@
-//! What decoding keeps of the tokens so far.
+//! The cache that decoding keeps of the tokens so far.
 
 use burn::tensor::{Tensor, backend::Backend};
 

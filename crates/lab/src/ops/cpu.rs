@@ -44,12 +44,7 @@ impl Kernels<Flex> for Cpu {
         let d_x = || {
             let mut d_x = Buffer::new(rows * inputs);
             let weight = Matrix::new(numbers(&weight), inputs, outputs);
-            multiply_on_all(
-                upstream,
-                weight.transposed(),
-                &mut MatrixMut::new(&mut d_x, rows, inputs),
-                Into::Place,
-            );
+            multiply_on_all(upstream, weight.transposed(), &mut MatrixMut::new(&mut d_x, rows, inputs), Into::Place);
             d_x.into_tensor([rows, inputs])
         };
         let d_weight = || {

@@ -1,4 +1,4 @@
-//! What a backend implements to run the operations its own way.
+//! The operations that a backend implements its own way.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! What the tasks that train measure of their steps: time, curves, and what is seen from outside.
+//! Measurements of steps that all training tasks share: time, curves, and what is seen from outside.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What is done to attention weights that are there whole: softmax under a mask, factors of rows, the largest of a row.
+//! Operations on attention weights that are there whole: softmax under a mask, factors of rows, the largest of a row.
 
 use burn::{
     backend::{Autodiff, Flex, flex::FlexDevice},

@@ -1,4 +1,4 @@
-//! What the assertions share: the batch, the network's parameters, losses, gradients and logits.
+//! State that the assertions share: the batch, the network's parameters, losses, gradients and logits.
 
 use burn::{
     backend::Autodiff,

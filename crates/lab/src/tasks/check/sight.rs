@@ -1,4 +1,4 @@
-//! What the logits of a position depend on: the tokens up to it, and nothing else.
+//! The assertion that the logits of a position depend on the tokens up to it, and on nothing else.
 
 use burn::tensor::{Int, Tensor, TensorData};
 
