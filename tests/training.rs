@@ -255,7 +255,7 @@ fn a_killed_training_goes_on_from_its_checkpoint() {
 
 /// Runs a training in a worker process of this process's; gives its result, and what the system says was the largest
 /// resident memory of that process, in bytes.
-fn worked(folder: &Path, more: Value) -> (Outcome, f64) {
+fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
     let info = Task::info("train").unwrap();
     let mut given = serde_json::json!({"block_size": 32, "batch_size": 2, "iters": 4, "eval_batches": 1, "dropout": 0});
     given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -321,7 +321,7 @@ fn peak_memory_is_that_of_training_and_saving() {
     let large = |more: Value| {
         let mut given = serde_json::json!({"n_layer": 8, "n_head": 4, "d_model": 384});
         given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        worked(folder.path(), given)
+        worked(folder.path(), &given)
     };
     let (plain, seen_plain) = large(serde_json::json!({}));
     assert!(near(peak(&plain), seen_plain), "{} told, {seen_plain} seen", peak(&plain));
@@ -330,7 +330,7 @@ fn peak_memory_is_that_of_training_and_saving() {
     let network = 4.0 * saved.metrics["parameters"].value;
     assert!(seen_saved < seen_plain + 0.5 * network, "{seen_saved} with saving, {seen_plain} without: a second copy");
 
-    let small = |more| worked(folder.path(), more);
+    let small = |more| worked(folder.path(), &more);
     let (plain, _) = small(serde_json::json!({"n_layer": 1, "n_head": 2, "d_model": 32}));
     let (measured, seen) = small(serde_json::json!({"n_layer": 1, "n_head": 2, "d_model": 32, "ceiling": true}));
     assert!(measured.metrics["compute.ceiling"].value > 0.0);
