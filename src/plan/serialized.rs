@@ -18,7 +18,7 @@ pub struct SerializedJob {
     pub key: Key,
     /// How people name it.
     pub label: Label,
-    /// What the key is made of, as [`Plan::freeze`] gives it without the keys that stand in `lists`.
+    /// What the key is made of, as [`Plan::serialize_job`] gives it without the keys that stand in `lists`.
     pub identity: Identity,
     /// Every parameter; what it takes from other jobs stands in them by their keys.
     pub values: Values,

@@ -1,7 +1,7 @@
 //! A run through Slurm: one batch job for each job, all of them submitted at once, with Slurm's dependencies between them.
 //!
 //! Slurm is a way to get processes, and no more. What is done is in the store, and what has failed is in the files that the
-//! jobs' own processes write into the run's folder ([`crate::run::exec`]); the queue only says which jobs are still to come. So
+//! jobs' own processes write into the run's folder ([`crate::run::allocation`]); the queue only says which jobs are still to come. So
 //! nothing is lost when this process dies: the next one reads the store and the queue, takes over the jobs that are there,
 //! and submits the others.
 
