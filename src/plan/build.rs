@@ -313,8 +313,9 @@ impl Builder<'_> {
         Some((values, inputs))
     }
 
-    /// What the expressions of a step mean that name results of needed jobs: a text for each that [`resolve`](crate::record::resolve) replaces,
-    /// or a list of them where several jobs are needed. By the place of the expression.
+    /// The values of a step's expressions that name results of needed jobs: a text for each that
+    /// [`resolve`](crate::record::resolve) replaces, or a list of them where several jobs are needed. By the place of the
+    /// expression.
     fn results(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> Vec<(Span, Option<Value>)> {
         let mut found = Vec::new();
         for (param, template) in &step.with {
