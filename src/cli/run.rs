@@ -90,11 +90,8 @@ impl RunArgs {
         Ok(())
     }
 
-    fn slurm(&self, results: &Path, store: &Store, asked: Slurm, folder: RunFolder) -> Result<cluster::Options, Error> {
-        let id = store.id().map_err(Error::io("cannot write to the store"))?;
-        Ok(cluster::Options {
-            asked,
-            name: format!("sweep-{id}"),
+    fn cluster(&self, results: &Path, folder: RunFolder) -> cluster::Options {
+        cluster::Options {
             results: results.to_owned(),
             folder,
             poll: self.poll,
@@ -102,7 +99,7 @@ impl RunArgs {
             pilots: self.pilot.map(usize::from),
             most: self.jobs.map(usize::from),
             fail_fast: self.fail_fast,
-        })
+        }
     }
 }
 
@@ -237,8 +234,8 @@ impl Request<'_> {
         let (folder, history) = opened.map_or((None, &no_history), |(folder, history)| (Some(folder), history));
         let summary = match (&self.slurm, folder) {
             (Some(asked), Some(folder)) => {
-                let options = args.slurm(results, store, asked.clone(), folder)?;
-                cluster::run(plan, store, states, &options, Some(signals), observers)
+                let cluster = cluster::slurm::Slurm::new(jobs_name(store)?, asked.clone());
+                cluster::run(plan, store, states, &cluster, &args.cluster(results, folder), Some(signals), observers)
             }
             (_, folder) => {
                 let options = Options {
@@ -384,14 +381,19 @@ fn look(
 
 /// Makes the store one that several machines use, and says how its jobs are known in Slurm.
 fn shared(store: &Store, pilots: Option<u16>) -> Result<Through, Error> {
-    if !cluster::is_here() {
+    if !cluster::slurm::is_here() {
         return Err(Error::NoSlurm);
     }
     if !store.share().map_err(Error::io("cannot write to the store"))? {
         return Err(Error::NotShared);
     }
+    Ok(Through::Slurm { name: jobs_name(store)?, pilots: pilots.map(usize::from) })
+}
+
+/// The name that all batch jobs of a store have.
+fn jobs_name(store: &Store) -> Result<String, Error> {
     let id = store.id().map_err(Error::io("cannot write to the store"))?;
-    Ok(Through::Slurm { name: format!("sweep-{id}"), pilots: pilots.map(usize::from) })
+    Ok(format!("sweep-{id}"))
 }
 
 /// What is to be done with each job.

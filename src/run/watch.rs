@@ -256,7 +256,9 @@ impl Snapshot {
 
     /// Nobody waits for the jobs here; whether they are still to come, only Slurm knows.
     fn ask_cluster(&mut self, name: &str, pilots: bool) {
-        let Some(queue) = cluster::in_queue(name) else {
+        let Some(queue) =
+            cluster::in_queue(&cluster::slurm::Slurm::new(name.to_owned(), crate::recipe::Slurm::default()))
+        else {
             for job in 0..self.jobs.len() {
                 if matches!(self.jobs[job], State::Waiting(_) | State::Queued { .. }) {
                     self.jobs[job] = State::Waiting("Slurm cannot be asked from here".into());

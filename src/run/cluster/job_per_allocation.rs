@@ -1,4 +1,4 @@
-//! One batch job for each job, all of them submitted at once, with Slurm's dependencies between them.
+//! One batch job for each job, all of them submitted at once, with the batch system's dependencies between them.
 
 use std::{
     collections::HashMap,
@@ -9,25 +9,22 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    LAG, LOSSES, MISSING, Options,
-    client::{Refusal, Seen, State},
+    BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedJob, QueuedState, Refusal,
     job_tag::JobTag,
-    jobs::{Jobs, Sent, Stage},
-    never, sbatch_args,
+    jobs::{self, Jobs, Sent, Stage},
     session::ClusterSession,
 };
 use crate::{
-    plan::{JobId, Plan},
+    plan::JobId,
     record::Key,
-    run::{Disposition, Observer, RunEvent, RunFolder, Signals, Summary, allocation, job_specs, journal},
-    store::Store,
+    run::{Disposition, RunEvent, RunFolder, Signals, Summary, allocation, job_specs, journal},
 };
 
 /// Submitting goes on for no longer before the queue and the signals are looked at again.
 const STRETCH: Duration = Duration::from_secs(2);
 /// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold so many.
 const MOST_NEEDS: usize = 1000;
-/// How long to wait for a failed job's own words before Slurm's are taken.
+/// How long to wait for a failed job's own words before the batch system's are taken.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// The state of a run with one batch job for each job.
@@ -47,15 +44,9 @@ pub(super) struct Run<'a, 'o> {
 }
 
 impl<'a, 'o> Run<'a, 'o> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        store: &'a Store,
-        wanted: &[Disposition],
-        options: &'a Options,
-        observers: &'a mut [&'o mut dyn Observer],
-    ) -> io::Result<Self> {
-        let session = ClusterSession::new(plan, store, wanted, options, observers)?;
-        let orders = job_specs::write(plan, options.folder.path())?;
+    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> io::Result<Self> {
+        let plan = session.plan;
+        let orders = job_specs::write(plan, session.options.folder.path())?;
         let jobs = Jobs::new(plan, wanted);
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
         Ok(Self {
@@ -109,27 +100,29 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     /// Compares the queue with what is known.
-    fn reconcile(&mut self, queue: &[Seen]) {
-        let by_id: HashMap<u64, &Seen> = queue.iter().map(|seen| (seen.id, seen)).collect();
+    fn reconcile(&mut self, queue: &[QueuedJob]) {
+        let by_id: HashMap<u64, &QueuedJob> = queue.iter().map(|seen| (seen.id, seen)).collect();
         for job in 0..self.jobs.len() {
             let Stage::Sent(sent) = &self.jobs[job].stage else { continue };
             let key = self.session.key(job);
-            // A number alone proves nothing: after a crash Slurm gives it out again.
-            let seen = by_id.get(&sent.id).filter(|seen| seen.mark.as_ref().is_some_and(|mark| mark.key == key));
+            // A number alone proves nothing: after a crash a batch system may give it out again.
+            let seen = by_id.get(&sent.id).filter(|seen| tag_of(seen).is_some_and(|tag| tag.key == key));
             match seen.map(|seen| &seen.state) {
-                Some(State::Pending) => self.pending(job, &seen.map(|seen| seen.reason.clone()).unwrap_or_default()),
-                Some(State::Running) => {
+                Some(QueuedState::Pending) => {
+                    self.pending(job, &seen.map(|seen| seen.reason.clone()).unwrap_or_default());
+                }
+                Some(QueuedState::Running) => {
                     if let Stage::Sent(sent) = &mut self.jobs[job].stage {
                         (sent.running, sent.gone) = (true, None);
                     }
                     self.listen(job);
                 }
-                state => self.gone(job, state, seen.map_or("", |seen| &seen.reason)),
+                state => self.gone(job, state, seen.is_some_and(|seen| seen.orphaned)),
             }
         }
     }
 
-    /// A job waits in Slurm. Some reasons for that will not pass by themselves.
+    /// A job waits in the queue. Some reasons for that will not pass by themselves.
     fn pending(&mut self, job: usize, reason: &str) {
         let Stage::Sent(sent) = &mut self.jobs[job].stage else { return };
         (sent.running, sent.gone) = (false, None);
@@ -137,8 +130,8 @@ impl<'a, 'o> Run<'a, 'o> {
             return;
         }
         reason.clone_into(&mut sent.reason);
-        if let Some(why) = never(reason) {
-            let text = format!("Slurm may never start it ({reason}): {why}");
+        if let Some(why) = self.session.cluster.why_pending(reason) {
+            let text = format!("{} may never start it ({reason}): {why}", self.session.cluster.system());
             self.session.tell(&RunEvent::Note { job, text });
         }
     }
@@ -168,25 +161,21 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// A job has ended in Slurm, or is not there any more: what has become of it is in the store, or else in its own words,
-    /// or else in Slurm's.
-    fn gone(&mut self, job: usize, state: Option<&State>, reason: &str) {
+    /// A job has ended in the queue, or is not there any more: what has become of it is in the store, or else in its own words,
+    /// or else in the batch system's.
+    fn gone(&mut self, job: usize, state: Option<&QueuedState>, orphaned: bool) {
         self.listen(job);
         if self.session.done(job) {
             self.jobs.close(job, false);
             return;
         }
-        if self.session.stopping && matches!(state, Some(State::Cancelled) | None) {
+        if self.session.stopping && matches!(state, Some(QueuedState::Cancelled) | None) {
             self.jobs.close(job, false);
             self.session.skipped(job, None);
             return;
         }
-        // A job that Slurm has ended says that it was ended, which says less than Slurm does.
-        let its_own = match state {
-            Some(State::Ended(word)) => word == "FAILED",
-            Some(State::Cancelled) => false,
-            _ => true,
-        };
+        // A job that the batch system has ended says that it was ended, which says less than the system does.
+        let its_own = !matches!(state, Some(QueuedState::Ended(_) | QueuedState::Cancelled));
         if let Some((seconds, failure)) = self.jobs[job].last.take().filter(|_| its_own) {
             self.fail(job, seconds, failure);
             return;
@@ -195,8 +184,8 @@ impl<'a, 'o> Run<'a, 'o> {
         let Stage::Sent(sent) = &mut self.jobs[job].stage else { return };
         let (id, since) = (sent.id, now - *sent.gone.get_or_insert(now));
         let patience = match state {
-            Some(State::Cancelled) if reason == "DependencyNeverSatisfied" => Duration::ZERO,
-            Some(State::Completed) => LAG,
+            Some(QueuedState::Cancelled) if orphaned => Duration::ZERO,
+            Some(QueuedState::Completed) => LAG,
             None => MISSING,
             Some(_) => SETTLE,
         };
@@ -205,57 +194,64 @@ impl<'a, 'o> Run<'a, 'o> {
             self.session.next_poll = self.session.next_poll.min(now + self.session.options.poll);
             return;
         }
+        let system = self.session.cluster.system();
         let crash = |message: String| Failure { kind: FailureKind::Crash, message };
         match state {
             // What it needs is submitted again, and then so is this; or that has failed, and this will be skipped.
-            Some(State::Cancelled) if reason == "DependencyNeverSatisfied" => self.jobs[job].stage = Stage::Held,
-            Some(State::Cancelled) => self.fail(job, 0.0, crash(format!("job {id} was cancelled in Slurm"))),
-            Some(State::Completed) => {
-                self.lose(job, crash(format!("job {id} has ended well in Slurm, but there is no record of it")), true);
+            Some(QueuedState::Cancelled) if orphaned => self.jobs[job].stage = Stage::Held,
+            Some(QueuedState::Cancelled) => self.fail(job, 0.0, crash(format!("job {id} was cancelled in {system}"))),
+            Some(QueuedState::Completed) => {
+                self.lose(
+                    job,
+                    crash(format!("job {id} has ended well in {system}, but there is no record of it")),
+                    true,
+                );
             }
-            None => match self.session.client.remembered(id).filter(|state| !state.is_live()) {
-                Some(State::Ended(word)) => self.ended_badly(job, id, &word),
-                Some(State::Cancelled) => self.fail(job, 0.0, crash(format!("job {id} was cancelled in Slurm"))),
+            None => match self.session.cluster.remembered(id).filter(|state| !state.is_live()) {
+                Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, id, &word),
+                Some(QueuedState::Cancelled) => {
+                    self.fail(job, 0.0, crash(format!("job {id} was cancelled in {system}")));
+                }
                 _ => {
-                    let message = format!("Slurm does not know job {id} any more, and it has left no result");
+                    let message = format!("{system} does not know job {id} any more, and it has left no result");
                     self.lose(job, crash(message), true);
                 }
             },
-            Some(State::Ended(word)) => self.ended_badly(job, id, word),
-            Some(State::Pending | State::Running) => {}
+            Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, id, word),
+            Some(QueuedState::Pending | QueuedState::Running) => {}
         }
     }
 
-    /// A job has ended in Slurm without a word of its own.
+    /// A job has ended in the queue without a word of its own.
     fn ended_badly(&mut self, job: usize, id: u64, word: &str) {
-        let end = self.session.client.end(id).unwrap_or_default();
-        let node = if end.nodes.is_empty() { String::new() } else { format!(" on {}", end.nodes) };
-        let output = self.session.place.run.join("slurm").join(format!("{}.txt", self.session.key(job).short()));
-        let (kind, message, loss) = match (word, end.code, end.signal) {
-            ("TIMEOUT" | "DEADLINE", ..) => {
-                (FailureKind::Timeout, format!("Slurm has ended job {id}{node}: its time limit was reached"), false)
+        let session = &self.session;
+        let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
+        let node = if ending.node.is_empty() { String::new() } else { format!(" on {}", ending.node) };
+        let (kind, message, loss) = match ending.cause {
+            EndCause::TimeLimit => {
+                (FailureKind::Timeout, format!("{system} has ended job {id}{node}: its time limit was reached"), false)
             }
-            ("OUT_OF_MEMORY", ..) => {
-                (FailureKind::Memory, format!("out of memory: Slurm has ended job {id}{node}"), false)
+            EndCause::OutOfMemory => {
+                (FailureKind::Memory, format!("out of memory: {system} has ended job {id}{node}"), false)
             }
-            ("NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REVOKED", ..) => {
-                (FailureKind::Crash, format!("Slurm has lost job {id}{node}: {word}"), true)
-            }
-            (_, Some(allocation::BLOCKED), _) => {
+            EndCause::Lost(word) => (FailureKind::Crash, format!("{system} has lost job {id}{node}: {word}"), true),
+            EndCause::Exit(allocation::BLOCKED) => {
                 (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
             }
-            (_, Some(code @ (78 | 126 | 127)), _) => {
-                let what = if code == 78 { &self.session.place.folder } else { &self.session.place.program };
+            EndCause::Exit(code @ (78 | 126 | 127)) => {
+                let what = if code == 78 { &session.launch.folder } else { &session.launch.program };
                 let message = format!("job {id}{node} did not find {}: is it on a shared disk?", what.display());
                 (FailureKind::Io, message, false)
             }
-            (_, code, signal) => {
-                let how = match (code, signal) {
-                    (Some(code), _) => format!("exit code {code}"),
-                    (None, Some(signal)) => format!("signal {signal}"),
-                    (None, None) => word.to_owned(),
+            cause => {
+                let how = match cause {
+                    EndCause::Exit(code) => format!("exit code {code}"),
+                    EndCause::Signal(signal) => format!("signal {signal}"),
+                    EndCause::Other(word) | EndCause::Lost(word) => word,
+                    EndCause::TimeLimit | EndCause::OutOfMemory => word.to_owned(),
                 };
-                let reason = if end.reason.is_empty() { String::new() } else { format!(" ({})", end.reason) };
+                let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
+                let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
                 let message = format!("job {id}{node} has ended with {how}{reason}; see {}", output.display());
                 (FailureKind::Crash, message, false)
             }
@@ -263,7 +259,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.lose(job, Failure { kind, message }, loss);
     }
 
-    /// A job has ended without a result and without a word: it is submitted again if it has attempts left. What Slurm has lost
+    /// A job has ended without a result and without a word: it is submitted again if it has attempts left. What the batch system has lost
     /// is not the job's fault.
     fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
         let retries = self.session.plan.job(JobId::new(job)).policy.retries;
@@ -327,10 +323,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 if sent.running { &mut running } else { &mut pending }.push(sent.id);
             }
         }
-        let mut cancelled = self.session.client.cancel(&pending, true);
+        let mut cancelled = self.session.cluster.cancel(&pending, CancelScope::Pending);
         if self.session.ending {
-            cancelled = cancelled.and_then(|()| self.session.client.cancel(&pending, false));
-            cancelled = cancelled.and_then(|()| self.session.client.cancel(&running, false));
+            cancelled = cancelled.and_then(|()| self.session.cluster.cancel(&pending, CancelScope::All));
+            cancelled = cancelled.and_then(|()| self.session.cluster.cancel(&running, CancelScope::All));
         }
         match cancelled {
             Err(error) => {
@@ -346,10 +342,10 @@ impl<'a, 'o> Run<'a, 'o> {
 
     /// Takes over jobs that are in the queue already: an earlier sweep has submitted them and is gone, or another one waits for
     /// them, too.
-    fn adopt(&mut self, queue: &[Seen]) {
-        let mut known: HashMap<usize, &Seen> = HashMap::new();
-        for seen in queue.iter().filter(|seen| seen.state.is_live() && seen.reason != "DependencyNeverSatisfied") {
-            let job = seen.mark.as_ref().and_then(|mark| self.by_key.get(&mark.key));
+    fn adopt(&mut self, queue: &[QueuedJob]) {
+        let mut known: HashMap<usize, &QueuedJob> = HashMap::new();
+        for seen in queue.iter().filter(|seen| seen.state.is_live() && !seen.orphaned) {
+            let job = tag_of(seen).and_then(|tag| self.by_key.get(&tag.key));
             if let Some(job) = job.filter(|job| self.jobs[**job].stage.is_held()) {
                 let newest = known.entry(*job).or_insert(seen);
                 if newest.id < seen.id {
@@ -358,10 +354,10 @@ impl<'a, 'o> Run<'a, 'o> {
             }
         }
         for (job, seen) in known {
-            let Some(mark) = &seen.mark else { continue };
+            let Some(tag) = tag_of(seen) else { continue };
             self.adopted += 1;
-            self.jobs[job].submissions = mark.submission;
-            self.sent(job, seen.id, mark.run.clone());
+            self.jobs[job].submissions = tag.submission;
+            self.sent(job, seen.id, tag.run);
         }
     }
 
@@ -408,14 +404,17 @@ impl<'a, 'o> Run<'a, 'o> {
                 Err(Refusal::Full(error)) if in_queue > 0 => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
-                        let text = format!("Slurm takes no more jobs for now, the rest follows: {error}");
+                        let text = format!(
+                            "{} takes no more jobs for now, the rest follows: {error}",
+                            self.session.cluster.system()
+                        );
                         self.session.notice(text);
                     }
                     self.full = Some(error);
                     break;
                 }
                 Err(Refusal::Full(error) | Refusal::No(error)) => {
-                    let message = format!("Slurm refuses it: {error}");
+                    let message = format!("{} refuses it: {error}", self.session.cluster.system());
                     self.fail(job, 0.0, Failure { kind: FailureKind::Input, message });
                 }
             }
@@ -434,8 +433,8 @@ impl<'a, 'o> Run<'a, 'o> {
             }
         }
         if !parts.is_empty() {
-            let name = self.session.client.name.clone();
-            self.session.notice(format!("Slurm: {}, as {name}", parts.join(", ")));
+            let (system, name) = (self.session.cluster.system(), self.session.cluster.jobs_name());
+            self.session.notice(format!("{system}: {}, as {name}", parts.join(", ")));
         }
         let held = self.jobs.held();
         if self.session.options.detach && held > 0 {
@@ -449,15 +448,20 @@ impl<'a, 'o> Run<'a, 'o> {
         let planned = session.plan.job(JobId::new(job));
         self.jobs[job].submissions += 1;
         let run = session.options.folder.name();
-        let mark = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
-        let mut arguments = session.place.arguments(&mark.to_string(), &format!("{}.txt", planned.key.short()));
-        if !needs.is_empty() {
-            let ids: Vec<String> = needs.iter().map(u64::to_string).collect();
-            arguments.push(format!("--dependency=afterok:{}", ids.join(":")));
-            arguments.push("--kill-on-invalid-dep=yes".to_owned());
-        }
-        arguments.extend(sbatch_args::resources(planned, &session.options.asked.of_step(&planned.label.step)));
-        let script = session.place.script(&format!("exec-job {run} --at {} --key {}", self.orders[job], planned.key));
-        session.client.submit(&arguments, &script)
+        let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
+        session.cluster.submit(&BatchJob {
+            tag: tag.to_string(),
+            output: session.launch.output(&format!("{}.txt", planned.key.short())),
+            folder: &session.launch.folder,
+            script: session.launch.script(&format!("exec-job {run} --at {} --key {}", self.orders[job], planned.key)),
+            request: jobs::request(planned),
+            step: Some(&planned.label.step),
+            after: needs,
+        })
     }
+}
+
+/// The tag of a batch job that is one of ours.
+fn tag_of(queued: &QueuedJob) -> Option<JobTag> {
+    queued.tag.parse().ok()
 }

@@ -1,18 +1,43 @@
-//! The state of each job of a run through Slurm.
+//! The state of each job of a run through a batch system, and the resources that it asks for.
 
 use std::{
     collections::HashSet,
     ops::{Index, IndexMut},
     path::PathBuf,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use sweep_job::Failure;
 
+use super::Request;
 use crate::{
-    plan::{ListId, Plan},
+    plan::{self, ListId, Plan},
+    recipe::Policy,
     run::{self, Disposition},
 };
+
+/// The time that a batch job gets on top of its job's own limit, which the engine in the allocation enforces to the second. Slurm
+/// looks once in a minute or less, and only knows whole minutes.
+const MARGIN: Duration = Duration::from_mins(2);
+
+/// The resources of a batch job for one job.
+pub(super) fn request(job: &plan::Job) -> Request {
+    let wanted = &job.resources;
+    Request {
+        cpus: wanted.cpus.unwrap_or(1),
+        memory: wanted.memory,
+        gpus: run::gpus(job),
+        exclusive: wanted.exclusive,
+        time: backstop(&job.policy),
+    }
+}
+
+/// How long a batch job may go on whose job has a time limit of its own: all attempts, the waits between them, and a margin.
+fn backstop(policy: &Policy) -> Option<Duration> {
+    let attempts = policy.retries + 1;
+    let waits: Duration = (1..attempts).map(run::engine::wait_before).sum();
+    Some(policy.timeout?.saturating_mul(attempts) + waits + MARGIN)
+}
 
 /// All jobs of a plan, by their places in it.
 pub(super) struct Jobs {
@@ -52,13 +77,13 @@ pub(super) struct Job {
 pub(super) enum Stage {
     /// Here: it is still to be submitted.
     Held,
-    /// In Slurm.
+    /// In the batch system.
     Sent(Sent),
     /// It has ended, or there was nothing to do.
     Over,
 }
 
-/// A job in Slurm.
+/// A job in the batch system.
 pub(super) struct Sent {
     pub(super) id: u64,
     /// The run whose folder has its order.
@@ -66,7 +91,7 @@ pub(super) struct Sent {
     pub(super) running: bool,
     /// Why it waits.
     pub(super) reason: String,
-    /// Since when Slurm says that it has ended, or nothing.
+    /// Since when the queue says that it has ended, or nothing.
     pub(super) gone: Option<Instant>,
 }
 
@@ -133,13 +158,13 @@ impl Jobs {
         found
     }
 
-    /// What a job still waits for, by its numbers in Slurm; `None` while something of it is not there, or while it is more
+    /// What a job still waits for, by its numbers in the queue; `None` while something of it is not there, or while it is more
     /// than `most`.
     pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<u64>> {
         let mut ids = Vec::new();
         for list in &self.all[job].needs {
             let open = &mut self.lists[*list].open;
-            // One that has ended is never named: Slurm forgets how. Nor does it begin anew.
+            // One that has ended is never named: a batch system forgets how. Nor does it begin anew.
             open.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
             if open.len() > most {
                 return None;
@@ -155,7 +180,7 @@ impl Jobs {
         Some(ids).filter(|ids| ids.len() <= most)
     }
 
-    /// Those in Slurm.
+    /// Those in the batch system.
     pub(super) fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.all.iter().filter_map(|job| match &job.stage {
             Stage::Sent(sent) => Some(sent),
@@ -187,5 +212,17 @@ impl Index<usize> for Jobs {
 impl IndexMut<usize> for Jobs {
     fn index_mut(&mut self, job: usize) -> &mut Job {
         &mut self.all[job]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batch_system_waits_longer_than_all_attempts_take() {
+        let policy = Policy { retries: 2, timeout: Some(Duration::from_mins(10)), ..Policy::default() };
+        assert_eq!(backstop(&policy), Some(Duration::from_secs(3 * 600 + 1 + 2 + 120)));
+        assert_eq!(backstop(&Policy::default()), None, "then the cluster's own limit holds");
     }
 }

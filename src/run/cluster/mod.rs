@@ -1,36 +1,31 @@
-//! A run through Slurm: one batch job for each job, all of them submitted at once, with Slurm's dependencies between them.
+//! A run through a batch system: one batch job for each job, or a few that run an engine each.
 //!
-//! Slurm is a way to get processes, and no more. What is done is in the store, and what has failed is in the files that the
-//! jobs' own processes write into the run's folder ([`crate::run::allocation`]); the queue only says which jobs are still to come. So
-//! nothing is lost when this process dies: the next one reads the store and the queue, takes over the jobs that are there,
-//! and submits the others.
+//! A batch system is a way to get processes, and no more: a [`Cluster`] submits, polls and cancels. What is done is in the
+//! store, and what has failed is in the files that the jobs' own processes write into the run's folder
+//! ([`crate::run::allocation`]); the queue only says which jobs are still to come. So nothing is lost when this process dies:
+//! the next one reads the store and the queue, takes over the jobs that are there, and submits the others.
 
-pub(crate) mod client;
+mod batch;
 mod job_per_allocation;
-pub(crate) mod job_tag;
+mod job_tag;
 mod jobs;
 mod pilot_jobs;
-mod sbatch_args;
 mod session;
+pub mod slurm;
 
 use std::{collections::HashMap, io, path::PathBuf, time::Duration};
 
-use self::client::{Client, State};
+pub use self::batch::{BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request};
 use crate::{
     plan::Plan,
-    recipe,
     record::Key,
     run::{Disposition, Observer, RunFolder, Signals, Summary},
     store::Store,
 };
 
-/// How to run through Slurm.
+/// How to run through a batch system.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What is asked of Slurm beyond the jobs' resources.
-    pub asked: recipe::Slurm,
-    /// The name that all jobs of this store have in Slurm.
-    pub name: String,
     /// The results folder.
     pub results: PathBuf,
     /// This run's folder.
@@ -52,61 +47,27 @@ pub struct Options {
 const LAG: Duration = Duration::from_mins(1);
 /// How long a job may be missing from the queue before it counts as forgotten.
 const MISSING: Duration = Duration::from_secs(10);
-/// How often a job is submitted again that Slurm has lost: with its node, or altogether.
+/// How often a job is submitted again that the batch system has lost: with its node, or altogether.
 const LOSSES: u32 = 3;
 
-/// Whether there is a Slurm on this machine.
-pub fn is_here() -> bool {
-    client::is_here()
-}
-
-/// Runs what is wanted through Slurm.
+/// Runs what is wanted through a batch system.
 pub fn run(
     plan: &Plan,
     store: &Store,
     wanted: &[Disposition],
+    cluster: &dyn Cluster,
     options: &Options,
     signals: Option<Signals>,
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
-    if let Some(pilots) = options.pilots {
-        return pilot_jobs::Run::new(plan, store, wanted, options, observers)?.drive(pilots, signals);
+    let session = session::ClusterSession::new(plan, store, wanted, cluster, options, observers)?;
+    match options.pilots {
+        Some(pilots) => pilot_jobs::Run::new(session, wanted)?.drive(pilots, signals),
+        None => job_per_allocation::Run::new(session, wanted)?.drive(signals),
     }
-    job_per_allocation::Run::new(plan, store, wanted, options, observers)?.drive(signals)
 }
 
-/// What can be done about a job that waits for this reason; `None` for reasons that pass by themselves.
-pub(crate) fn never(reason: &str) -> Option<&'static str> {
-    let reason = reason.split([',', ' ']).next().unwrap_or_default();
-    Some(match reason {
-        "PartitionConfig" | "PartitionNodeLimit" | "BadConstraints" | "ReqNodeNotAvail" | "NodeDown" => {
-            "no node of its partition has what it asks for"
-        }
-        "PartitionTimeLimit" => "it asks for more time than its partition allows",
-        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs",
-        "InvalidAccount" => "its account is not valid",
-        "InvalidQOS" => "its QOS is not valid",
-        "JobHeldUser" | "JobHeldAdmin" => "it is held; `scontrol release` frees it",
-        "AssocMaxCpuPerJobLimit"
-        | "AssocMaxNodePerJobLimit"
-        | "AssocMaxWallDurationPerJobLimit"
-        | "AssocMaxGRESPerJob"
-        | "AssocMaxMemPerJob"
-        | "QOSMaxCpuPerJobLimit"
-        | "QOSMaxNodePerJobLimit"
-        | "QOSMaxWallDurationPerJobLimit"
-        | "QOSMaxGRESPerJob"
-        | "QOSMaxMemoryPerJob"
-        | "AssocMaxJobsLimit"
-        | "AssocGrpGRES"
-        | "QOSMinCpuNotSatisfied"
-        | "QOSMinGRES" => "it asks for more than its account or QOS allows",
-        "launch_failed_requeued_held" | "launch" => "it could not be started on its node and is held",
-        _ => return None,
-    })
-}
-
-/// What the queue says of the jobs of a store.
+/// The jobs of a store that are in a queue.
 #[derive(Debug, Default)]
 pub(crate) struct InQueue {
     /// By key: the job's number, whether it runs, and why not.
@@ -116,14 +77,14 @@ pub(crate) struct InQueue {
 }
 
 /// Asks the queue; `None` if there is no answer.
-pub(crate) fn in_queue(name: &str) -> Option<InQueue> {
+pub(crate) fn in_queue(cluster: &dyn Cluster) -> Option<InQueue> {
     let mut found = InQueue::default();
-    for seen in (Client { name: name.to_owned() }).queue().ok()?.into_iter().filter(|seen| seen.state.is_live()) {
-        match seen.mark {
-            Some(mark) => {
-                found.jobs.insert(mark.key, (seen.id, seen.state == State::Running, seen.reason));
+    for queued in cluster.poll().ok()?.into_iter().filter(|queued| queued.state.is_live()) {
+        match queued.tag.parse::<job_tag::JobTag>() {
+            Ok(tag) => {
+                found.jobs.insert(tag.key, (queued.id, queued.state == QueuedState::Running, queued.reason));
             }
-            None => found.pilots += 1,
+            Err(()) => found.pilots += 1,
         }
     }
     Some(found)

@@ -1,4 +1,4 @@
-//! Allocations with an engine in each, for jobs so short that Slurm would take longer to start them than they run. The engines
+//! Allocations with an engine in each, for jobs so short that a batch system would take longer to start them than they run. The engines
 //! share the jobs as sweeps on one machine do; what they say in their files is put together here.
 
 use std::{
@@ -10,16 +10,12 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    LAG, LOSSES, MISSING, Options,
-    client::{Refusal, State},
-    job_tag::JobTag,
-    sbatch_args,
+    BatchJob, CancelScope, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, job_tag::JobTag,
     session::ClusterSession,
 };
 use crate::{
-    plan::{JobId, Plan},
-    run::{Disposition, Failures, Observer, RunEvent, Signals, Summary, allocation, job_specs, journal},
-    store::Store,
+    plan::JobId,
+    run::{Disposition, Failures, RunEvent, Signals, Summary, allocation, job_specs, journal},
 };
 
 /// The state of a run with pilots.
@@ -39,7 +35,7 @@ pub(super) struct Run<'a, 'o> {
 }
 
 struct Pilot {
-    /// What Slurm calls it.
+    /// Its number in the queue.
     id: u64,
     /// How far its words have been read.
     read: u64,
@@ -50,17 +46,11 @@ struct Pilot {
 }
 
 impl<'a, 'o> Run<'a, 'o> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        store: &'a Store,
-        wanted: &[Disposition],
-        options: &'a Options,
-        observers: &'a mut [&'o mut dyn Observer],
-    ) -> io::Result<Self> {
-        job_specs::write(plan, options.folder.path())?;
+    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> io::Result<Self> {
+        let folder = session.options.folder.path();
+        job_specs::write(session.plan, folder)?;
         let open = (0..wanted.len()).filter(|job| wanted[*job] == Disposition::Yes).collect();
-        let failures = Failures::of_run(options.folder.path());
-        let session = ClusterSession::new(plan, store, wanted, options, observers)?;
+        let failures = Failures::of_run(folder);
         Ok(Self {
             session,
             failures,
@@ -117,49 +107,45 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
                 Err(Refusal::No(error)) => {
                     self.submitted = most;
-                    self.give_up(&format!("Slurm refuses a pilot: {error}"));
+                    self.give_up(&format!("{} refuses a pilot: {error}", self.session.cluster.system()));
                     return;
                 }
             }
         }
         if self.submitted == pilots && live < pilots {
-            let (what, name) = (crate::format::count(pilots, "pilot"), self.session.client.name.clone());
-            self.session.notice(format!("Slurm: {what} submitted, as {name}"));
+            let (system, name) = (self.session.cluster.system(), self.session.cluster.jobs_name());
+            let what = crate::format::count(pilots, "pilot");
+            self.session.notice(format!("{system}: {what} submitted, as {name}"));
         }
     }
 
     fn submit_one(&self, number: usize) -> Result<u64, Refusal> {
-        let run = self.session.options.folder.name();
+        let session = &self.session;
+        let run = session.options.folder.name();
         // Nothing to adopt later: the key of the first job stands for all of them.
-        let key = self.session.key(0);
-        let mark = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
-        let mut arguments = self.session.place.arguments(&format!("pilot:{mark}"), &format!("pilot-{number}.txt"));
-        arguments.extend(self.resources());
-        let script = self.session.place.script(&format!("exec-pilot {run} --number {number}"));
-        self.session.client.submit(&arguments, &script)
+        let key = session.key(0);
+        let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
+        session.cluster.submit(&BatchJob {
+            tag: format!("pilot:{tag}"),
+            output: session.launch.output(&format!("pilot-{number}.txt")),
+            folder: &session.launch.folder,
+            script: session.launch.script(&format!("exec-pilot {run} --number {number}")),
+            request: self.request(),
+            step: None,
+            after: &[],
+        })
     }
 
     /// A pilot is as large as the largest job that is still to run.
-    fn resources(&self) -> Vec<String> {
+    fn request(&self) -> Request {
         let jobs = || self.open.iter().map(|job| self.session.plan.job(JobId::new(*job)));
-        let asked = &self.session.options.asked.all;
-        let most = |what: &dyn Fn(&crate::plan::Job) -> u64| jobs().map(what).max().unwrap_or(0);
-        let mut arguments = vec![format!("--cpus-per-task={}", most(&|job| job.resources.cpus.unwrap_or(1) as u64))];
-        let memory = most(&|job| job.resources.memory.unwrap_or(0));
-        if memory > 0 {
-            arguments.push(format!("--mem={}M", memory.div_ceil(1 << 20)));
+        Request {
+            cpus: jobs().map(|job| job.resources.cpus.unwrap_or(1)).max().unwrap_or(1),
+            memory: jobs().filter_map(|job| job.resources.memory).max().filter(|memory| *memory > 0),
+            gpus: jobs().map(crate::run::gpus).max().unwrap_or(0),
+            exclusive: false,
+            time: None,
         }
-        let gpus = most(&|job| crate::run::gpus(job) as u64);
-        match &asked.gres {
-            Some(gres) => arguments.push(format!("--gres={gres}")),
-            None if gpus > 0 => arguments.push(format!("--gres=gpu:{gpus}")),
-            None => {}
-        }
-        if let Some(time) = asked.time {
-            arguments.push(format!("--time={}", time.as_secs().div_ceil(60).max(1)));
-        }
-        arguments.extend(sbatch_args::whose(asked));
-        arguments
     }
 
     /// Passes on what the pilots have said.
@@ -212,7 +198,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let now = Instant::now();
         for pilot in self.pilots.values_mut().filter(|pilot| !pilot.over) {
             let seen = queue.iter().find(|seen| seen.id == pilot.id);
-            pilot.running = seen.is_some_and(|seen| seen.state == State::Running);
+            pilot.running = seen.is_some_and(|seen| seen.state == QueuedState::Running);
             if seen.is_some_and(|seen| seen.state.is_live()) {
                 pilot.gone = None;
                 continue;
@@ -225,12 +211,13 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.pilots.values().filter(|pilot| !pilot.over).partition(|pilot| pilot.running);
             let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id).collect::<Vec<u64>>();
             let (running, pending) = (ids(&running), ids(&pending));
-            let mut cancelled = self.session.client.cancel(&pending, false);
+            let mut cancelled = self.session.cluster.cancel(&pending, CancelScope::All);
             if self.session.ending {
-                cancelled = cancelled.and_then(|()| self.session.client.cancel(&running, false));
+                cancelled = cancelled.and_then(|()| self.session.cluster.cancel(&running, CancelScope::All));
             } else if !std::mem::replace(&mut self.interrupted, true) {
                 // As Ctrl-C does to any engine: it starts nothing more, and lets its jobs end.
-                self.session.client.interrupt(&running);
+                // Those that do not hear it are ended in the end.
+                let _ = self.session.cluster.cancel(&running, CancelScope::Interrupt);
             }
             if let Err(error) = cancelled {
                 self.session.trouble(&error);

@@ -1,22 +1,17 @@
-//! State and signals that both ways through Slurm share: observers, the queue's poll interval, stopping and leaving.
+//! State that both ways through a batch system share: observers, the queue's poll interval, stopping and leaving.
 
 use std::{
     io,
+    path::{Path, PathBuf},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::{Duration, Instant},
 };
-
-use std::path::PathBuf;
 
 use fs_err as fs;
 use signal_hook::consts::{SIGHUP, SIGINT};
 use sweep_job::Failure;
 
-use super::{
-    Options,
-    client::{Client, Seen},
-    sbatch_args::Place,
-};
+use super::{Cluster, Options, QueuedJob};
 use crate::{
     plan::{JobId, Plan},
     record::Key,
@@ -26,20 +21,55 @@ use crate::{
 
 /// The queue is looked at no less often.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
-/// The longest pause after Slurm did not answer.
+/// The longest pause after the batch system did not answer.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// What both ways through Slurm have in common: whom to tell, and whom to ask.
+/// The folder, below the run's, with the outputs of batch jobs.
+const OUTPUTS: &str = "slurm";
+
+/// The program that batch jobs start, and its folders.
+#[derive(Debug, Clone)]
+pub(super) struct Launch {
+    /// The program.
+    pub(super) program: PathBuf,
+    /// The folder in which the sweep was started: relative paths start there.
+    pub(super) folder: PathBuf,
+    /// The results folder.
+    pub(super) results: PathBuf,
+    /// The run's folder.
+    pub(super) run: PathBuf,
+}
+
+impl Launch {
+    /// The script that runs this program with these arguments. Nothing in it is anybody's text but for paths.
+    pub(super) fn script(&self, arguments: &str) -> String {
+        let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted(path));
+        // A batch system may go elsewhere where the folder is missing, and nobody would notice.
+        format!("#!/bin/sh\ncd {folder} || exit 78\nexec {program} --results {results} {arguments}\n")
+    }
+
+    /// The file with the output of a batch job.
+    pub(super) fn output(&self, name: &str) -> PathBuf {
+        self.run.join(OUTPUTS).join(name)
+    }
+}
+
+/// A path for a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// The state that both ways through a batch system share.
 pub(super) struct ClusterSession<'a, 'o> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
     pub(super) options: &'a Options,
     pub(super) observers: &'a mut [&'o mut dyn Observer],
-    pub(super) client: Client,
-    pub(super) place: Place,
+    pub(super) cluster: &'a dyn Cluster,
+    pub(super) launch: Launch,
     pub(super) begun: Instant,
     pub(super) summary: Summary,
-    /// How often in a row Slurm has not answered.
+    /// How often in a row the batch system has not answered.
     pub(super) troubles: u32,
     pub(super) signals: usize,
     /// Nothing more is submitted, and what has not begun is cancelled.
@@ -60,13 +90,14 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         plan: &'a Plan,
         store: &'a Store,
         wanted: &[Disposition],
+        cluster: &'a dyn Cluster,
         options: &'a Options,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
-        // Slurm does not make folders, and a job whose output has none fails without a word.
-        fs::create_dir_all(run.join("slurm"))?;
-        let place = Place {
+        // A batch system may not make folders, and a job whose output has none fails without a word.
+        fs::create_dir_all(run.join(OUTPUTS))?;
+        let launch = Launch {
             program: std::env::current_exe()?,
             folder: std::env::current_dir()?,
             results: std::path::absolute(&options.results)?,
@@ -79,8 +110,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             store,
             options,
             observers,
-            client: Client { name: options.name.clone() },
-            place,
+            cluster,
+            launch,
             begun: now,
             summary: Summary { cached, ..Summary::default() },
             troubles: 0,
@@ -142,9 +173,9 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     }
 
     /// Asks for the queue; `None` if there is no answer, which is said once.
-    pub(super) fn queue(&mut self) -> Option<Vec<Seen>> {
+    pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
         let asked = Instant::now();
-        let answer = self.client.queue();
+        let answer = self.cluster.poll();
         // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
         let pause =
             (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
@@ -152,7 +183,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         match answer {
             Ok(queue) => {
                 if self.troubles > 0 {
-                    self.notice("Slurm answers again");
+                    self.notice(format!("{} answers again", self.cluster.system()));
                 }
                 self.troubles = 0;
                 Some(queue)
@@ -164,10 +195,11 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         }
     }
 
-    /// Slurm does not answer: nothing is known, and nothing is lost.
+    /// The batch system does not answer: nothing is known, and nothing is lost.
     pub(super) fn trouble(&mut self, error: &str) {
         if self.troubles == 0 {
-            self.notice(format!("Slurm does not answer, and is asked again until it does: {error}"));
+            let system = self.cluster.system();
+            self.notice(format!("{system} does not answer, and is asked again until it does: {error}"));
         }
         let pause = self.options.poll.saturating_mul(1 << self.troubles.min(10)).min(MAX_BACKOFF);
         self.troubles += 1;
@@ -182,13 +214,16 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.next_poll = Instant::now();
         if signal == SIGHUP {
             self.leaving = true;
-            self.notice("the terminal is gone; the jobs stay in Slurm, and the same command takes them over");
+            let system = self.cluster.system();
+            self.notice(format!(
+                "the terminal is gone; the jobs stay in {system}, and the same command takes them over"
+            ));
             return;
         }
         if self.signals > 2 {
             self.leaving = true;
-            let name = self.client.name.clone();
-            self.notice(format!("left; `scancel --me --name {name}` ends what is still in Slurm"));
+            let (system, command) = (self.cluster.system(), self.cluster.cancel_command());
+            self.notice(format!("left; `{command}` ends what is still in {system}"));
             return;
         }
         self.stopping = true;
@@ -222,5 +257,15 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             self.tell(&RunEvent::Ended(summary.clone()));
         }
         summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_cannot_leave_their_quotes() {
+        assert_eq!(quoted(Path::new("/a b/it's; rm")), r"'/a b/it'\''s; rm'");
     }
 }

@@ -11,8 +11,8 @@ use std::{
 
 use rustix::process::geteuid;
 
-use super::job_tag::JobTag;
 use crate::host::threads::refused;
+use crate::run::cluster::{QueuedJob, QueuedState, Refusal};
 
 /// How long a command may take. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,29 +26,6 @@ pub(crate) struct Client {
     pub(crate) name: String,
 }
 
-/// A job as `squeue` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) id: u64,
-    pub(crate) state: State,
-    /// Why it does not run, or how it ended, in Slurm's word.
-    pub(crate) reason: String,
-    /// Which of ours it is; `None` if somebody else gave his job our name.
-    pub(crate) mark: Option<JobTag>,
-}
-
-/// A job's state, as far as it matters here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
-    Pending,
-    /// It runs, or is on its way in or out.
-    Running,
-    Completed,
-    Cancelled,
-    /// It has ended in another way: Slurm's word.
-    Ended(String),
-}
-
 /// How a job has ended, as `scontrol` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct End {
@@ -58,17 +35,6 @@ pub(crate) struct End {
     pub(crate) nodes: String,
 }
 
-/// Why a job was not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// Slurm does not answer. It may have the job all the same.
-    Unreachable(String),
-    /// There is a limit on jobs in the queue, which is reached.
-    Full(String),
-    /// It will not be taken as it is.
-    No(String),
-}
-
 /// A command's end.
 struct Answer {
     status: Option<ExitStatus>,
@@ -76,21 +42,19 @@ struct Answer {
     complaint: String,
 }
 
-impl State {
-    fn new(word: &str) -> Self {
-        match word {
-            "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => Self::Pending,
-            "CONFIGURING" | "RUNNING" | "COMPLETING" | "SUSPENDED" | "RESIZING" | "SIGNALING" | "STAGE_OUT"
-            | "STOPPED" => Self::Running,
-            "COMPLETED" => Self::Completed,
-            "CANCELLED" => Self::Cancelled,
-            other => Self::Ended(other.to_owned()),
+/// The state that a word of Slurm means.
+fn state(word: &str) -> QueuedState {
+    match word {
+        "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
+            QueuedState::Pending
         }
-    }
-
-    /// Whether the job is still to end.
-    pub(crate) fn is_live(&self) -> bool {
-        matches!(self, Self::Pending | Self::Running)
+        "CONFIGURING" | "RUNNING" | "COMPLETING" | "SUSPENDED" | "RESIZING" | "SIGNALING" | "STAGE_OUT" | "STOPPED" => {
+            QueuedState::Running
+        }
+        "COMPLETED" => QueuedState::Completed,
+        "CANCELLED" => QueuedState::Cancelled,
+        "FAILED" => QueuedState::Failed(word.to_owned()),
+        other => QueuedState::Ended(other.to_owned()),
     }
 }
 
@@ -110,7 +74,7 @@ impl Client {
     }
 
     /// All jobs of this name that Slurm still knows, ended ones included.
-    pub(crate) fn queue(&self) -> Result<Vec<Seen>, String> {
+    pub(crate) fn queue(&self) -> Result<Vec<QueuedJob>, String> {
         let mut command = slurm("squeue");
         let user = geteuid().as_raw().to_string();
         command.args(["-h", "-u", &user, "-n", &self.name, "-t", "all", "-o", "%A|%T|%r|%k"]);
@@ -159,12 +123,12 @@ impl Client {
     }
 
     /// The state of a job that the queue has forgotten, where there is an accounting that remembers.
-    pub(crate) fn remembered(&self, id: u64) -> Option<State> {
+    pub(crate) fn remembered(&self, id: u64) -> Option<QueuedState> {
         let mut command = slurm("sacct");
         command.args(["-n", "-X", "-P", "-o", "State", "-j", &id.to_string()]);
         let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
         // `CANCELLED by 1000`.
-        answer.out.lines().next()?.split_whitespace().next().map(State::new)
+        answer.out.lines().next()?.split_whitespace().next().map(state)
     }
 }
 
@@ -237,13 +201,14 @@ fn is_unreachable(answer: &Answer) -> bool {
 }
 
 /// A line of `squeue`.
-fn seen(line: &str) -> Option<Seen> {
+fn seen(line: &str) -> Option<QueuedJob> {
     let mut fields = line.splitn(4, '|');
     let id = fields.next()?.trim().parse().ok()?;
-    let state = State::new(fields.next()?.trim());
+    let state = state(fields.next()?.trim());
     let reason = fields.next()?.trim().to_owned();
-    let mark = fields.next().and_then(|comment| comment.trim().parse().ok());
-    Some(Seen { id, state, reason, mark })
+    let tag = fields.next().unwrap_or_default().trim().to_owned();
+    let orphaned = reason == "DependencyNeverSatisfied";
+    Some(QueuedJob { id, state, reason, tag, orphaned })
 }
 
 /// What `scontrol show job -o` says of a job's end.
@@ -311,17 +276,22 @@ fn text(from: Option<impl Read>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::cluster::job_tag::JobTag;
 
     #[test]
     fn lines_of_the_queue_are_understood() {
         let key = "ab".repeat(32);
         let line = format!("12|PENDING|ReqNodeNotAvail, May be reserved|20260101T000000Z-7|{key}|2");
         let job = seen(&line).unwrap();
-        assert_eq!((job.id, job.state, job.reason.as_str()), (12, State::Pending, "ReqNodeNotAvail, May be reserved"));
-        let mark = job.mark.unwrap();
-        assert_eq!((mark.run.as_str(), mark.key.to_string(), mark.submission), ("20260101T000000Z-7", key, 2));
-        assert_eq!(seen("13|OUT_OF_MEMORY|None|somebody's").unwrap().mark, None);
-        assert_eq!(seen("13|OUT_OF_MEMORY|None|").unwrap().state, State::Ended("OUT_OF_MEMORY".into()));
+        assert_eq!(
+            (job.id, job.state, job.reason.as_str()),
+            (12, QueuedState::Pending, "ReqNodeNotAvail, May be reserved")
+        );
+        let tag: JobTag = job.tag.parse().unwrap();
+        assert_eq!((tag.run.as_str(), tag.key.to_string(), tag.submission), ("20260101T000000Z-7", key, 2));
+        assert!(!job.orphaned);
+        assert_eq!(seen("13|OUT_OF_MEMORY|None|").unwrap().state, QueuedState::Ended("OUT_OF_MEMORY".into()));
+        assert!(seen("14|CANCELLED|DependencyNeverSatisfied|x").unwrap().orphaned);
         assert_eq!(seen("slurm_load_jobs error"), None);
     }
 

@@ -1,0 +1,169 @@
+//! The interface to batch systems. A new one implements [`Cluster`]; `slurm` is the example.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A batch system. Whatever fails or does not answer in time is unknown, never gone.
+pub trait Cluster: fmt::Debug {
+    /// The system's name, for messages.
+    fn system(&self) -> &'static str;
+
+    /// The name that all batch jobs of a store have in the system.
+    fn jobs_name(&self) -> &str;
+
+    /// The command with which a person ends all of them.
+    fn cancel_command(&self) -> String;
+
+    /// Submits a batch job.
+    ///
+    /// # Errors
+    /// A [`Refusal`] says whether it may be in the queue all the same.
+    fn submit(&self, job: &BatchJob<'_>) -> Result<u64, Refusal>;
+
+    /// Every batch job of the store that the system still knows, ended ones included.
+    ///
+    /// # Errors
+    /// The system's last words, if it does not answer.
+    fn poll(&self) -> Result<Vec<QueuedJob>, String>;
+
+    /// Ends batch jobs, or tells them to end. Those that have ended meanwhile need nothing.
+    ///
+    /// # Errors
+    /// The system's last words, if it does not answer.
+    fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String>;
+
+    /// What keeps a job in the queue for good, if this reason for waiting does not pass by itself.
+    fn why_pending(&self, reason: &str) -> Option<&'static str>;
+
+    /// How a batch job has ended that the queue shows with `word`.
+    fn ending(&self, id: u64, word: &str) -> Ending;
+
+    /// The state of a batch job that the queue has forgotten, where the system has an accounting.
+    fn remembered(&self, id: u64) -> Option<QueuedState>;
+}
+
+/// A batch job to submit.
+#[derive(Debug)]
+pub struct BatchJob<'a> {
+    /// The text by which it is recognized in the queue.
+    pub tag: String,
+    /// The file that its output is appended to.
+    pub output: PathBuf,
+    /// The folder that it starts in.
+    pub folder: &'a Path,
+    /// A script for `/bin/sh`.
+    pub script: String,
+    /// The resources that it asks for.
+    pub request: Request,
+    /// The step whose job it runs, if it runs one; the executor's settings may differ by step.
+    pub step: Option<&'a str>,
+    /// Batch jobs that must have succeeded before it starts. If one fails, it is not to start at all.
+    pub after: &'a [u64],
+}
+
+/// The resources that a batch job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Cores.
+    pub cpus: usize,
+    /// Main memory in bytes.
+    pub memory: Option<u64>,
+    /// GPUs.
+    pub gpus: usize,
+    /// Whether nothing else may run on its node.
+    pub exclusive: bool,
+    /// The time after which the system may end it.
+    pub time: Option<Duration>,
+}
+
+/// A batch job in the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedJob {
+    /// Its number.
+    pub id: u64,
+    /// Its state.
+    pub state: QueuedState,
+    /// Why it waits, or how it ended, in the system's word.
+    pub reason: String,
+    /// [`BatchJob::tag`]; somebody else's job of the same name may have any.
+    pub tag: String,
+    /// Whether it will never start, because a job that it comes after has failed.
+    pub orphaned: bool,
+}
+
+/// The state of a batch job, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueuedState {
+    /// It waits.
+    Pending,
+    /// It runs, or is on its way in or out.
+    Running,
+    /// Its program has ended well.
+    Completed,
+    /// It was cancelled.
+    Cancelled,
+    /// Its program has ended with a failure of its own.
+    Failed(String),
+    /// It was ended in another way: the system's word.
+    Ended(String),
+}
+
+/// Which batch jobs are cancelled, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelScope {
+    /// Those that have not begun.
+    Pending,
+    /// All of them.
+    All,
+    /// None: their programs get SIGINT, and nothing that those have started.
+    Interrupt,
+}
+
+/// How a batch job has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// Why.
+    pub cause: EndCause,
+    /// Its node; empty if that is not known.
+    pub node: String,
+    /// The system's reason; empty if it has none.
+    pub reason: String,
+}
+
+/// Why a batch job has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndCause {
+    /// Its time limit was reached.
+    TimeLimit,
+    /// It ran out of memory.
+    OutOfMemory,
+    /// The system has lost it, with its node or otherwise: the system's word.
+    Lost(String),
+    /// Its script has ended with this code.
+    Exit(i32),
+    /// This signal has ended it.
+    Signal(i32),
+    /// The system's word says no more.
+    Other(String),
+}
+
+/// Why a batch job was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The system does not answer. It may have the job all the same.
+    Unreachable(String),
+    /// There is a limit on jobs in the queue, which is reached.
+    Full(String),
+    /// It will not be taken as it is.
+    No(String),
+}
+
+impl QueuedState {
+    /// Whether the job is still to end.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}

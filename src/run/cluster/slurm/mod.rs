@@ -1,0 +1,113 @@
+//! Slurm, through its own commands.
+
+mod commands;
+mod sbatch_args;
+
+use self::commands::Client;
+use super::{BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal};
+use crate::recipe;
+
+/// The Slurm cluster of this machine, as far as the jobs of one store are concerned.
+#[derive(Debug, Clone)]
+pub struct Slurm {
+    client: Client,
+    asked: recipe::Slurm,
+}
+
+/// Whether there is a Slurm on this machine.
+pub fn is_here() -> bool {
+    commands::is_here()
+}
+
+impl Slurm {
+    /// The cluster whose jobs have this name; `asked` are the executor's settings.
+    pub fn new(name: String, asked: recipe::Slurm) -> Self {
+        Self { client: Client { name }, asked }
+    }
+}
+
+impl Cluster for Slurm {
+    fn system(&self) -> &'static str {
+        "Slurm"
+    }
+
+    fn jobs_name(&self) -> &str {
+        &self.client.name
+    }
+
+    fn cancel_command(&self) -> String {
+        format!("scancel --me --name {}", self.client.name)
+    }
+
+    fn submit(&self, job: &BatchJob<'_>) -> Result<u64, Refusal> {
+        let asked = job.step.map_or_else(|| self.asked.all.clone(), |step| self.asked.of_step(step));
+        self.client.submit(&sbatch_args::arguments(job, &asked), &job.script)
+    }
+
+    fn poll(&self) -> Result<Vec<QueuedJob>, String> {
+        self.client.queue()
+    }
+
+    fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String> {
+        match scope {
+            CancelScope::Pending => self.client.cancel(ids, true),
+            CancelScope::All => self.client.cancel(ids, false),
+            CancelScope::Interrupt => {
+                self.client.interrupt(ids);
+                Ok(())
+            }
+        }
+    }
+
+    fn why_pending(&self, reason: &str) -> Option<&'static str> {
+        why_pending(reason)
+    }
+
+    fn ending(&self, id: u64, word: &str) -> Ending {
+        let end = self.client.end(id).unwrap_or_default();
+        let cause = match (word, end.code, end.signal) {
+            ("TIMEOUT" | "DEADLINE", ..) => EndCause::TimeLimit,
+            ("OUT_OF_MEMORY", ..) => EndCause::OutOfMemory,
+            ("NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REVOKED", ..) => EndCause::Lost(word.to_owned()),
+            (_, Some(code), _) => EndCause::Exit(code),
+            (_, None, Some(signal)) => EndCause::Signal(signal),
+            (_, None, None) => EndCause::Other(word.to_owned()),
+        };
+        Ending { cause, node: end.nodes, reason: end.reason }
+    }
+
+    fn remembered(&self, id: u64) -> Option<QueuedState> {
+        self.client.remembered(id)
+    }
+}
+
+/// What keeps a job in the queue for good, if this reason for waiting does not pass by itself.
+fn why_pending(reason: &str) -> Option<&'static str> {
+    let reason = reason.split([',', ' ']).next().unwrap_or_default();
+    Some(match reason {
+        "PartitionConfig" | "PartitionNodeLimit" | "BadConstraints" | "ReqNodeNotAvail" | "NodeDown" => {
+            "no node of its partition has what it asks for"
+        }
+        "PartitionTimeLimit" => "it asks for more time than its partition allows",
+        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs",
+        "InvalidAccount" => "its account is not valid",
+        "InvalidQOS" => "its QOS is not valid",
+        "JobHeldUser" | "JobHeldAdmin" => "it is held; `scontrol release` frees it",
+        "AssocMaxCpuPerJobLimit"
+        | "AssocMaxNodePerJobLimit"
+        | "AssocMaxWallDurationPerJobLimit"
+        | "AssocMaxGRESPerJob"
+        | "AssocMaxMemPerJob"
+        | "QOSMaxCpuPerJobLimit"
+        | "QOSMaxNodePerJobLimit"
+        | "QOSMaxWallDurationPerJobLimit"
+        | "QOSMaxGRESPerJob"
+        | "QOSMaxMemoryPerJob"
+        | "AssocMaxJobsLimit"
+        | "AssocGrpGRES"
+        | "QOSMinCpuNotSatisfied"
+        | "QOSMinGRES" => "it asks for more than its account or QOS allows",
+        "launch_failed_requeued_held" | "launch" => "it could not be started on its node and is held",
+        _ => return None,
+    })
+}
