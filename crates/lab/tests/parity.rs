@@ -107,7 +107,17 @@ fn every_backend_computes_what_plain_operations_compute() {
         let begun = Instant::now();
         for case in cases() {
             let outcome = run_on(backend, "parity", tiny(&case), Path::new("."));
-            let outcome = outcome.unwrap_or_else(|failure| panic!("{backend} {case}: {}", failure.message));
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                // Half-precision formats are a device's choice; the CPU has all of them.
+                Err(failure)
+                    if backend != Backend::Cpu && failure.message.contains("the device does not compute with") =>
+                {
+                    eprintln!("{backend} {case}: not run: {}", failure.message);
+                    continue;
+                }
+                Err(failure) => panic!("{backend} {case}: {}", failure.message),
+            };
             let errors: Vec<String> = Task::info("parity")
                 .unwrap()
                 .headline
