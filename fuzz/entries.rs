@@ -1,4 +1,4 @@
-//! What each target does with its bytes; included by the targets and by `tests/corpora.rs`.
+//! The work of each target on its bytes; included by the targets and by `tests/corpora.rs`.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use crate::{
     recipe::{Collector, Problem, Sources, Span},
 };
 
-/// What a name, a place and a number take at least.
+/// The least memory of a name, a place and a number, in bytes.
 const ENTRY: u64 = 64;
 
 /// The memory that is left for a plan, about: what its values are as texts, and a little for each.
