@@ -30,6 +30,8 @@ impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let failed = |error: reqwest::Error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) };
         let is_on = |key| options.get_config_value(&key).is_some_and(|value| value == "true");
+        // An error means that there is a provider already, this one: nothing else installs any.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder();
         if let Some(address) = options.get_config_value(&ClientConfigKey::ProxyUrl) {
             let excludes = options.get_config_value(&ClientConfigKey::ProxyExcludes);

@@ -11,12 +11,12 @@ use std::{
     str::FromStr,
 };
 
-use aws_lc_rs::{
-    encoding::AsBigEndian as _,
-    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
-};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use fs_err as fs;
+use ring::{
+    rand::{SecureRandom as _, SystemRandom},
+    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
+};
 
 use super::{RemoteError, Trusting};
 
@@ -24,6 +24,8 @@ use super::{RemoteError, Trusting};
 const PUBLIC: &str = "ed25519:";
 /// How the file of a secret key begins.
 const SECRET: &str = "sweep-secret-key ed25519:";
+/// Length of the secret seed, in bytes.
+const SEED: usize = 32;
 /// No file of keys is longer, in bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -111,16 +113,17 @@ impl SecretKey {
 /// Makes a key pair: the secret half goes to a new file that only its owner can read, the public half is the answer.
 pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     let failed = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
-    let pair = Ed25519KeyPair::generate().map_err(|_| failed("the system has no random numbers".to_owned()))?;
-    let seed = pair.seed().and_then(|seed| seed.as_be_bytes());
-    let seed = seed.map_err(|_| failed("the system has no random numbers".to_owned()))?;
+    let mut seed = [0; SEED];
+    let random = SystemRandom::new().fill(&mut seed);
+    random.map_err(|_| failed("the system has no random numbers".to_owned()))?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| failed(error.to_string()))?;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => failed("there is such a file already; a key is not replaced".to_owned()),
         _ => failed(error.to_string()),
     })?;
-    let text = format!("{SECRET}{}\n", BASE64.encode(seed.as_ref()));
+    let text = format!("{SECRET}{}\n", BASE64.encode(seed));
     if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
         // Half a key is none.
         let _ = fs::remove_file(path);

@@ -281,7 +281,7 @@ fn configure(place: ExecutionTarget) {
             .map(PathBuf::from)
             .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
         let folder = match place.cache {
-            TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-cpu-kernels-{}", std::process::id()))),
+            TuningCache::Cold => Some(env::temp_dir().join(format!("sweep-kernels-{}", std::process::id()))),
             TuningCache::Warm => home.map(|home| home.join("sweep").join("kernels")),
         };
         let by_default = matches!(config.autotune.cache, CacheConfig::Target);
