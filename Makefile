@@ -19,8 +19,10 @@ help:
 	@echo 'make test    install what the tests need, then run them all'
 	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
 
+BACKENDS ?= $(shell scripts/backends.sh)
+
 build:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked $(BACKENDS)
 
 demo: build
 	$(SWEEP) run recipes/bitter.yaml
