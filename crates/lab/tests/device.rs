@@ -12,8 +12,8 @@ use sweep_job::{
 };
 use sweep_lab::{
     LabError,
+    device::read::reads,
     prune::{Choice, Goal, Group, Inputs, Layers, Moments, Selects},
-    read::reads,
 };
 
 /// What there is of `backend`; a line that says why, if there is nothing.

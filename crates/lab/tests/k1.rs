@@ -21,13 +21,13 @@ use sweep_job::{
     },
 };
 use sweep_lab::{
-    k1::{
+    device::read::reads,
+    model,
+    optim::Gradients,
+    papers::k1::{
         Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way,
         network::{NODE_TENSORS, SHARED_TENSORS},
     },
-    model,
-    optim::Gradients,
-    read::reads,
     rng,
 };
 

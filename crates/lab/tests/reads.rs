@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Progress, Report};
-use sweep_lab::read::reads;
+use sweep_lab::device::read::reads;
 
 /// Notes how often the device has been read at every log point.
 #[derive(Default)]

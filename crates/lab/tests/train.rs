@@ -17,8 +17,7 @@ use sweep_job::{
 };
 use sweep_lab::{
     data::{Dataset, KJV},
-    hub,
-    model::{self, Gpt, GptDims, Network, VOCAB_BYTES, cross_entropy},
+    model::{self, Gpt, GptDims, Network, VOCAB_BYTES, cross_entropy, hub},
     optim,
 };
 

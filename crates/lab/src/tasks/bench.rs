@@ -11,13 +11,12 @@ use sweep_job::{
     },
 };
 
-use super::sync;
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
-    measure::{self, resident::raised},
+    backend::{BackendTask, Compute, sync},
+    device::read::{host, number},
+    measure::{self, rss::raised},
     prune::{Goal, Group, HostSelect, Inputs, Layers, Masks, Moments, Select as _, kth_smallest, part_of},
-    read::{host, number},
     rng,
     selection::Found,
 };

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use sweep_job::{Outcome, Progress, Report, Unit, tasks::Eval};
 
-use super::{Mean, batch_loss, network, sync};
+use super::{Mean, batch_loss, network};
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, sync},
     data::Dataset,
     measure, model,
 };

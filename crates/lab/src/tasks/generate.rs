@@ -13,9 +13,9 @@ use super::network;
 use crate::{
     Folders, LabError,
     backend::{BackendTask, Compute},
+    device::read::host,
     measure,
     model::{self, Cache, Gpt, Network as _, VOCAB_BYTES},
-    read::host,
     rng,
 };
 

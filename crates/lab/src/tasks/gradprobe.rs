@@ -12,13 +12,13 @@ use sweep_job::{
 use super::network;
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, sync},
     data::Dataset,
+    device::read::host,
     files,
-    gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
-    hub,
-    measure::{self, resident::raised, sampler::Sampler},
-    read::host,
+    measure::{self, rss::raised, sampler::Sampler},
+    model::hub,
+    papers::gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
 };
 
 /// Where the pruned network is kept, relative to the job's folder.
@@ -115,7 +115,7 @@ impl Pruning<'_> {
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
         // Before anything else is computed, because memory that was used once is not given back.
-        let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| super::sync::<B>(device)));
+        let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| sync::<B>(device)));
         first?;
         self.outcome.metric("memory.pass", raised.unwrap_or(f64::NAN), Unit::Bytes);
         let judges = [Judge::InSample, Judge::HeldOut];

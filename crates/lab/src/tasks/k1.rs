@@ -11,17 +11,16 @@ use sweep_job::{
 use super::{
     Mean,
     steps::{Clock, Curves, Seen},
-    sync,
 };
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, sync},
     data::{self, Batch, Batches, Order, Tokens},
-    k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
+    device::read::{self, number},
     measure::{self, Breakdown, Part, fusion, sampler::Sampler},
     model,
     optim::{self, Gradients},
-    read::{self, number},
+    papers::k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
     rng,
 };
 

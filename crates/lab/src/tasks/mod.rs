@@ -7,7 +7,6 @@ mod eval;
 mod generate;
 mod gradprobe;
 mod k1;
-mod pairs;
 mod parity;
 mod steps;
 mod train;
@@ -25,9 +24,9 @@ use crate::{
     Folders, LabError,
     backend::{Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::Batch,
-    hub,
-    model::{Gpt, GptDims, Network},
-    read::number,
+    device::read::number,
+    model::{Gpt, GptDims, Network, hub},
+    papers,
 };
 
 /// Runs `task` on `backend`.
@@ -54,7 +53,7 @@ pub(crate) fn run(
         Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),
         Task::BenchMaskUpdate(made) => dispatch_eager(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
         Task::BenchMasking(applied) => dispatch_eager(backend, bench::Job { bench: Bench::Masking(applied), report }),
-        Task::Pair(pair) => pairs::run(pair, backend, folders, report),
+        Task::Pair(pair) => papers::pairs::run(pair, backend, folders, report),
         Task::Command(_) => Err(LabError::NotALabTask("command")),
         Task::Mock(_) => Err(LabError::NotALabTask("mock")),
     }
@@ -120,9 +119,4 @@ impl<B: BurnBackend> Mean<B> {
             None => Ok(f64::NAN),
         }
     }
-}
-
-/// Waits until the device has done everything that it was told.
-fn sync<B: BurnBackend>(device: &B::Device) -> Result<(), LabError> {
-    Ok(B::sync(device)?)
 }

@@ -15,12 +15,14 @@ use crate::{
     LabError,
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::{Batch, Dataset},
-    gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+    device::read::host,
     model::{self, Gpt, Handed, Network as _, ParamInfo},
     ops,
-    optim::{self, AdamW, Gradients},
+    optim::{
+        self, AdamW, Gradients,
+        gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+    },
     prune::Pruner,
-    read::host,
 };
 
 /// Runs it: the reference, then `backend`.

@@ -24,17 +24,17 @@ use super::{
     coupling::Schedule,
     mean_loss, network,
     steps::{Clock, Curves, Seen},
-    sync,
 };
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, sync},
     data::{Batch, Batches, Dataset},
-    gradient::{self, Dropout, Forward, LossScale},
-    hub,
     measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
-    model::{self, Gpt, ParamInfo},
-    optim::{self, AdamW, Gradients, Reading},
+    model::{self, Gpt, ParamInfo, hub},
+    optim::{
+        self, AdamW, Gradients, Reading,
+        gradient::{self, Dropout, Forward, LossScale},
+    },
     prune::{self, Pruner},
     rng,
 };

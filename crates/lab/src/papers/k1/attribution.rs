@@ -12,9 +12,9 @@ use sweep_job::tasks::{GradientNorm, K1Update, NormScope, SelectionWay, UpdateRu
 use super::network::{NODE_TENSORS, SHARED_TENSORS, TreeDims};
 use crate::{
     LabError,
+    device::read::{self, host, number},
     ops::Ops,
     optim::Gradients,
-    read::{self, host, number},
 };
 
 /// What a gradient on the path is multiplied with: a leaf's, its parent's, those above.

@@ -8,7 +8,7 @@ use sweep_job::{
 };
 
 use super::{Call, Contender, Left, flat, normal};
-use crate::{LabError, backend::Compute, read::host};
+use crate::{LabError, backend::Compute, device::read::host};
 
 /// The last factor.
 const SCALE: f32 = 0.125;

@@ -13,11 +13,13 @@ use super::{Prunable, Subject, gpt::set, wanted};
 use crate::{
     LabError,
     backend::Compute,
-    gradient::{Wanted, track},
+    device::read::host,
     model::{self, Linear, cross_entropy, inputs},
     ops::{Ops, plain::dropout},
-    optim::{AdamW, Gradients, StepContext},
-    read::host,
+    optim::{
+        AdamW, Gradients, StepContext,
+        gradient::{Wanted, track},
+    },
     rng,
 };
 

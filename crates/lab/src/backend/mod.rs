@@ -7,6 +7,8 @@
 //! The unit tests of this package compute on the CPU: for every backend all that computes is compiled once more, which takes
 //! minutes. The tests in `tests/` have all backends.
 
+pub(crate) mod probe;
+
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 use burn::tensor::Tensor;
@@ -17,7 +19,7 @@ use sweep_job::{
     tasks::{Autotune, Computing, TuningCache},
 };
 
-use crate::{LabError, measure::DeviceMemory, ops, prune::Selects};
+use crate::{LabError, ops, prune::Selects};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 use crate::{
     prune::{DeviceSelect, Inputs, Masks, Select, device},
@@ -42,6 +44,15 @@ pub trait Compute: Selects {
     }
 }
 
+/// What a device's allocator has given out, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// In tensors.
+    pub in_use: u64,
+    /// Taken from the driver.
+    pub reserved: u64,
+}
+
 impl Compute for Flex {
     const SYNCHRONOUS: bool = true;
 }
@@ -63,7 +74,7 @@ macro_rules! kernels {
         }
 
         fn masks(format: Option<MaskFormat>, _: &[Inputs<Self>]) -> Option<Masks<Self>> {
-            device::masks(format)
+            gpu::masks(format)
         }
 
         fn stream(
@@ -74,11 +85,11 @@ macro_rules! kernels {
             seed: u64,
             masks: &mut Masks<Self>,
         ) -> Option<Result<Found, LabError>> {
-            device::stream(inputs, settings, method, k, seed, masks)
+            gpu::stream(inputs, settings, method, k, seed, masks)
         }
 
         fn stream_floor(inputs: &[Inputs<Self>], settings: Option<&Prune>, _: &mut Masks<Self>) -> Option<()> {
-            device::stream_floor(inputs, settings);
+            gpu::stream_floor(inputs, settings);
             Some(())
         }
     };
@@ -156,6 +167,11 @@ impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
     const SYNCHRONOUS: bool = B::SYNCHRONOUS;
 }
 
+/// Waits until the device has done everything that it was told.
+pub(crate) fn sync<B: Compute>(device: &B::Device) -> Result<(), LabError> {
+    Ok(B::sync(device)?)
+}
+
 /// Work that runs on any backend.
 pub(crate) trait BackendTask {
     /// What it gives.
@@ -224,14 +240,14 @@ pub(crate) fn dispatch_eager<W: BackendTask>(
         #[cfg(all(feature = "wgpu", not(test)))]
         Backend::Wgpu => work.run::<Wgpu>(&wgpu_device(place)?),
         #[cfg(any(test, not(all(feature = "cuda", feature = "wgpu"))))]
-        absent => Err(crate::probe::not_built(absent).into()),
+        absent => Err(probe::not_built(absent).into()),
     }
 }
 
 /// The first CUDA device, as `place` wants it.
 #[cfg(all(feature = "cuda", not(test)))]
 fn cuda_device(place: ExecutionTarget) -> Result<cubecl::cuda::CudaDevice, LabError> {
-    crate::probe::cuda().map_err(LabError::from)?;
+    probe::cuda().map_err(LabError::from)?;
     configure(place);
     Ok(cubecl::cuda::CudaDevice::new(0))
 }
@@ -239,14 +255,14 @@ fn cuda_device(place: ExecutionTarget) -> Result<cubecl::cuda::CudaDevice, LabEr
 /// The best adapter, as `place` wants it.
 #[cfg(all(feature = "wgpu", not(test)))]
 fn wgpu_device(place: ExecutionTarget) -> Result<cubecl::wgpu::WgpuDevice, LabError> {
-    let adapters = crate::probe::wgpu().map_err(LabError::from)?;
+    let adapters = probe::wgpu().map_err(LabError::from)?;
     configure(place);
     Ok(best(&adapters))
 }
 
 /// The device that stands for the best of `adapters`, which are sorted, best first.
 #[cfg(all(feature = "wgpu", not(test)))]
-fn best(adapters: &[crate::probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
+fn best(adapters: &[probe::Adapter]) -> cubecl::wgpu::WgpuDevice {
     use cubecl::wgpu::WgpuDevice;
     use wgpu::DeviceType;
     match adapters.first().map(|adapter| adapter.kind) {

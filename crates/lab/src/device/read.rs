@@ -39,7 +39,7 @@ pub(crate) fn integers<B: Backend>(tensor: Tensor<B, 1, Int>) -> Result<Vec<i64>
 }
 
 /// What holds the numbers of a tensor of the processor's, one after the other: no reading, because they are here.
-pub(crate) fn resident(tensor: &Tensor<Flex, 1>) -> FlexTensor {
+pub(crate) fn dense(tensor: &Tensor<Flex, 1>) -> FlexTensor {
     let tensor = tensor.clone().into_primitive().tensor();
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }

@@ -10,9 +10,9 @@ use super::Subject;
 use crate::{
     LabError,
     backend::Compute,
-    measure::resident::raised,
+    device::read::host,
+    measure::rss::raised,
     prune::{kth_smallest, part_of},
-    read::host,
     rng,
     selection::{self, Formula, Goal, Layer, NotANumber},
 };

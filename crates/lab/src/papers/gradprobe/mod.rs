@@ -25,7 +25,12 @@ pub use self::{
     gpt::GptSubject,
     rounds::Round,
 };
-use crate::{LabError, backend::Compute, gradient::Wanted, optim::Gradients, read::integers};
+use crate::{
+    LabError,
+    backend::Compute,
+    device::read::integers,
+    optim::{Gradients, gradient::Wanted},
+};
 
 /// A tensor whose weights may be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]

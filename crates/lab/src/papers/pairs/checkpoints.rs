@@ -14,9 +14,9 @@ use super::{Call, Contender, Left};
 use crate::{
     LabError,
     backend::Compute,
-    gradient::{Dropout, Forward},
     measure::Part,
     model::{Gpt, GptDims},
+    optim::gradient::{Dropout, Forward},
     rng,
 };
 

@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use burn::tensor::{
@@ -23,7 +23,7 @@ use sweep_job::{
 };
 
 use crate::{
-    LabError,
+    HubError, LabError,
     files::{self, Stored},
     model::{self, Gpt, GptDims, ParamInfo},
 };
@@ -34,30 +34,6 @@ const PREFIX: &str = "transformer.";
 const GPT2: &str = "gpt2";
 const OWN: &str = "sweep-gpt";
 const HEAD: &str = "lm_head.weight";
-
-/// Why a folder is no network that this program can use.
-#[derive(Debug, thiserror::Error)]
-pub enum HubError {
-    /// A file cannot be read.
-    #[error("cannot read the network: {0}")]
-    Read(#[source] io::Error),
-    /// `config.json` is not what it should be.
-    #[error("{}: {message}", path.display())]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
-    /// `model.safetensors` is not what it should be.
-    #[error("{}: {message}", path.display())]
-    Weights {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
-}
 
 /// The part of `config.json` that decides what is computed.
 #[derive(Debug, Serialize, Deserialize)]

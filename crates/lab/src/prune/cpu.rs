@@ -2,21 +2,25 @@
 
 use burn::{
     backend::{Flex, flex::FlexTensor},
-    tensor::{DType, Tensor, TensorData, backend::Backend},
+    tensor::{Tensor, TensorData},
 };
-use sweep_job::tasks::{MaskFormat, Prune, PruneUpdate, ScorePrecision, ThresholdMethod, ThresholdSearch};
+use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 
-use super::select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select, Selects, part_of};
+use super::{
+    host::HostSelect,
+    masks::{HostMasks, Masks, empty, slices},
+    select::{Choice, Goal, Group, Inputs, Layers, Select, bias_correction_1, by_group, in_32_bits, in_one_pass},
+    selects::Selects,
+};
 use crate::{
     LabError,
-    read::resident,
-    rng,
+    device::read::dense,
     selection::{self, Found, NotANumber},
 };
 
 impl Selects for Flex {
     fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
-        if in_one_pass(settings) { Box::new(FusedSelect::new(settings)) } else { Box::new(HostSelect::new(settings)) }
+        if in_one_pass(settings) { Box::new(OnePassSelect::new(settings)) } else { Box::new(HostSelect::new(settings)) }
     }
 
     fn masks(format: Option<MaskFormat>, inputs: &[Inputs<Self>]) -> Option<Masks<Self>> {
@@ -59,109 +63,10 @@ impl Selects for Flex {
     }
 }
 
-/// Whether scores are to be computed where they are looked at, and are such as kernels compute.
-pub(super) fn in_one_pass(settings: &Prune) -> bool {
-    settings.prune_update == PruneUpdate::Fused
-        && settings.threshold == ThresholdMethod::Exact
-        && settings.score_precision == ScorePrecision::F32
-}
-
-/// Whether all weights are in 32 bits, as kernels want them. Moments are if weights are.
-pub(super) fn in_32_bits<B: Backend>(layers: &Layers<'_, B>) -> bool {
-    layers.inputs().iter().all(|inputs| inputs.weights.dtype() == DType::F32)
-}
-
-/// A choice for every layer, by `choose` for every group of which something goes: from the group, how many of its weights go,
-/// and a seed.
-pub(super) fn by_group<B: Backend>(
-    sizes: &[usize],
-    goal: &Goal<'_>,
-    choose: impl Fn(&Group, usize, u64) -> Result<Vec<Choice<B>>, LabError>,
-) -> Result<Vec<Option<Choice<B>>>, LabError> {
-    let mut choices: Vec<Option<Choice<B>>> = sizes.iter().map(|_| None).collect();
-    for (index, group) in goal.groups.iter().enumerate() {
-        let pruned = part_of(group.sparsity, sizes[group.layers.clone()].iter().sum());
-        if pruned == 0 {
-            continue;
-        }
-        let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
-        let chosen = choose(group, pruned, seed)?;
-        for (layer, choice) in group.layers.clone().zip(chosen) {
-            choices[layer] = Some(choice);
-        }
-    }
-    Ok(choices)
-}
-
 /// The scores that `settings` ask for; the weights themselves without.
 fn formula(inputs: &[Inputs<Flex>], settings: Option<&Prune>) -> selection::Formula {
     let correction = bias_correction_1(inputs);
     settings.map_or(selection::Formula::GIVEN, |settings| selection::Formula::new(settings, correction))
-}
-
-/// What the first moments of all layers must be divided by to be without bias.
-pub(super) fn bias_correction_1<B: Backend>(inputs: &[Inputs<B>]) -> f64 {
-    inputs.iter().find_map(|inputs| Some(inputs.moments.as_ref()?.bias_correction_1)).unwrap_or(1.0)
-}
-
-/// Masks in memory of the host, one for each layer.
-#[derive(Debug, Clone, PartialEq)]
-pub enum HostMasks {
-    /// Only thresholds are asked for.
-    None(Vec<Vec<()>>),
-    /// A byte for each weight.
-    Bytes(Vec<Vec<u8>>),
-    /// A bit for each weight.
-    Bits(Vec<Vec<u64>>),
-    /// A number for each weight.
-    Floats(Vec<Vec<f32>>),
-}
-
-impl HostMasks {
-    /// For thresholds alone.
-    pub fn none<B: Backend>(inputs: &[Inputs<B>]) -> Self {
-        Self::None(empty(inputs))
-    }
-
-    /// Masks of `format`.
-    pub fn new<B: Backend>(format: MaskFormat, inputs: &[Inputs<B>]) -> Self {
-        match format {
-            MaskFormat::U8 => Self::Bytes(empty(inputs)),
-            MaskFormat::Bit => Self::Bits(empty(inputs)),
-            MaskFormat::F32 => Self::Floats(empty(inputs)),
-        }
-    }
-
-    /// What they take.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::None(_) => 0,
-            Self::Bytes(masks) => masks.iter().map(|mask| size_of_val(&mask[..])).sum(),
-            Self::Bits(masks) => masks.iter().map(|mask| size_of_val(&mask[..])).sum(),
-            Self::Floats(masks) => masks.iter().map(|mask| size_of_val(&mask[..])).sum(),
-        }
-    }
-
-    /// Sets what they prune to 0 in `numbers`: by layer, several of the layer's size.
-    pub fn apply(&self, numbers: &mut [Vec<Vec<f32>>]) {
-        for (layer, numbers) in numbers.iter_mut().enumerate() {
-            let mut numbers = slices(numbers);
-            match self {
-                Self::None(_) => {}
-                Self::Bytes(masks) => selection::apply(&masks[layer], &mut numbers),
-                Self::Bits(masks) => selection::apply(&masks[layer], &mut numbers),
-                Self::Floats(masks) => selection::apply(&masks[layer], &mut numbers),
-            }
-        }
-    }
-}
-
-fn empty<B: Backend, M: selection::Mask>(inputs: &[Inputs<B>]) -> Vec<Vec<M>> {
-    inputs.iter().map(|inputs| vec![M::default(); M::words(inputs.weights.dims()[0])]).collect()
-}
-
-fn slices<T>(vectors: &mut [Vec<T>]) -> Vec<&mut [T]> {
-    vectors.iter_mut().map(|vector| &mut vector[..]).collect()
 }
 
 /// Thresholds and masks by `method`.
@@ -182,9 +87,9 @@ fn find<M: selection::Mask>(
 
 /// Exact thresholds and masks by [`selection::bracket`].
 #[derive(Debug)]
-pub struct FusedSelect(Prune);
+pub struct OnePassSelect(Prune);
 
-impl FusedSelect {
+impl OnePassSelect {
     /// With the scores of `settings`.
     pub fn new(settings: &Prune) -> Self {
         Self(settings.clone())
@@ -215,7 +120,7 @@ impl FusedSelect {
     }
 }
 
-impl Select<Flex> for FusedSelect {
+impl Select<Flex> for OnePassSelect {
     fn select(&self, layers: &mut Layers<'_, Flex>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<Flex>>>, LabError> {
         if !in_32_bits(layers) {
             return HostSelect::new(&self.0).select(layers, goal);
@@ -235,10 +140,10 @@ struct Memory {
 impl Memory {
     fn of(inputs: &Inputs<Flex>) -> Self {
         Self {
-            weights: resident(&inputs.weights),
-            moments: inputs.moments.as_ref().map(|moments| [&moments.first, &moments.second].map(resident)),
-            origin: inputs.origin.as_ref().map(resident),
-            mask: inputs.mask.as_ref().map(resident),
+            weights: dense(&inputs.weights),
+            moments: inputs.moments.as_ref().map(|moments| [&moments.first, &moments.second].map(dense)),
+            origin: inputs.origin.as_ref().map(dense),
+            mask: inputs.mask.as_ref().map(dense),
         }
     }
 

@@ -5,73 +5,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
 use safetensors::{Dtype, SafeTensors};
 
-use crate::{
-    LabError,
-    files::{self, Stored},
-};
-
-/// Why a state cannot be restored.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// The file cannot be read.
-    #[error("cannot read the training's state: {0}")]
-    Read(#[source] io::Error),
-    /// The file is no state.
-    #[error("{}: {message}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
-    /// Something that must be there is not.
-    #[error("the state has no `{name}`")]
-    Missing {
-        /// Its name.
-        name: String,
-    },
-    /// A tensor has another length than its parameter.
-    #[error("`{name}` has {found} numbers, expected {expected}")]
-    Length {
-        /// Its name.
-        name: String,
-        /// Numbers in the state.
-        found: usize,
-        /// Numbers that there must be.
-        expected: usize,
-    },
-    /// A file is not what was written.
-    #[error("{}: its digest is not the one that was written with it", path.display())]
-    Digest {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A number is NaN or infinite, from which nothing can go on.
-    #[error("`{name}` has a number that is not finite")]
-    NotFinite {
-        /// Its name.
-        name: String,
-    },
-    /// A parameter has some of its moments, or some that this optimizer does not have.
-    #[error("the moments of `{parameter}` are not those of this optimizer: was it `amsgrad` there, or not here?")]
-    Incomplete {
-        /// The parameter.
-        parameter: String,
-    },
-    /// Something is left that nobody has asked for.
-    #[error("`{name}` is not part of this training")]
-    Unknown {
-        /// Its name.
-        name: String,
-    },
-}
+use super::{Stored, map, write_tensors};
+use crate::{LabError, StateError};
 
 /// Named tensors `[numbers]` and counts.
 #[derive(Debug)]
@@ -131,13 +72,13 @@ impl<B: Backend> Snapshot<B> {
             tensor: tensor.clone(),
         });
         let counts = self.counts.iter().map(|(name, count)| (name.clone(), count.to_string()));
-        files::write_tensors(path, stored.collect(), counts.collect::<HashMap<_, _>>(), true)
+        write_tensors(path, stored.collect(), counts.collect::<HashMap<_, _>>(), true)
     }
 
     /// Reads the file `path`. A number that is not finite is an error.
     pub fn read(path: &Path, device: &B::Device) -> Result<Self, StateError> {
         let wrong = |message: String| StateError::File { path: path.to_owned(), message };
-        let map = files::map(path).map_err(StateError::Read)?;
+        let map = map(path).map_err(StateError::Read)?;
         let bytes: &[u8] = map.as_deref().unwrap_or_default();
         let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| wrong(error.to_string()))?;

@@ -3,6 +3,7 @@ use rand_distr::{Distribution, LogNormal};
 use sweep_job::tasks::PruneMethod;
 
 use super::*;
+use crate::prune::Inputs;
 
 fn long_tailed(numbers: usize, name: &str) -> Vec<f32> {
     let mut stream = rng::stream(0, "test", name, &[]);

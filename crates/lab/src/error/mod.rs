@@ -1,10 +1,14 @@
 //! Everything that can go wrong in the lab, and which kind of failure it is for the engine.
 
+mod data;
+mod hub;
+mod state;
+
 use std::{io, path::PathBuf};
 
 use sweep_job::{Backend, Failure, FailureKind};
 
-use crate::{data::DataError, hub::HubError, state::StateError};
+pub use self::{data::DataError, hub::HubError, state::StateError};
 
 /// Why a job has no result.
 #[derive(Debug, thiserror::Error)]

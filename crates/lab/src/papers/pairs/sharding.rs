@@ -14,8 +14,8 @@ use super::{Call, Contender, Left, flat, mlp::mean_squared, normal, tensor};
 use crate::{
     LabError,
     backend::Compute,
+    device::read::host,
     measure::{Part, heap},
-    read::host,
 };
 
 const LR: f32 = 1e-3;

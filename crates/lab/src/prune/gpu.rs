@@ -7,10 +7,15 @@ use sweep_gpu_kernels::{Formula, Reach, SelectError, bracket, radix};
 use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
 
 use super::{
-    fused::{bias_correction_1, by_group, in_32_bits, in_one_pass},
-    select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select},
+    host::HostSelect,
+    masks::Masks,
+    select::{Choice, Goal, Group, Inputs, Layers, Select, bias_correction_1, by_group, in_32_bits, in_one_pass},
 };
-use crate::{LabError, read::counted, resident::Resident, selection::Found};
+use crate::{
+    LabError,
+    device::{cube_memory::CubeMemory, read::counted},
+    selection::Found,
+};
 
 /// Exact thresholds and masks by [`sweep_gpu_kernels::bracket`].
 #[derive(Debug)]
@@ -18,12 +23,12 @@ pub struct DeviceSelect(Prune);
 
 impl DeviceSelect {
     /// What does what `settings` ask on a GPU: kernels, or the host where they do not reach.
-    pub fn selector<B: Resident>(settings: &Prune) -> Box<dyn Select<B>> {
+    pub fn selector<B: CubeMemory>(settings: &Prune) -> Box<dyn Select<B>> {
         if in_one_pass(settings) { Box::new(Self(settings.clone())) } else { Box::new(HostSelect::new(settings)) }
     }
 
     /// The choice for `group`, by layer.
-    fn choose<B: Resident>(
+    fn choose<B: CubeMemory>(
         &self,
         layers: &Layers<'_, B>,
         group: &Group,
@@ -40,7 +45,7 @@ impl DeviceSelect {
 }
 
 /// What `method` finds among the scores of `inputs`, and the masks, `[numbers]` by layer.
-fn find<B: Resident>(
+fn find<B: CubeMemory>(
     inputs: &[Inputs<B>],
     formula: Formula,
     k: usize,
@@ -65,17 +70,17 @@ fn find<B: Resident>(
 }
 
 /// The scores that `settings` ask for; the weights themselves without.
-fn formula<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>) -> Formula {
+fn formula<B: CubeMemory>(inputs: &[Inputs<B>], settings: Option<&Prune>) -> Formula {
     settings.map_or(Formula::GIVEN, |settings| Formula::new(settings, bias_correction_1(inputs)))
 }
 
 /// See [`Selects::masks`](super::Selects::masks): kernels write numbers to multiply with.
-pub fn masks<B: Resident>(format: Option<MaskFormat>) -> Option<Masks<B>> {
+pub fn masks<B: CubeMemory>(format: Option<MaskFormat>) -> Option<Masks<B>> {
     matches!(format, None | Some(MaskFormat::F32)).then(|| Masks::Device(Vec::new()))
 }
 
 /// See [`Selects::stream`](super::Selects::stream).
-pub fn stream<B: Resident>(
+pub fn stream<B: CubeMemory>(
     inputs: &[Inputs<B>],
     settings: Option<&Prune>,
     method: ThresholdSearch,
@@ -105,7 +110,7 @@ pub fn stream<B: Resident>(
 }
 
 /// See [`Selects::stream_floor`](super::Selects::stream_floor).
-pub fn stream_floor<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>) {
+pub fn stream_floor<B: CubeMemory>(inputs: &[Inputs<B>], settings: Option<&Prune>) {
     let memory: Vec<Memory<B>> = inputs.iter().map(Memory::of).collect();
     let formula = formula(inputs, settings);
     for memory in &memory {
@@ -113,7 +118,7 @@ pub fn stream_floor<B: Resident>(inputs: &[Inputs<B>], settings: Option<&Prune>)
     }
 }
 
-impl<B: Resident> Select<B> for DeviceSelect {
+impl<B: CubeMemory> Select<B> for DeviceSelect {
     fn select(&self, layers: &mut Layers<'_, B>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<B>>>, LabError> {
         if !in_32_bits(layers) {
             return HostSelect::new(&self.0).select(layers, goal);
@@ -123,14 +128,14 @@ impl<B: Resident> Select<B> for DeviceSelect {
 }
 
 /// The memory of a layer's tensors.
-struct Memory<B: Resident> {
+struct Memory<B: CubeMemory> {
     weights: CubeTensor<B::Runtime>,
     moments: Option<[CubeTensor<B::Runtime>; 2]>,
     origin: Option<CubeTensor<B::Runtime>>,
     mask: Option<CubeTensor<B::Runtime>>,
 }
 
-impl<B: Resident> Memory<B> {
+impl<B: CubeMemory> Memory<B> {
     fn of(inputs: &Inputs<B>) -> Self {
         let memory = |tensor: &Tensor<B, 1>| B::memory(tensor.clone());
         Self {

@@ -11,7 +11,7 @@ use burn_fusion::{Fusion, NoOp, get_client, stream::OperationStreams};
 use burn_ir::{BackendIr as _, InitOperationIr, OperationIr};
 
 /// A backend whose tensors are in the memory of a `CubeCL` runtime.
-pub trait Resident: Backend {
+pub trait CubeMemory: Backend {
     /// The runtime.
     type Runtime: CubeRuntime;
 
@@ -22,7 +22,7 @@ pub trait Resident: Backend {
     fn tensor<const D: usize>(memory: CubeTensor<Self::Runtime>) -> Tensor<Self, D>;
 }
 
-impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> Resident for CubeBackend<R, F, I, BT> {
+impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> CubeMemory for CubeBackend<R, F, I, BT> {
     type Runtime = R;
 
     fn memory<const D: usize>(tensor: Tensor<Self, D>) -> CubeTensor<R> {
@@ -34,7 +34,7 @@ impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> Resident f
     }
 }
 
-impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> Resident for Fusion<CubeBackend<R, F, I, BT>> {
+impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> CubeMemory for Fusion<CubeBackend<R, F, I, BT>> {
     type Runtime = R;
 
     fn memory<const D: usize>(tensor: Tensor<Self, D>) -> CubeTensor<R> {

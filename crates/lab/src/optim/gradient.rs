@@ -20,13 +20,13 @@ use burn::{
 use sweep_job::tasks::{BlockSpec, Checkpointing, Computing, Precision};
 
 use crate::{
-    LabError,
-    backend::Compute,
+    LabError, StateError,
+    device::read::number,
+    files::Snapshot,
     model::{self, Gpt, Handed, Network, autocast},
+    ops::Ops,
     optim::{Gradients, add_gradients},
-    read::number,
     rng,
-    state::{Snapshot, StateError},
 };
 
 /// The backend of a graph that computes element-wise operations again.
@@ -93,7 +93,7 @@ impl Reach {
 
 /// A forward pass whose backward pass is still to come.
 #[derive(Debug)]
-pub struct Forward<B: Compute> {
+pub struct Forward<B: Ops> {
     loss: Tensor<B, 1>,
     rest: Rest<B>,
     /// The format of products, if it is another one.
@@ -102,7 +102,7 @@ pub struct Forward<B: Compute> {
 
 /// What the backward pass needs.
 #[derive(Debug)]
-enum Rest<B: Compute> {
+enum Rest<B: Ops> {
     Kept(Box<Gpt<Autodiff<B>>>, Tensor<Autodiff<B>, 1>),
     Balanced(Box<Gpt<Balanced<B>>>, Tensor<Balanced<B>, 1>),
     Segments(Box<Segments<B>>),
@@ -110,7 +110,7 @@ enum Rest<B: Compute> {
 
 /// Inputs of segments, and the graph of what follows the last one.
 #[derive(Debug)]
-struct Segments<B: Compute> {
+struct Segments<B: Ops> {
     network: Gpt<Autodiff<B>>,
     tokens: Tensor<B, 2, Int>,
     dropout: Dropout,
@@ -125,7 +125,7 @@ struct Segments<B: Compute> {
 /// The residual stream `[batch * length, d_model]`, and what is handed on beside it.
 type Stream<B> = (Tensor<B, 2>, Handed<B>);
 
-impl<B: Compute> Forward<B> {
+impl<B: Ops> Forward<B> {
     /// The forward pass of `network` on `tokens` and `targets`, both `[batch, length]`.
     pub fn new(
         network: &Gpt<Autodiff<B>>,
@@ -191,7 +191,7 @@ impl<B: Compute> Forward<B> {
     }
 }
 
-impl<B: Compute> Segments<B> {
+impl<B: Ops> Segments<B> {
     fn new(
         network: Gpt<Autodiff<B>>,
         inner: &Gpt<B>,
@@ -282,7 +282,7 @@ fn activations(precision: Precision) -> DType {
 }
 
 /// `network` without a graph, with its numbers in the format of activations.
-pub(crate) fn in_precision<B: Compute>(network: &Gpt<Autodiff<B>>, precision: Precision) -> Gpt<B> {
+pub(crate) fn in_precision<B: Ops>(network: &Gpt<Autodiff<B>>, precision: Precision) -> Gpt<B> {
     match activations(precision) {
         DType::F32 => network.valid(),
         format => network.valid().in_format(format),
@@ -370,18 +370,18 @@ pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, wanted: Wanted)
 }
 
 /// A tensor whose gradient is wanted.
-fn leaf<B: Compute, const D: usize>(tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+fn leaf<B: Ops, const D: usize>(tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
     Tensor::from_inner(tensor).require_grad()
 }
 
 /// A tensor whose gradient may be wanted.
-fn leaf_if<B: Compute, const D: usize>(wanted: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+fn leaf_if<B: Ops, const D: usize>(wanted: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
     if wanted { leaf(tensor) } else { Tensor::from_inner(tensor) }
 }
 
 /// The scalar product of `output` and the gradient that comes back to it, `[1]`. Its gradient with respect to the output
 /// is that gradient, to the bit.
-fn product<B: Compute, const D: usize>(
+fn product<B: Ops, const D: usize>(
     output: Option<Tensor<Autodiff<B>, D>>,
     gradient: Option<Tensor<B, D>>,
 ) -> Option<Tensor<Autodiff<B>, 1>> {
@@ -418,7 +418,7 @@ impl LossScale {
     }
 
     /// The gradients without the factor; `None` if they are not finite, so that the step must be left out.
-    pub fn unscale<B: Compute>(&mut self, gradients: Gradients<B>) -> Result<Option<Gradients<B>>, LabError> {
+    pub fn unscale<B: Ops>(&mut self, gradients: Gradients<B>) -> Result<Option<Gradients<B>>, LabError> {
         let factor = self.factor().recip();
         let scaled = |gradient: Tensor<B, 1>| gradient * factor;
         let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scaled)).collect();

@@ -35,17 +35,15 @@ use sweep_job::{
     },
 };
 
-use super::sync;
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
+    backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager, sync},
+    device::read::host,
     measure::{
         self, Breakdown, Part,
         heap::{self, Heap},
     },
-    ops,
-    read::host,
-    rng,
+    ops, rng,
 };
 
 /// The file that the artifact `trace` is.
@@ -132,7 +130,7 @@ impl Meter {
 }
 
 /// Runs one way, and compares what it gives.
-pub(super) fn run(
+pub(crate) fn run(
     pair: &Pair,
     backend: Backend,
     folders: &Folders,

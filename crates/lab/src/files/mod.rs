@@ -1,12 +1,31 @@
 //! Input files as memory, without reading them first, and files of tensors, without a second copy of all of them.
 
-use std::{borrow::Cow, cell::RefCell, collections::HashMap, io, path::Path};
+mod state;
+
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+};
 
 use burn::tensor::{Tensor, backend::Backend};
 use memmap2::Mmap;
 use safetensors::{Dtype, View};
 
-use crate::{LabError, read::host, state::StateError};
+pub use self::state::Snapshot;
+
+use crate::{LabError, StateError, device::read::host};
+
+/// The folders where a job writes. Both exist.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// For artifacts.
+    pub files: PathBuf,
+    /// For what a failed attempt leaves for the next one.
+    pub scratch: PathBuf,
+}
 
 /// The content of `path`, mapped; an empty file gives `None`, because nothing can be mapped.
 #[expect(unsafe_code, reason = "a mapped file is memory that another process could change")]

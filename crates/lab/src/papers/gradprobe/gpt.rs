@@ -8,10 +8,12 @@ use crate::{
     LabError,
     backend::Compute,
     data::{Batch, Dataset},
-    gradient::{Dropout, Forward},
+    device::read::number,
     model::{self, Gpt, Network, Role, inputs},
-    optim::Gradients,
-    read::number,
+    optim::{
+        Gradients,
+        gradient::{Dropout, Forward},
+    },
 };
 
 /// A language model, calibration batches from what it was trained on, and held-out batches.
