@@ -41,7 +41,7 @@ choice! {
         /// Scores are computed once and kept, layer by layer (paper 001, after).
         SinglePass = "single_pass",
         /// Scores are computed in registers by the pass that writes the masks, and not kept.
-        Fused = "fused",
+        OnePass = "fused",
     }
 }
 
@@ -89,7 +89,7 @@ params! {
     /// How masks are made.
     pub struct Making {
         /// How scores come to the threshold and to the masks.
-        update: UpdateKind = UpdateKind::Fused;
+        update: UpdateKind = UpdateKind::OnePass;
         /// What a mask has for each weight. With Burn's operations, and on a GPU, only `f32`.
         mask: MaskFormat = MaskFormat::U8;
     }
@@ -256,7 +256,7 @@ impl BenchMaskUpdate {
         let Some(Self { workload, finding, making }) = Self::from_values(values) else { return Vec::new() };
         let mut conflicts = workload.conflicts();
         let streams = finding.method.streams();
-        if streams != (making.update == UpdateKind::Fused) {
+        if streams != (making.update == UpdateKind::OnePass) {
             let message = format!("`method: {}` does not go with `update: {}`", finding.method, making.update);
             let advice =
                 "`histogram`, `radix` and `bracket` go with `fused`; `sort`, `topk` and `sample` with the others";
@@ -301,7 +301,7 @@ impl BenchMasking {
     pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
         let Some(bench) = Self::from_values(values) else { return Vec::new() };
         let mut conflicts = bench.workload.conflicts();
-        if bench.mask.update != UpdateKind::Fused && bench.mask.mask != MaskFormat::F32 {
+        if bench.mask.update != UpdateKind::OnePass && bench.mask.mask != MaskFormat::F32 {
             let message = format!("Burn's operations make masks of numbers, not `mask: {}`", bench.mask.mask);
             conflicts.push(Conflict { params: vec!["mask", "update"], message, advice: "write `mask: f32`".into() });
         }

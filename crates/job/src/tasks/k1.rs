@@ -28,7 +28,7 @@ choice! {
         /// Scores, mask, softmax and products, one operation after the other.
         Explicit = "explicit",
         /// The backend's own kernel, where it has one and nothing is dropped; on the CPU.
-        Fused = "fused",
+        Kernel = "fused",
     }
 }
 
@@ -169,7 +169,7 @@ params! {
         dropout: f64 = 0.1, in 0.0..=0.9;
         /// `explicit` computes scores, mask, softmax and products one after the other; `fused` takes the backend's own kernel
         /// where there is one (on the CPU) and nothing is dropped.
-        attention: AttentionForm = AttentionForm::Fused;
+        attention: AttentionForm = AttentionForm::Kernel;
         /// Whether the causal mask is made in every forward pass or once. Fused attention needs none.
         causal_mask: CausalMask = CausalMask::Cached;
     }

@@ -110,7 +110,7 @@ impl HostSelect {
             let seed = rng::derived_seed(goal.seed, "threshold group", &[index as u64]);
             let parts: Vec<Tensor<B, 1>> = group.layers.clone().map(|layer| layers.scores(layer)).collect();
             let (kept, parts) = match self.update {
-                PruneUpdate::SinglePass | PruneUpdate::Fused => (Some(parts.clone()), parts),
+                PruneUpdate::SinglePass | PruneUpdate::OnePass => (Some(parts.clone()), parts),
                 PruneUpdate::DoublePass => (None, vec![Tensor::cat(parts, 0)]),
             };
             let threshold = find(&parts, pruned, seed).map_err(|unfit| match unfit {

@@ -131,7 +131,7 @@ pub(crate) fn part_of(fraction: f64, total: usize) -> usize {
 
 /// Whether scores are to be computed where they are looked at, and are such as kernels compute.
 pub(super) fn in_one_pass(settings: &Prune) -> bool {
-    settings.prune_update == PruneUpdate::Fused
+    settings.prune_update == PruneUpdate::OnePass
         && settings.threshold == ThresholdMethod::Exact
         && settings.score_precision == ScorePrecision::F32
 }

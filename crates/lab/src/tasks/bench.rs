@@ -131,7 +131,7 @@ fn by_operations(workload: &Workload, search: ThresholdSearch, sample_fraction: 
         },
         prune_update: match update {
             UpdateKind::DoublePass => PruneUpdate::DoublePass,
-            UpdateKind::SinglePass | UpdateKind::Fused => PruneUpdate::SinglePass,
+            UpdateKind::SinglePass | UpdateKind::OnePass => PruneUpdate::SinglePass,
         },
         sample_fraction,
         ..workload.settings()
@@ -274,7 +274,7 @@ fn mask_update<B: Compute>(
     let k = pruned(workload);
     let mut outcome = Outcome::default();
     let mut calls = 0;
-    let (calls, threshold) = if making.update == UpdateKind::Fused {
+    let (calls, threshold) = if making.update == UpdateKind::OnePass {
         let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
         let (mut calls, found) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;
@@ -320,7 +320,7 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
     let k = pruned(workload);
     let mut outcome = Outcome::default();
     let mut calls = 0;
-    let (mut updates, masks) = if making.update == UpdateKind::Fused {
+    let (mut updates, masks) = if making.update == UpdateKind::OnePass {
         let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
         let (updates, found) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;

@@ -202,7 +202,7 @@ impl<B: Ops> Node<B> {
     fn forward(&self, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
         let Flow { batch, mask, way: Way { attention, dropout: p } } = flow;
         let mixed = match attention {
-            AttentionForm::Fused => self.attn.forward(x.clone(), *batch, mask, *p),
+            AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, *p),
             AttentionForm::Explicit => {
                 let qkv = self.attn.c_attn.forward(x.clone());
                 let context = plain::causal_attention(&qkv, *batch, self.attn.n_head, mask, *p);
