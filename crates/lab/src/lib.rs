@@ -24,5 +24,5 @@ use sweep_job::{Backend, Failure, Outcome, Report, Task};
 
 /// Runs a job in this process, on `backend`.
 pub fn run(task: &Task, backend: Backend, folders: &Folders, report: &mut dyn Report) -> Result<Outcome, Failure> {
-    tasks::run(task, backend, folders, report).map_err(Failure::from)
+    tasks::run(task, tasks::Context { backend, folders, report }).map_err(Failure::from)
 }

@@ -11,9 +11,10 @@ use sweep_job::{
     },
 };
 
+use super::{Context, Run};
 use crate::{
     LabError,
-    backend::{BackendTask, Compute, sync},
+    backend::{BackendTask, Compute, dispatch_eager, sync},
     device::read::{host, number},
     measure::{self, rss::raised},
     prune::{Goal, Group, HostSelect, Inputs, Layers, Masks, Moments, Select as _, kth_smallest, part_of},
@@ -26,27 +27,39 @@ const BIAS_CORRECTION_1: f64 = 0.5;
 /// Measurements of the floor, of which the least counts.
 const FLOORS: usize = 5;
 
-/// What is measured.
-pub(super) enum Bench<'a> {
-    Threshold(&'a BenchThreshold),
-    MaskUpdate(&'a BenchMaskUpdate),
-    Masking(&'a BenchMasking),
+impl Run for BenchThreshold {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job::Threshold(self, report))
+    }
+}
+
+impl Run for BenchMaskUpdate {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job::MaskUpdate(self, report))
+    }
+}
+
+impl Run for BenchMasking {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job::Masking(self, report))
+    }
 }
 
 /// A measurement to do.
-pub(super) struct Job<'a> {
-    pub(super) bench: Bench<'a>,
-    pub(super) report: &'a mut dyn Report,
+enum Job<'a> {
+    Threshold(&'a BenchThreshold, &'a mut dyn Report),
+    MaskUpdate(&'a BenchMaskUpdate, &'a mut dyn Report),
+    Masking(&'a BenchMasking, &'a mut dyn Report),
 }
 
 impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
-        match self.bench {
-            Bench::Threshold(bench) => threshold::<B>(bench, device, self.report),
-            Bench::MaskUpdate(bench) => mask_update::<B>(bench, device, self.report),
-            Bench::Masking(bench) => masking::<B>(bench, device, self.report),
+        match self {
+            Self::Threshold(bench, report) => threshold::<B>(bench, device, report),
+            Self::MaskUpdate(bench, report) => mask_update::<B>(bench, device, report),
+            Self::Masking(bench, report) => masking::<B>(bench, device, report),
         }
     }
 }

@@ -9,10 +9,10 @@ use sweep_job::{
     tasks::{GradProbe, Judge, Probing, Subject as Kind},
 };
 
-use super::network;
+use super::{Context, Run, network};
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute, sync},
+    backend::{BackendTask, Compute, dispatch_eager, sync},
     data::Dataset,
     device::read::host,
     files,
@@ -26,12 +26,18 @@ const CHECKPOINT: &str = GradProbe::CHECKPOINT;
 /// Where the masks are kept.
 const MASKS: &str = "masks.safetensors";
 
+impl Run for GradProbe {
+    fn run(&self, Context { backend, folders, report }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job { task: self, backend, folders, report })
+    }
+}
+
 /// A network to prune.
-pub(super) struct Job<'a> {
-    pub(super) task: &'a GradProbe,
-    pub(super) backend: Backend,
-    pub(super) folders: &'a Folders,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    task: &'a GradProbe,
+    backend: Backend,
+    folders: &'a Folders,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {
