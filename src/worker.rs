@@ -18,7 +18,9 @@ use rustix::{
     process::{Pid, Signal, getppid, set_parent_process_death_signal},
     stdio::{dup2_stdout, stderr, stdout},
 };
-use sweep_job::{Backend, Failure, FailureKind, Job, Message, Outcome, PROTOCOL, Probe, Progress, Report, Task};
+use sweep_job::{
+    Backend, Failure, FailureKind, Job, Message, Outcome, PROTOCOL, Probe, Progress, Report, Task, for_each_task,
+};
 
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
 pub fn main(engine: u32) -> ExitCode {
@@ -70,22 +72,22 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     let task = Task::info(&job.task)
         .and_then(|info| info.build(&job.params))
         .ok_or_else(|| broken(format!("the engine sent a `{}` that this worker does not understand", job.task)))?;
-    match &task {
-        Task::Mock(mock) => mock::run(mock, job, channel),
-        Task::Command(command) => command::run(command, job, channel),
-        Task::BatchSize(bench) => batch_size::run(bench, job, channel),
-        Task::Train(_)
-        | Task::Eval(_)
-        | Task::Generate(_)
-        | Task::GradProbe(_)
-        | Task::Check(_)
-        | Task::K1(_)
-        | Task::Pair(_)
-        | Task::Parity(_)
-        | Task::BenchThreshold(_)
-        | Task::BenchMaskUpdate(_)
-        | Task::BenchMasking(_) => lab(&task, job, channel),
+    macro_rules! dispatch {
+        ($($place:ident $task:ident;)+) => {
+            match &task { $(Task::$task(params) => dispatch!(@$place params),)+ }
+        };
+        (@worker $params:ident) => { $params.run(job, channel) };
+        (@lab $params:ident) => {{
+            let _ = $params;
+            lab(&task, job, channel)
+        }};
     }
+    for_each_task!(dispatch)
+}
+
+/// A task that the worker runs without the lab.
+trait Run {
+    fn run(&self, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure>;
 }
 
 #[cfg(feature = "cpu")]

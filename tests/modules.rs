@@ -1,12 +1,23 @@
 //! The order of the modules: imports go from later ones to earlier ones, so no two depend on each other.
 
-use std::{collections::BTreeSet, io, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+};
 
 /// The modules of `src/`, each of which may use only those before it.
 const ENGINE: &[&str] = &[
     "format", "host", "record", "recipe", "plan", "store", "run", "remote", "progress", "analysis", "render", "query",
     "export", "web", "worker", "error", "cli",
 ];
+
+/// The modules of `crates/lab/src/`, likewise.
+const LAB: &[&str] =
+    &["error", "device", "ops", "files", "model", "optim", "prune", "backend", "measure", "data", "papers", "tasks"];
+
+/// The modules inside the lab's `prune`, likewise.
+const PRUNE: &[&str] = &["score", "select", "masks", "host", "selects", "cpu", "gpu"];
 
 /// The Rust files below a folder, each with the module of the folder that it belongs to.
 fn files(root: &Path) -> io::Result<Vec<(String, String)>> {
@@ -27,13 +38,37 @@ fn files(root: &Path) -> io::Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// The modules that a file's paths begin with, `crate::` left out. Comments do not count.
-fn uses(text: &str) -> BTreeSet<String> {
+/// The code of a file, without comments.
+fn code(text: &str) -> String {
     let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
-    let code = code.join("\n");
+    code.join("\n")
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect()
+}
+
+/// The names that a file publishes from its modules, each with the module that it is from.
+fn published(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for statement in code(text).split(';') {
+        let Some((before, path)) = statement.split_once("use ") else { continue };
+        if !before.trim_start().starts_with("pub") {
+            continue;
+        }
+        let path = path.trim_start_matches("self::");
+        let (module, rest) = (word(path), path.split_once("::").map_or("", |(_, rest)| rest));
+        let names = rest.split(|char: char| !char.is_alphanumeric() && char != '_').filter(|name| !name.is_empty());
+        found.extend(names.map(|name| (name.to_owned(), module.clone())));
+    }
+    found
+}
+
+/// The words that a file's paths after `root`, which is `crate::` or `super::`, begin with. Comments do not count.
+fn uses(text: &str, root: &str) -> BTreeSet<String> {
+    let code = code(text);
     let mut found = BTreeSet::new();
-    let word = |text: &str| text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect::<String>();
-    for (at, path) in code.match_indices("crate::") {
+    for (at, path) in code.match_indices(root) {
         let rest = &code[at + path.len()..];
         // `$crate::` belongs to a macro.
         if code[..at].ends_with('$') {
@@ -61,16 +96,20 @@ fn uses(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Every import from a module to a later one, and every module that the order does not have.
-fn violations(root: &Path, order: &[&str], outside: &[&str]) -> io::Result<Vec<String>> {
+/// Every import from a module to a later one, and every module that the order does not have. `top` is the file in `folder`
+/// that has the modules; `root` is how a path that begins there is written.
+fn violations(folder: &Path, top: &str, root: &str, order: &[&str]) -> io::Result<Vec<String>> {
     let place = |name: &str| order.iter().position(|known| *known == name);
+    let published = published(&fs_err::read_to_string(folder.join(top)).unwrap_or_default());
     let mut found = BTreeSet::new();
-    for (from, text) in files(root)?.into_iter().filter(|(name, _)| !outside.contains(&name.as_str())) {
+    for (from, text) in files(folder)?.into_iter().filter(|(name, _)| !["lib", "main", "mod"].contains(&name.as_str()))
+    {
         let Some(own) = place(&from) else {
             found.insert(format!("`{from}` has no place in the order"));
             continue;
         };
-        let later = uses(&text).into_iter().filter(|to| place(to).is_some_and(|place| place > own));
+        let used = uses(&text, root).into_iter().map(|name| published.get(&name).cloned().unwrap_or(name));
+        let later = used.filter(|to| place(to).is_some_and(|place| place > own));
         found.extend(later.map(|to| format!("`{from}` uses `{to}`, which comes later")));
     }
     Ok(found.into_iter().collect())
@@ -79,7 +118,14 @@ fn violations(root: &Path, order: &[&str], outside: &[&str]) -> io::Result<Vec<S
 #[test]
 fn imports_of_the_engine_go_one_way() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    assert_eq!(violations(&root, ENGINE, &["lib", "main"]).unwrap(), Vec::<String>::new());
+    assert_eq!(violations(&root, "lib.rs", "crate::", ENGINE).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn imports_of_the_lab_go_one_way() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/lab/src");
+    assert_eq!(violations(&root, "lib.rs", "crate::", LAB).unwrap(), Vec::<String>::new());
+    assert_eq!(violations(&root.join("prune"), "mod.rs", "super::", PRUNE).unwrap(), Vec::<String>::new());
 }
 
 #[test]
@@ -89,6 +135,18 @@ fn a_circle_is_found() {
     fs_err::write(folder.path().join("a/mod.rs"), "use crate::{std, b::{C, D}}; // crate::z").unwrap();
     fs_err::write(folder.path().join("b.rs"), "fn f() { crate::a::g() }").unwrap();
     fs_err::write(folder.path().join("new.rs"), "").unwrap();
-    let found = violations(folder.path(), &["a", "b"], &[]).unwrap();
+    let found = violations(folder.path(), "lib.rs", "crate::", &["a", "b"]).unwrap();
     assert_eq!(found, ["`a` uses `b`, which comes later", "`new` has no place in the order"]);
+}
+
+#[test]
+fn a_circle_through_a_name_of_the_root_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::write(folder.path().join("mod.rs"), "mod a;\nmod b;\npub(crate) use self::b::{C, D as E};").unwrap();
+    fs_err::write(folder.path().join("a.rs"), "use super::{E, b::F};").unwrap();
+    fs_err::write(folder.path().join("b.rs"), "use super::a;").unwrap();
+    let found = violations(folder.path(), "mod.rs", "super::", &["a", "b"]).unwrap();
+    assert_eq!(found, ["`a` uses `b`, which comes later"]);
+    fs_err::write(folder.path().join("a.rs"), "use super::E;").unwrap();
+    assert_eq!(violations(folder.path(), "mod.rs", "super::", &["a", "b"]).unwrap(), found);
 }

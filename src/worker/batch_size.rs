@@ -13,6 +13,7 @@ use sweep_job::{
     Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value, tasks::BatchSize,
 };
 
+use super::{Channel, Run};
 use crate::host::{machine::OutOfMemory, program};
 
 /// What is kept of a process's last words, in lines.
@@ -33,7 +34,14 @@ struct Point {
     outcome: Outcome,
 }
 
-pub(super) fn run(bench: &BatchSize, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure> {
+impl Run for BatchSize {
+    fn run(&self, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
+        sizes_up_to_the_last(self, job, channel)
+    }
+}
+
+/// Tries one size after the other, until one does not fit or brings nothing.
+fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure> {
     let sizes = &bench.sizes;
     let steps = std::iter::successors(Some(sizes.first), |batch| batch.checked_mul(sizes.factor));
     let batches: Vec<usize> = steps.take_while(|batch| *batch <= sizes.last).collect();

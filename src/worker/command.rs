@@ -20,15 +20,18 @@ use sweep_job::{
 use crate::{host::machine::OutOfMemory, run::killed};
 
 use self::{folder::Folder, program::Ended, words::Word};
+use super::{Channel, Run};
 
-pub(super) fn run(command: &Command, job: &Job, report: &mut dyn Report) -> Result<Outcome, Failure> {
-    let folder = Folder::open(&job.dir).map_err(disk("the job's folder cannot be used"))?;
-    let result = attempt(command, job, &folder, report);
-    if result.is_err() {
-        // Nothing of it will be kept; what cannot be removed here, the engine tries again.
-        let _ = folder.keep(&[]);
+impl Run for Command {
+    fn run(&self, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
+        let folder = Folder::open(&job.dir).map_err(disk("the job's folder cannot be used"))?;
+        let result = attempt(self, job, &folder, channel);
+        if result.is_err() {
+            // Nothing of it will be kept; what cannot be removed here, the engine tries again.
+            let _ = folder.keep(&[]);
+        }
+        result
     }
-    result
 }
 
 fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Report) -> Result<Outcome, Failure> {

@@ -14,32 +14,34 @@ use sweep_job::{
     tasks::{Mock, MockEnd},
 };
 
-use super::Channel;
+use super::{Channel, Run};
 
-pub(super) fn run(mock: &Mock, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
-    eprintln!("mock job: {mock:?}");
-    if fail_again(mock.failures, &job.scratch)? {
-        return Err(Failure { kind: FailureKind::Experiment, message: "it was told to fail at first".into() });
+impl Run for Mock {
+    fn run(&self, job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
+        eprintln!("mock job: {self:?}");
+        if fail_again(self.failures, &job.scratch)? {
+            return Err(Failure { kind: FailureKind::Experiment, message: "it was told to fail at first".into() });
+        }
+        let pause = Duration::from_secs_f64(self.seconds / self.steps as f64);
+        for step in 1..=self.steps {
+            thread::sleep(pause);
+            let total = self.steps as u64;
+            channel.progress(Progress { done: step as u64, total, loss: Some(self.value), ..Progress::default() });
+        }
+        let mut outcome = Outcome::default();
+        outcome.metric("value", self.value, Unit::One);
+        if let Some(input) = &self.input {
+            let content = fs_err::read(&input.0)
+                .map_err(|error| Failure { kind: FailureKind::Input, message: error.to_string() })?;
+            outcome.metric("bytes", content.len() as f64, Unit::Bytes);
+        }
+        if let Some(text) = &self.text {
+            fs_err::write(job.dir.join("text"), text)
+                .map_err(|error| Failure { kind: FailureKind::Io, message: error.to_string() })?;
+            outcome.artifacts.insert("text".to_owned(), "text".to_owned());
+        }
+        end(self.end, channel).map(|()| outcome)
     }
-    let pause = Duration::from_secs_f64(mock.seconds / mock.steps as f64);
-    for step in 1..=mock.steps {
-        thread::sleep(pause);
-        let total = mock.steps as u64;
-        channel.progress(Progress { done: step as u64, total, loss: Some(mock.value), ..Progress::default() });
-    }
-    let mut outcome = Outcome::default();
-    outcome.metric("value", mock.value, Unit::One);
-    if let Some(input) = &mock.input {
-        let content =
-            fs_err::read(&input.0).map_err(|error| Failure { kind: FailureKind::Input, message: error.to_string() })?;
-        outcome.metric("bytes", content.len() as f64, Unit::Bytes);
-    }
-    if let Some(text) = &mock.text {
-        fs_err::write(job.dir.join("text"), text)
-            .map_err(|error| Failure { kind: FailureKind::Io, message: error.to_string() })?;
-        outcome.artifacts.insert("text".to_owned(), "text".to_owned());
-    }
-    end(mock.end, channel).map(|()| outcome)
 }
 
 /// Whether this attempt is one of the first, which are to fail.

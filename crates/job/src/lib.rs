@@ -18,5 +18,5 @@ pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report, Speeds};
-pub use task::{Conflict, MetricInfo, Task, TaskInfo, Values};
+pub use task::{Conflict, MetricInfo, Task, TaskInfo, TaskSpec, Values};
 pub use value::Value;

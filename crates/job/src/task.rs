@@ -2,50 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    Param, Unit, Value,
-    tasks::{
-        BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, GradProbe, K1, Mock,
-        Pair, Parity, Train,
-        pairs::{self, Declared},
-    },
-};
+use crate::{Param, Unit, Value, tasks};
 
 /// Parameters by name.
 pub type Values = BTreeMap<String, Value>;
 
-/// A task with its parameters, typed and complete.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Task {
-    /// Trains a network.
-    Train(Train),
-    /// Measures a network's loss on held-out text.
-    Eval(Eval),
-    /// Prunes a trained network by candidates and gradients.
-    GradProbe(GradProbe),
-    /// Writes text.
-    Generate(Generate),
-    /// Checks that a network is what it claims to be.
-    Check(Check),
-    /// Trains a tree of blocks, of which a part is updated in each step.
-    K1(K1),
-    /// Compares a backend with plain operations on the CPU.
-    Parity(Parity),
-    /// Raises the batch until memory or throughput stops it.
-    BatchSize(BatchSize),
-    /// Measures how a threshold is found.
-    BenchThreshold(BenchThreshold),
-    /// Measures how masks are made.
-    BenchMaskUpdate(BenchMaskUpdate),
-    /// Measures how masks are applied.
-    BenchMasking(BenchMasking),
-    /// Measures one of several ways to do the same.
-    Pair(Pair),
-    /// Runs any program.
-    Command(Command),
-    /// Does what it is told, without a network: for tests of the engine.
-    Mock(Mock),
+/// The list of tasks as a type, and as declarations.
+macro_rules! declare {
+    ($($place:ident $task:ident;)+) => {
+        /// A task with its parameters, typed and complete.
+        #[derive(Debug, Clone, PartialEq)]
+        #[expect(missing_docs, reason = "each has the name of its parameters, which say what it does")]
+        pub enum Task {
+            $($task(tasks::$task),)+
+        }
+
+        $(impl From<tasks::$task> for Task {
+            fn from(task: tasks::$task) -> Self {
+                Self::$task(task)
+            }
+        })+
+
+        const LISTS: &[&[TaskInfo]] = &[$(<tasks::$task as Named>::NAMES),+];
+    };
 }
+
+crate::for_each_task!(declare);
 
 /// A task's declaration.
 #[derive(Debug, Clone, Copy)]
@@ -97,220 +79,58 @@ pub struct Conflict {
     pub advice: String,
 }
 
+/// A task's declaration, beside its parameters. `crates/job/src/tasks/mod.rs` has the list of all.
+pub trait TaskSpec: Sized {
+    /// What `uses` says.
+    const NAME: &'static str;
+    /// Raised whenever the task computes something else from the same parameters, or a default changes.
+    const REVISION: u32 = 1;
+    /// What it does.
+    const ABOUT: &'static str;
+    /// Its parameters, in groups.
+    const GROUPS: &'static [&'static [Param]];
+    /// What it measures.
+    const METRICS: &'static [MetricInfo];
+    /// The curves that it may record.
+    const CURVES: &'static [&'static str] = &[];
+    /// Whether it may measure more than it declares, because something else decides what.
+    const OPEN_METRICS: bool = false;
+    /// The metrics that a line of progress has room for.
+    const HEADLINE: &'static [&'static str] = &[];
+    /// Whether it computes on a backend.
+    const ON_DEVICE: bool = true;
+    /// Whether lists of tasks leave it out.
+    const HIDDEN: bool = false;
+
+    /// The task, if every parameter is there and has passed [`Param::check`].
+    fn build(values: &Values) -> Option<Self>;
+
+    /// The files and folders that a job with these parameters leaves.
+    fn artifacts(_values: &Values) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What is wrong with the parameters taken together.
+    fn conflicts(_values: &Values) -> Vec<Conflict> {
+        Vec::new()
+    }
+}
+
+/// The names under which recipes use a task: one for most.
+pub(crate) trait Named {
+    const NAMES: &'static [TaskInfo];
+}
+
+impl<T: TaskSpec> Named for T
+where
+    Task: From<T>,
+{
+    const NAMES: &'static [TaskInfo] = &[TaskInfo::new::<T>(|values| T::build(values).map(Task::from))];
+}
+
 impl Task {
-    /// Every task, the ones that users look for first.
-    pub const ALL: &'static [TaskInfo] = &[
-        TaskInfo {
-            name: "train",
-            revision: 4,
-            about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
-            groups: Train::GROUPS,
-            metrics: Train::METRICS,
-            curves: Train::CURVES,
-            open_metrics: false,
-            headline: &["loss", "sparsity", "throughput.tokens_per_s"],
-            on_device: true,
-            hidden: false,
-            build: |values| Train::from_values(values).map(Task::Train),
-            artifacts: Train::artifacts,
-            conflicts: Train::conflicts,
-        },
-        TaskInfo {
-            name: "eval",
-            revision: 1,
-            about: "measures a network's loss on held-out tokens",
-            groups: Eval::GROUPS,
-            metrics: Eval::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["loss", "perplexity"],
-            on_device: true,
-            hidden: false,
-            build: |values| Eval::from_values(values).map(Task::Eval),
-            artifacts: |_| Vec::new(),
-            conflicts: Eval::conflicts,
-        },
-        TaskInfo {
-            name: "gradprobe",
-            revision: 1,
-            about: "prunes a trained network: shrinks the weights with the smallest scores, and removes those at which the loss does not pull harder then",
-            groups: GradProbe::GROUPS,
-            metrics: GradProbe::METRICS,
-            curves: GradProbe::CURVES,
-            open_metrics: false,
-            headline: &["sparsity", "perplexity", "accuracy"],
-            on_device: true,
-            hidden: false,
-            build: |values| GradProbe::from_values(values).map(Task::GradProbe),
-            artifacts: GradProbe::artifacts,
-            conflicts: GradProbe::conflicts,
-        },
-        TaskInfo {
-            name: "generate",
-            revision: 1,
-            about: "writes text with a network, token by token",
-            groups: Generate::GROUPS,
-            metrics: Generate::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["throughput.tokens_per_s", "time.token"],
-            on_device: true,
-            hidden: false,
-            build: |values| Generate::from_values(values).map(Task::Generate),
-            artifacts: |_| vec![Generate::TEXT.to_owned()],
-            conflicts: Generate::conflicts,
-        },
-        TaskInfo {
-            name: "check",
-            revision: 2,
-            about: "builds a network and asserts that it computes, learns, and does not see the future",
-            groups: Check::GROUPS,
-            metrics: Check::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["assertions", "parameters"],
-            on_device: true,
-            hidden: false,
-            build: |values| Check::from_values(values).map(Task::Check),
-            artifacts: |_| Vec::new(),
-            conflicts: Check::conflicts,
-        },
-        TaskInfo {
-            name: "parity",
-            revision: 2,
-            about: "asserts that a backend computes what plain operations on the CPU compute, and names what differs first",
-            groups: Parity::GROUPS,
-            metrics: Parity::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["error.logits", "error.gradients", "error.loss"],
-            on_device: true,
-            hidden: false,
-            build: |values| Parity::from_values(values).map(Task::Parity),
-            artifacts: |_| Vec::new(),
-            conflicts: Parity::conflicts,
-        },
-        TaskInfo {
-            name: "k1",
-            revision: 1,
-            about: "trains a tree of transformer blocks, of which a part is updated in each step, and measures what that costs",
-            groups: K1::GROUPS,
-            metrics: K1::METRICS,
-            curves: K1::CURVES,
-            open_metrics: false,
-            headline: &["loss", "throughput.sequences_per_s"],
-            on_device: true,
-            hidden: false,
-            build: |values| K1::from_values(values).map(Task::K1),
-            artifacts: |_| Vec::new(),
-            conflicts: K1::conflicts,
-        },
-        TaskInfo {
-            name: "bench/batch-size",
-            revision: 1,
-            about: "raises the batch until memory or throughput stops it, and finds the size from which on it brings nothing",
-            groups: BatchSize::GROUPS,
-            metrics: BatchSize::METRICS,
-            curves: BatchSize::CURVES,
-            open_metrics: false,
-            headline: &["batch.knee", "throughput.tokens_per_s", "memory.peak"],
-            on_device: true,
-            hidden: false,
-            build: |values| BatchSize::from_values(values).map(Task::BatchSize),
-            artifacts: |_| Vec::new(),
-            conflicts: BatchSize::conflicts,
-        },
-        TaskInfo {
-            name: "bench/threshold",
-            revision: 2,
-            about: "measures ways to find the k-th smallest of given scores",
-            groups: BenchThreshold::GROUPS,
-            metrics: BenchThreshold::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["time.threshold", "error.threshold"],
-            on_device: true,
-            hidden: false,
-            build: |values| BenchThreshold::from_values(values).map(Task::BenchThreshold),
-            artifacts: |_| Vec::new(),
-            conflicts: BenchThreshold::conflicts,
-        },
-        TaskInfo {
-            name: "bench/mask-update",
-            revision: 2,
-            about: "measures ways to make masks from weights and moments",
-            groups: BenchMaskUpdate::GROUPS,
-            metrics: BenchMaskUpdate::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["time.update", "memory.extra"],
-            on_device: true,
-            hidden: false,
-            build: |values| BenchMaskUpdate::from_values(values).map(Task::BenchMaskUpdate),
-            artifacts: |_| Vec::new(),
-            conflicts: BenchMaskUpdate::conflicts,
-        },
-        TaskInfo {
-            name: "bench/masking",
-            revision: 1,
-            about: "measures masking in every step, and choosing masks in some",
-            groups: BenchMasking::GROUPS,
-            metrics: BenchMasking::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["time.masking", "time.update"],
-            on_device: true,
-            hidden: false,
-            build: |values| BenchMasking::from_values(values).map(Task::BenchMasking),
-            artifacts: |_| Vec::new(),
-            conflicts: BenchMasking::conflicts,
-        },
-        pair::<pairs::Dataloader>(),
-        pair::<pairs::Bandwidth>(),
-        pair::<pairs::NumberFormat>(),
-        pair::<pairs::Checkpoints>(),
-        pair::<pairs::Intensity>(),
-        pair::<pairs::Activations>(),
-        pair::<pairs::Leak>(),
-        pair::<pairs::Attention>(),
-        pair::<pairs::KvCache>(),
-        pair::<pairs::Matmul>(),
-        pair::<pairs::Allocator>(),
-        pair::<pairs::Accumulation>(),
-        pair::<pairs::Sharding>(),
-        pair::<pairs::Autograd>(),
-        pair::<pairs::Regional>(),
-        TaskInfo {
-            name: "command",
-            revision: 1,
-            about: "runs any program, and keeps the numbers and files that it leaves",
-            groups: Command::GROUPS,
-            metrics: Command::METRICS,
-            curves: &[],
-            open_metrics: true,
-            headline: &[],
-            on_device: false,
-            hidden: false,
-            build: |values| Command::from_values(values).map(Task::Command),
-            artifacts: Command::artifacts,
-            conflicts: Command::conflicts,
-        },
-        TaskInfo {
-            name: "mock",
-            revision: 1,
-            about: "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine",
-            groups: Mock::GROUPS,
-            metrics: Mock::METRICS,
-            curves: &[],
-            open_metrics: false,
-            headline: &["value"],
-            on_device: false,
-            hidden: true,
-            build: |values| Mock::from_values(values).map(Task::Mock),
-            artifacts: Mock::artifacts,
-            conflicts: |_| Vec::new(),
-        },
-    ];
+    /// Every task, in the order in which documentation lists them.
+    pub const ALL: &'static [TaskInfo] = &joined::<{ count(LISTS) }>(LISTS);
 
     /// The declaration of the task with this name.
     pub fn info(name: &str) -> Option<&'static TaskInfo> {
@@ -318,29 +138,50 @@ impl Task {
     }
 }
 
-/// The declaration of a pair.
-const fn pair<P: Declared>() -> TaskInfo {
-    TaskInfo {
-        name: P::NAME,
-        revision: 1,
-        about: P::ABOUT,
-        groups: P::GROUPS,
-        metrics: P::METRICS,
-        curves: &[],
-        open_metrics: false,
-        headline: &["time.call", "memory.call"],
-        on_device: true,
-        hidden: false,
-        build: P::task,
-        artifacts: |values| {
-            let traced = values.get("trace") == Some(&Value::Bool(true));
-            if traced { vec![Pair::TRACE.to_owned()] } else { Vec::new() }
-        },
-        conflicts: |values| P::from_values(values).map(|pair| pair.conflicts()).unwrap_or_default(),
+const fn count(lists: &[&[TaskInfo]]) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < lists.len() {
+        count += lists[at].len();
+        at += 1;
     }
+    count
+}
+
+const fn joined<const N: usize>(lists: &[&[TaskInfo]]) -> [TaskInfo; N] {
+    let mut all = [lists[0][0]; N];
+    let (mut list, mut first) = (0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            all[first + at] = lists[list][at];
+            at += 1;
+        }
+        first += at;
+        list += 1;
+    }
+    all
 }
 
 impl TaskInfo {
+    /// The declaration `T`, of a task that `build` makes.
+    pub(crate) const fn new<T: TaskSpec>(build: fn(&Values) -> Option<Task>) -> Self {
+        Self {
+            name: T::NAME,
+            revision: T::REVISION,
+            about: T::ABOUT,
+            groups: T::GROUPS,
+            metrics: T::METRICS,
+            curves: T::CURVES,
+            open_metrics: T::OPEN_METRICS,
+            headline: T::HEADLINE,
+            on_device: T::ON_DEVICE,
+            hidden: T::HIDDEN,
+            build,
+            artifacts: T::artifacts,
+            conflicts: T::conflicts,
+        }
+    }
+
     /// Every parameter.
     pub fn params(&self) -> impl Iterator<Item = &'static Param> + use<> {
         self.groups.iter().flat_map(|group| group.iter())

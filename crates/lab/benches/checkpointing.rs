@@ -20,11 +20,13 @@ use burn::{
 use rand::Rng;
 use sweep_job::tasks::{Activation, BlockSpec, Checkpointing, Computing, Optimizer};
 use sweep_lab::{
-    gradient::{Dropout, Forward},
     measure::heap,
     model::{self, Gpt, GptDims},
     ops,
-    optim::{self, AdamW},
+    optim::{
+        self, AdamW,
+        gradient::{Dropout, Forward},
+    },
     rng,
 };
 

@@ -5,41 +5,24 @@
 
 pub mod backend;
 pub mod data;
+pub mod device;
 mod error;
-mod files;
-pub mod gradient;
-pub mod gradprobe;
-pub mod hub;
-pub mod k1;
+pub mod files;
 pub mod measure;
 pub mod model;
 pub mod ops;
 pub mod optim;
-mod probe;
+pub mod papers;
 pub mod prune;
-pub mod read;
-#[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-pub mod resident;
-pub mod state;
 pub mod tasks;
 
-use std::path::PathBuf;
-
-pub use error::LabError;
-pub use probe::probe;
+pub use backend::probe::probe;
+pub use error::{DataError, HubError, LabError, StateError};
+pub use files::Folders;
 pub use sweep_cpu_kernels::{rng, selection};
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
 
-/// Where a job writes. Both folders exist.
-#[derive(Debug, Clone)]
-pub struct Folders {
-    /// For artifacts.
-    pub files: PathBuf,
-    /// For what a failed attempt leaves for the next one.
-    pub scratch: PathBuf,
-}
-
 /// Runs a job in this process, on `backend`.
 pub fn run(task: &Task, backend: Backend, folders: &Folders, report: &mut dyn Report) -> Result<Outcome, Failure> {
-    tasks::run(task, backend, folders, report).map_err(Failure::from)
+    tasks::run(task, tasks::Context { backend, folders, report }).map_err(Failure::from)
 }

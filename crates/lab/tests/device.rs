@@ -12,8 +12,8 @@ use sweep_job::{
 };
 use sweep_lab::{
     LabError,
+    device::read::reads,
     prune::{Choice, Goal, Group, Inputs, Layers, Moments, Selects},
-    read::reads,
 };
 
 /// What there is of `backend`; a line that says why, if there is nothing.
@@ -68,7 +68,7 @@ fn kernels_choose_what_the_host_chooses<B: Selects>(device: &B::Device) {
     for (method, masked) in
         [(PruneMethod::Magnitude, false), (PruneMethod::Bitter7, false), (PruneMethod::Movement, true)]
     {
-        let kernels = Prune { prune: method, prune_update: PruneUpdate::Fused, ..Prune::default() };
+        let kernels = Prune { prune: method, prune_update: PruneUpdate::OnePass, ..Prune::default() };
         let scores = Prune { prune_update: PruneUpdate::SinglePass, ..kernels.clone() };
         let inputs = inputs::<B>(&sizes, masked, device);
         for groups in [together(0.1), together(0.5), apart.clone(), none.clone()] {

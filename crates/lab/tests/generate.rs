@@ -13,10 +13,7 @@ use sweep_job::{
     FailureKind, Outcome, Unit,
     tasks::{Activation, BlockSpec},
 };
-use sweep_lab::{
-    hub,
-    model::{Gpt, GptDims, Network},
-};
+use sweep_lab::model::{Gpt, GptDims, Network, hub};
 
 const DIMS: GptDims = GptDims {
     n_layer: 2,

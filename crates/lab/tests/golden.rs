@@ -11,10 +11,9 @@ use burn::{
 use common::{Inner, Tensors, Train, golden, host, ids, relative_error};
 use sweep_job::tasks::{DecayOn, Optimizer, Prune, PruneMethod, ScorePrecision};
 use sweep_lab::{
-    hub,
-    model::{self, Gpt, Network, cross_entropy},
+    model::{self, Gpt, Network, cross_entropy, hub},
     optim::AdamW,
-    prune::{self, Choice, FusedSelect, Goal, Group, HostSelect, Inputs, Layers, Moments, Select, by_layer},
+    prune::{self, Choice, Goal, Group, HostSelect, Inputs, Layers, Moments, OnePassSelect, Select, by_layer},
 };
 
 /// Loss on the reference batch, which predicts every token from those before it.
@@ -144,14 +143,14 @@ fn thresholds_and_masks_of_every_variant() {
             };
             let settings = Prune { prune, ..Prune::default() };
             let by_host = chosen(&HostSelect::new(&settings), &settings, &expected, &groups);
-            let fused = chosen(&FusedSelect::new(&settings), &settings, &expected, &groups);
-            for (fused, by_host) in fused.iter().flatten().zip(by_host.iter().flatten()) {
-                assert_eq!(fused.threshold.to_bits(), by_host.threshold.to_bits(), "{prune} at {sparsity}");
-                let masks = [fused, by_host].map(|choice| host(choice.mask.clone()));
+            let one_pass = chosen(&OnePassSelect::new(&settings), &settings, &expected, &groups);
+            for (one_pass, by_host) in one_pass.iter().flatten().zip(by_host.iter().flatten()) {
+                assert_eq!(one_pass.threshold.to_bits(), by_host.threshold.to_bits(), "{prune} at {sparsity}");
+                let masks = [one_pass, by_host].map(|choice| host(choice.mask.clone()));
                 assert_eq!(masks[0], masks[1], "{prune} at {sparsity}");
-                assert_eq!(fused.pruned, Some(masks[0].iter().filter(|stays| **stays == 0.0).count()));
+                assert_eq!(one_pass.pruned, Some(masks[0].iter().filter(|stays| **stays == 0.0).count()));
             }
-            for (part, choice) in PARTS.into_iter().zip(fused) {
+            for (part, choice) in PARTS.into_iter().zip(one_pass) {
                 let Choice { threshold, mask, .. } = choice.unwrap();
                 let case = format!("{prune}.{sparsity}");
                 let name = format!("{case}.threshold");

@@ -18,11 +18,11 @@ use sweep_job::tasks::{
 use sweep_lab::{
     LabError,
     data::Dataset,
-    gradprobe::{
-        Candidates, Chooser, Classifier, ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, Subject,
-    },
     model::{Gpt, GptDims, values},
     optim::Gradients,
+    papers::gradprobe::{
+        Candidates, Chooser, Classifier, ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, Subject,
+    },
     rng,
 };
 

@@ -17,10 +17,7 @@ use sweep_job::{
     FailureKind,
     tasks::{Ablation, Activation, Architecture, BlockSpec, Model},
 };
-use sweep_lab::{
-    hub,
-    model::{Gpt, GptDims, Network},
-};
+use sweep_lab::model::{Gpt, GptDims, Network, hub};
 
 type Stored = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 

@@ -21,13 +21,13 @@ use sweep_job::{
     },
 };
 use sweep_lab::{
-    k1::{
+    device::read::reads,
+    model,
+    optim::Gradients,
+    papers::k1::{
         Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way,
         network::{NODE_TENSORS, SHARED_TENSORS},
     },
-    model,
-    optim::Gradients,
-    read::reads,
     rng,
 };
 
@@ -192,7 +192,7 @@ fn the_forward_pass_is_the_slow_ones() {
         for (causal_mask, attention) in [
             (CausalMask::Cached, AttentionForm::Explicit),
             (CausalMask::Rebuilt, AttentionForm::Explicit),
-            (CausalMask::Cached, AttentionForm::Fused),
+            (CausalMask::Cached, AttentionForm::Kernel),
         ] {
             let network = network(&model, causal_mask);
             let values: Vec<Vec<f32>> = model::values(&network).into_iter().map(host).collect();
@@ -209,7 +209,7 @@ fn the_forward_pass_is_the_slow_ones() {
 #[test]
 fn no_token_sees_a_later_one() {
     let network = network(&small(NetworkShape::Tree), CausalMask::Rebuilt);
-    for attention in [AttentionForm::Explicit, AttentionForm::Fused] {
+    for attention in [AttentionForm::Explicit, AttentionForm::Kernel] {
         let logits =
             |tokens: [i32; 5]| host(network.logits(ids(&tokens, [1, 5]), way(attention)).inner().reshape([5 * 11]));
         let (left, right) = (logits([3, 1, 4, 1, 5]), logits([3, 1, 4, 7, 8]));
@@ -222,7 +222,7 @@ fn no_token_sees_a_later_one() {
 fn the_second_shift_predicts_the_token_after_the_next() {
     let network = network(&small(NetworkShape::Tree), CausalMask::Cached);
     let (tokens, targets) = ([3, 1, 4, 1, 5], [1, 4, 1, 5, 9]);
-    let logits = host(network.logits(ids(&tokens, [1, 5]), way(AttentionForm::Fused)).inner().reshape([5 * 11]));
+    let logits = host(network.logits(ids(&tokens, [1, 5]), way(AttentionForm::Kernel)).inner().reshape([5 * 11]));
     let loss_at = |place: usize, target: i32| {
         let row = &logits[place * 11..(place + 1) * 11];
         row.iter().map(|logit| logit.exp()).sum::<f32>().ln() - row[target.unsigned_abs() as usize]
@@ -232,7 +232,7 @@ fn the_second_shift_predicts_the_token_after_the_next() {
         places.map(|place| loss_at(place, targets[place + shift])).sum::<f32>() / count
     };
     for (shift, expected) in [(Shift::One, mean(0..5, 0)), (Shift::Two, mean(0..4, 1))] {
-        let loss = network.loss(ids(&tokens, [1, 5]), ids(&targets, [1, 5]), shift, way(AttentionForm::Fused));
+        let loss = network.loss(ids(&tokens, [1, 5]), ids(&targets, [1, 5]), shift, way(AttentionForm::Kernel));
         let found = host(loss.inner())[0];
         assert!((found - expected).abs() < 1e-5, "{shift}: {found}, expected {expected}");
     }

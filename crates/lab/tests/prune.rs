@@ -359,16 +359,16 @@ fn fused_masks_are_those_of_stored_scores() {
             }
             (run.network.weights(), parts)
         };
-        let fused = weights(PruneUpdate::Fused);
-        assert_eq!(fused, weights(PruneUpdate::SinglePass), "{method}");
-        assert_eq!(fused, weights(PruneUpdate::DoublePass), "{method}");
+        let one_pass = weights(PruneUpdate::OnePass);
+        assert_eq!(one_pass, weights(PruneUpdate::SinglePass), "{method}");
+        assert_eq!(one_pass, weights(PruneUpdate::DoublePass), "{method}");
     }
 }
 
 #[test]
 fn a_weight_that_is_no_number_is_an_error_that_names_its_parameter() {
     for (threshold, prune_update) in [
-        (ThresholdMethod::Exact, PruneUpdate::Fused),
+        (ThresholdMethod::Exact, PruneUpdate::OnePass),
         (ThresholdMethod::Exact, PruneUpdate::SinglePass),
         (ThresholdMethod::Exact, PruneUpdate::DoublePass),
         (ThresholdMethod::Histogram, PruneUpdate::SinglePass),

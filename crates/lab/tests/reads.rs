@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{folders, merged, task};
 use serde_json::{Value, json};
 use sweep_job::{Backend, Progress, Report};
-use sweep_lab::read::reads;
+use sweep_lab::device::read::reads;
 
 /// Notes how often the device has been read at every log point.
 #[derive(Default)]
@@ -48,7 +48,7 @@ fn nothing_is_read_between_log_points() {
 
 #[test]
 fn masked_steps_read_nothing_either() {
-    // Four layers. The fused pass reads nothing; else the scores of each are read, and how many weights stay.
+    // Four layers. One pass over the weights reads nothing; else the scores of each are read, and how many weights stay.
     for (prune, optimizer, logged) in
         [("magnitude", "adamw", 1), ("movement", "adamw", 1), ("bitter3", "adamw", 1), ("bitter7", "adamwspam", 2)]
     {

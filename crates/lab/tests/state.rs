@@ -10,10 +10,11 @@ use burn::backend::flex::FlexDevice;
 use common::{Inner, Small, Train};
 use sweep_job::tasks::{Optimizer, OptimizerKind, Prune, PruneMethod, ThresholdMethod};
 use sweep_lab::{
+    StateError,
+    files::Snapshot,
     model::{self, ParamInfo},
     optim::{self, AdamW},
     prune::Pruner,
-    state::{Snapshot, StateError},
 };
 
 struct Training {

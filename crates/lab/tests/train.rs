@@ -17,8 +17,7 @@ use sweep_job::{
 };
 use sweep_lab::{
     data::{Dataset, KJV},
-    hub,
-    model::{self, Gpt, GptDims, Network, VOCAB_BYTES, cross_entropy},
+    model::{self, Gpt, GptDims, Network, VOCAB_BYTES, cross_entropy, hub},
     optim,
 };
 
@@ -68,7 +67,7 @@ fn where_the_time_goes_is_measured_if_asked() {
     let dir = tempfile::tempdir().unwrap();
     let parts = |more: Value| -> BTreeMap<String, bool> {
         let base = json!({"iters": 12, "prune": "bitter3", "prune_every": 2, "prune_ramp_end": 5, "dropout": 0,
-            // The fused update has no scores of its own.
+            // The update in one pass has no scores of its own.
             "prune_update": "single_pass"});
         let outcome = small(&merged(base, &more), dir.path());
         let metrics = outcome

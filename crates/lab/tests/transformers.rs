@@ -19,10 +19,7 @@ use burn::{
 use common::{host, ids, relative_error};
 use serde_json::json;
 use sweep_job::tasks::{Activation, BlockSpec, Train};
-use sweep_lab::{
-    hub,
-    model::{Gpt, GptDims, Network},
-};
+use sweep_lab::model::{Gpt, GptDims, Network, hub};
 
 /// A Python that can import what is needed, or why there is none.
 fn python() -> Result<PathBuf, String> {

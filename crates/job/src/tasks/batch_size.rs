@@ -1,7 +1,7 @@
 //! `uses: bench/batch-size`.
 
 use super::{Architecture, Computing, Data, Model, Optimizer};
-use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
     /// How far the batch is raised, and what is measured at each size.
@@ -40,11 +40,16 @@ pub struct BatchSize {
     pub optimizer: Optimizer,
 }
 
-impl BatchSize {
-    pub(crate) const GROUPS: &'static [&'static [Param]] =
+impl TaskSpec for BatchSize {
+    const NAME: &'static str = "bench/batch-size";
+    const ABOUT: &'static str =
+        "raises the batch until memory or throughput stops it, and finds the size from which on it brings nothing";
+    const HEADLINE: &'static [&'static str] = &["batch.knee", "throughput.tokens_per_s", "memory.peak"];
+
+    const GROUPS: &'static [&'static [Param]] =
         &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, BatchSizes::PARAMS, Computing::PARAMS, Optimizer::PARAMS];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo {
             name: "batch.knee",
             unit: Unit::Count,
@@ -74,9 +79,9 @@ impl BatchSize {
     ];
 
     /// By batch size instead of iteration.
-    pub(crate) const CURVES: &'static [&'static str] = &["tokens_per_s", "step", "memory", "device_memory"];
+    const CURVES: &'static [&'static str] = &["tokens_per_s", "step", "memory", "device_memory"];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
             architecture: Architecture::from_values(values)?,
@@ -87,8 +92,8 @@ impl BatchSize {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(bench) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(bench) = Self::build(values) else { return Vec::new() };
         let dims = bench.model.dims();
         let mut conflicts = bench.model.conflicts();
         conflicts.extend(bench.architecture.conflicts(dims, bench.model.init.is_some()));

@@ -4,7 +4,7 @@
 
 use super::{Prune, PruneMethod};
 use crate::{
-    Conflict, Group, MetricInfo, Param, Unit, Values,
+    Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values,
     params::{choice, params},
 };
 
@@ -41,7 +41,7 @@ choice! {
         /// Scores are computed once and kept, layer by layer (paper 001, after).
         SinglePass = "single_pass",
         /// Scores are computed in registers by the pass that writes the masks, and not kept.
-        Fused = "fused",
+        OnePass = "fused",
     }
 }
 
@@ -89,7 +89,7 @@ params! {
     /// How masks are made.
     pub struct Making {
         /// How scores come to the threshold and to the masks.
-        update: UpdateKind = UpdateKind::Fused;
+        update: UpdateKind = UpdateKind::OnePass;
         /// What a mask has for each weight. With Burn's operations, and on a GPU, only `f32`.
         mask: MaskFormat = MaskFormat::U8;
     }
@@ -203,10 +203,15 @@ const EXTRA: MetricInfo = MetricInfo {
 const PASSES: MetricInfo =
     MetricInfo { name: "passes", unit: Unit::Count, doc: "passes over all weights; for methods that stream" };
 
-impl BenchThreshold {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS];
+impl TaskSpec for BenchThreshold {
+    const NAME: &'static str = "bench/threshold";
+    const REVISION: u32 = 2;
+    const ABOUT: &'static str = "measures ways to find the k-th smallest of given scores";
+    const HEADLINE: &'static [&'static str] = &["time.threshold", "error.threshold"];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "time.threshold", unit: Unit::Seconds, doc: "median time of a call" },
         MetricInfo { name: "time.least", unit: Unit::Seconds, doc: "least time of a call" },
         FLOOR,
@@ -218,19 +223,24 @@ impl BenchThreshold {
         WEIGHTS,
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self { workload: Workload::from_values(values)?, finding: Finding::from_values(values)? })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        Self::from_values(values).map(|bench| bench.workload.conflicts()).unwrap_or_default()
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        Self::build(values).map(|bench| bench.workload.conflicts()).unwrap_or_default()
     }
 }
 
-impl BenchMaskUpdate {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS, Making::PARAMS];
+impl TaskSpec for BenchMaskUpdate {
+    const NAME: &'static str = "bench/mask-update";
+    const REVISION: u32 = 2;
+    const ABOUT: &'static str = "measures ways to make masks from weights and moments";
+    const HEADLINE: &'static [&'static str] = &["time.update", "memory.extra"];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Finding::PARAMS, Making::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "time.update", unit: Unit::Seconds, doc: "median time of a call" },
         MetricInfo { name: "time.least", unit: Unit::Seconds, doc: "least time of a call" },
         FLOOR,
@@ -244,7 +254,7 @@ impl BenchMaskUpdate {
         WEIGHTS,
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             workload: Workload::from_values(values)?,
             finding: Finding::from_values(values)?,
@@ -252,11 +262,11 @@ impl BenchMaskUpdate {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(Self { workload, finding, making }) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(Self { workload, finding, making }) = Self::build(values) else { return Vec::new() };
         let mut conflicts = workload.conflicts();
         let streams = finding.method.streams();
-        if streams != (making.update == UpdateKind::Fused) {
+        if streams != (making.update == UpdateKind::OnePass) {
             let message = format!("`method: {}` does not go with `update: {}`", finding.method, making.update);
             let advice =
                 "`histogram`, `radix` and `bracket` go with `fused`; `sort`, `topk` and `sample` with the others";
@@ -270,10 +280,14 @@ impl BenchMaskUpdate {
     }
 }
 
-impl BenchMasking {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Making::PARAMS, Timing::PARAMS];
+impl TaskSpec for BenchMasking {
+    const NAME: &'static str = "bench/masking";
+    const ABOUT: &'static str = "measures masking in every step, and choosing masks in some";
+    const HEADLINE: &'static [&'static str] = &["time.masking", "time.update"];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Workload::PARAMS, Making::PARAMS, Timing::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo {
             name: "time.masking",
             unit: Unit::Seconds,
@@ -290,7 +304,7 @@ impl BenchMasking {
         WEIGHTS,
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             workload: Workload::from_values(values)?,
             mask: Making::from_values(values)?,
@@ -298,10 +312,10 @@ impl BenchMasking {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(bench) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(bench) = Self::build(values) else { return Vec::new() };
         let mut conflicts = bench.workload.conflicts();
-        if bench.mask.update != UpdateKind::Fused && bench.mask.mask != MaskFormat::F32 {
+        if bench.mask.update != UpdateKind::OnePass && bench.mask.mask != MaskFormat::F32 {
             let message = format!("Burn's operations make masks of numbers, not `mask: {}`", bench.mask.mask);
             conflicts.push(Conflict { params: vec!["mask", "update"], message, advice: "write `mask: f32`".into() });
         }

@@ -1,7 +1,7 @@
 //! `uses: check`.
 
 use super::{Architecture, Model};
-use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
     /// What is checked, and on how much.
@@ -28,17 +28,22 @@ pub struct Check {
     pub checking: Checking,
 }
 
-impl Check {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Checking::PARAMS];
+impl TaskSpec for Check {
+    const NAME: &'static str = "check";
+    const REVISION: u32 = 2;
+    const ABOUT: &'static str = "builds a network and asserts that it computes, learns, and does not see the future";
+    const HEADLINE: &'static [&'static str] = &["assertions", "parameters"];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Checking::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "assertions", unit: Unit::Count, doc: "assertions that held" },
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "cross-entropy of the untrained network on random tokens" },
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
         MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
             architecture: Architecture::from_values(values)?,
@@ -46,8 +51,8 @@ impl Check {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(check) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(check) = Self::build(values) else { return Vec::new() };
         let mut conflicts = check.model.conflicts();
         let size = check.model.dims();
         let block_size = size.block_size;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    Conflict, Group, Inside, MetricInfo, Param, Scalar, Unit, Value, Values, Variable,
+    Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Unit, Value, Values, Variable,
     params::{self, LONGEST, Path as Input, params},
 };
 
@@ -45,30 +45,37 @@ pub fn inherited(values: &Values) -> Vec<&str> {
     env.values().filter_map(params::inherited).collect()
 }
 
-impl Command {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
+impl TaskSpec for Command {
+    const NAME: &'static str = "command";
+    const ABOUT: &'static str = "runs any program, and keeps the numbers and files that it leaves";
+    const OPEN_METRICS: bool = true;
+    const ON_DEVICE: bool = false;
 
-    pub(crate) const METRICS: &'static [MetricInfo] =
+    const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
+
+    const METRICS: &'static [MetricInfo] =
         &[MetricInfo { name: "time.run", unit: Unit::Seconds, doc: "time from the program's start to its end" }];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         <Self as Group>::from_values(values)
     }
 
-    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+    fn artifacts(values: &Values) -> Vec<String> {
         let Some(Value::List(outputs)) = values.get("outputs") else { return Vec::new() };
         outputs.iter().filter_map(Value::as_text).map(str::to_owned).collect()
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(command) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(command) = Self::build(values) else { return Vec::new() };
         let mut conflicts = Vec::new();
         command.check_program(&mut conflicts);
         command.check_environment(&mut conflicts);
         command.check_names(&mut conflicts);
         conflicts
     }
+}
 
+impl Command {
     fn check_program(&self, conflicts: &mut Vec<Conflict>) {
         let (message, advice) = match (self.argv.first(), &self.run) {
             (None, None) => ("there is no program to run", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),

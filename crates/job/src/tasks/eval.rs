@@ -1,7 +1,7 @@
 //! `uses: eval`.
 
 use super::{Architecture, Data, Model, data::held_out_conflict};
-use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
     /// What is measured.
@@ -28,11 +28,15 @@ pub struct Eval {
     pub evaluation: Evaluation,
 }
 
-impl Eval {
-    pub(crate) const GROUPS: &'static [&'static [Param]] =
+impl TaskSpec for Eval {
+    const NAME: &'static str = "eval";
+    const ABOUT: &'static str = "measures a network's loss on held-out tokens";
+    const HEADLINE: &'static [&'static str] = &["loss", "perplexity"];
+
+    const GROUPS: &'static [&'static [Param]] =
         &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, Evaluation::PARAMS];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens" },
         MetricInfo { name: "perplexity", unit: Unit::One, doc: "exp(loss)" },
         MetricInfo {
@@ -44,7 +48,7 @@ impl Eval {
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "numbers in the network, tied ones counted once" },
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
             architecture: Architecture::from_values(values)?,
@@ -53,8 +57,8 @@ impl Eval {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(eval) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(eval) = Self::build(values) else { return Vec::new() };
         let mut conflicts = eval.model.conflicts();
         conflicts.extend(eval.architecture.conflicts(eval.model.dims(), eval.model.init.is_some()));
         let Evaluation { eval_batches, batch_size, .. } = eval.evaluation;

@@ -1,7 +1,7 @@
 //! `uses: generate`.
 
 use super::{Architecture, Model};
-use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
     /// What is written.
@@ -31,10 +31,14 @@ pub struct Generate {
     pub generating: Generating,
 }
 
-impl Generate {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Generating::PARAMS];
+impl TaskSpec for Generate {
+    const NAME: &'static str = "generate";
+    const ABOUT: &'static str = "writes text with a network, token by token";
+    const HEADLINE: &'static [&'static str] = &["throughput.tokens_per_s", "time.token"];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Generating::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo {
             name: "throughput.tokens_per_s",
             unit: Unit::TokensPerSecond,
@@ -51,10 +55,7 @@ impl Generate {
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "numbers in the network, tied ones counted once" },
     ];
 
-    /// The name of the artifact that has the text, prompt included.
-    pub const TEXT: &'static str = "text";
-
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
             architecture: Architecture::from_values(values)?,
@@ -62,10 +63,19 @@ impl Generate {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(generate) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(generate) = Self::build(values) else { return Vec::new() };
         let mut conflicts = generate.model.conflicts();
         conflicts.extend(generate.architecture.conflicts(generate.model.dims(), generate.model.init.is_some()));
         conflicts
     }
+
+    fn artifacts(_: &Values) -> Vec<String> {
+        vec![Self::TEXT.to_owned()]
+    }
+}
+
+impl Generate {
+    /// The name of the artifact that has the text, prompt included.
+    pub const TEXT: &'static str = "text";
 }

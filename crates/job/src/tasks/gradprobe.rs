@@ -2,7 +2,7 @@
 
 use super::{Architecture, Checkpointing, Data, Model, data::held_out_conflict};
 use crate::{
-    Conflict, Group, MetricInfo, Param, Path, Unit, Value, Values,
+    Conflict, Group, MetricInfo, Param, Path, TaskSpec, Unit, Value, Values,
     params::{choice, params},
 };
 
@@ -219,11 +219,14 @@ pub struct GradProbe {
     pub data: Data,
 }
 
-impl GradProbe {
-    pub(crate) const GROUPS: &'static [&'static [Param]] =
-        &[Probing::PARAMS, Model::PARAMS, Architecture::PARAMS, Data::PARAMS];
+impl TaskSpec for GradProbe {
+    const NAME: &'static str = "gradprobe";
+    const ABOUT: &'static str = "prunes a trained network: shrinks the weights with the smallest scores, and removes those at which the loss does not pull harder then";
+    const HEADLINE: &'static [&'static str] = &["sparsity", "perplexity", "accuracy"];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Probing::PARAMS, Model::PARAMS, Architecture::PARAMS, Data::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "sparsity", unit: Unit::Fraction, doc: "part of the prunable weights that was pruned" },
         MetricInfo {
             name: "sparsity.candidates",
@@ -368,20 +371,9 @@ impl GradProbe {
         MetricInfo { name: "weights", unit: Unit::Count, doc: "prunable weights" },
     ];
 
-    pub(crate) const CURVES: &'static [&'static str] = &["sparsity", "perplexity", "accuracy", "seconds"];
+    const CURVES: &'static [&'static str] = &["sparsity", "perplexity", "accuracy", "seconds"];
 
-    /// The name of the artifact that `save` keeps.
-    pub const CHECKPOINT: &'static str = "checkpoint";
-
-    /// The name of the artifact that `save_masks` keeps.
-    pub const MASKS: &'static str = "masks";
-
-    /// The metrics that it may measure.
-    pub fn metric_names() -> impl Iterator<Item = &'static str> {
-        Self::METRICS.iter().map(|metric| metric.name)
-    }
-
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             probing: Probing::from_values(values)?,
             model: Model::from_values(values)?,
@@ -390,14 +382,14 @@ impl GradProbe {
         })
     }
 
-    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+    fn artifacts(values: &Values) -> Vec<String> {
         let kept = [("save", Self::CHECKPOINT), ("save_masks", Self::MASKS)];
         let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(task) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(task) = Self::build(values) else { return Vec::new() };
         let probing = &task.probing;
         let mut conflicts = match probing.network {
             Subject::Gpt => task.of_a_gpt(),
@@ -420,6 +412,19 @@ impl GradProbe {
             });
         }
         conflicts
+    }
+}
+
+impl GradProbe {
+    /// The name of the artifact that `save` keeps.
+    pub const CHECKPOINT: &'static str = "checkpoint";
+
+    /// The name of the artifact that `save_masks` keeps.
+    pub const MASKS: &'static str = "masks";
+
+    /// The metrics that it may measure.
+    pub fn metric_names() -> impl Iterator<Item = &'static str> {
+        Self::METRICS.iter().map(|metric| metric.name)
     }
 
     fn of_a_gpt(&self) -> Vec<Conflict> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::{Autotune, Computing, DecayOn, Optimizer, Switch, TuningCache};
 use crate::{
-    Conflict, Group, Kind, MetricInfo, Param, ParamType, Unit, Value, Values,
+    Conflict, Group, Kind, MetricInfo, Param, ParamType, TaskSpec, Unit, Value, Values,
     params::{choice, params},
 };
 
@@ -28,7 +28,7 @@ choice! {
         /// Scores, mask, softmax and products, one operation after the other.
         Explicit = "explicit",
         /// The backend's own kernel, where it has one and nothing is dropped; on the CPU.
-        Fused = "fused",
+        Kernel = "fused",
     }
 }
 
@@ -169,7 +169,7 @@ params! {
         dropout: f64 = 0.1, in 0.0..=0.9;
         /// `explicit` computes scores, mask, softmax and products one after the other; `fused` takes the backend's own kernel
         /// where there is one (on the CPU) and nothing is dropped.
-        attention: AttentionForm = AttentionForm::Fused;
+        attention: AttentionForm = AttentionForm::Kernel;
         /// Whether the causal mask is made in every forward pass or once. Fused attention needs none.
         causal_mask: CausalMask = CausalMask::Cached;
     }
@@ -333,11 +333,16 @@ impl K1Computing {
     }
 }
 
-impl K1 {
-    pub(crate) const GROUPS: &'static [&'static [Param]] =
+impl TaskSpec for K1 {
+    const NAME: &'static str = "k1";
+    const ABOUT: &'static str =
+        "trains a tree of transformer blocks, of which a part is updated in each step, and measures what that costs";
+    const HEADLINE: &'static [&'static str] = &["loss", "throughput.sequences_per_s"];
+
+    const GROUPS: &'static [&'static [Param]] =
         &[K1Model::PARAMS, K1Data::PARAMS, K1Loop::PARAMS, K1Update::PARAMS, K1Optimizer::PARAMS, K1Computing::PARAMS];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens at the end" },
         MetricInfo { name: "perplexity", unit: Unit::One, doc: "exp(loss)" },
         MetricInfo { name: "train_loss", unit: Unit::Nats, doc: "mean training loss since the last but one log point" },
@@ -468,9 +473,9 @@ impl K1 {
         },
     ];
 
-    pub(crate) const CURVES: &'static [&'static str] = &["loss", "val_loss", "sequences_per_s", "mean_sequences_per_s"];
+    const CURVES: &'static [&'static str] = &["loss", "val_loss", "sequences_per_s", "mean_sequences_per_s"];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: K1Model::from_values(values)?,
             data: K1Data::from_values(values)?,
@@ -481,13 +486,8 @@ impl K1 {
         })
     }
 
-    /// The metrics that it may measure.
-    pub fn metric_names() -> impl Iterator<Item = &'static str> {
-        Self::METRICS.iter().map(|metric| metric.name)
-    }
-
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(Self { model, training, update, .. }) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(Self { model, training, update, .. }) = Self::build(values) else { return Vec::new() };
         let mut conflicts = Vec::new();
         let mut conflict = |params: &[&'static str], message: String, advice: String| {
             conflicts.push(Conflict { params: params.to_vec(), message, advice });
@@ -532,5 +532,12 @@ impl K1 {
             conflict(&["eval_sequences", "block_size"], message, advice);
         }
         conflicts
+    }
+}
+
+impl K1 {
+    /// The metrics that it may measure.
+    pub fn metric_names() -> impl Iterator<Item = &'static str> {
+        Self::METRICS.iter().map(|metric| metric.name)
     }
 }

@@ -1,7 +1,7 @@
 //! `uses: mock`.
 
 use crate::{
-    Group, MetricInfo, Param, Unit, Values,
+    Group, MetricInfo, Param, TaskSpec, Unit, Values,
     params::{choice, params},
 };
 
@@ -61,20 +61,27 @@ params! {
     }
 }
 
-impl Mock {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
+impl TaskSpec for Mock {
+    const NAME: &'static str = "mock";
+    const ABOUT: &'static str =
+        "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine";
+    const HEADLINE: &'static [&'static str] = &["value"];
+    const ON_DEVICE: bool = false;
+    const HIDDEN: bool = true;
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
+
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "value", unit: Unit::One, doc: "the parameter `value`" },
         MetricInfo { name: "bytes", unit: Unit::Bytes, doc: "length of `input`" },
     ];
 
-    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+    fn artifacts(values: &Values) -> Vec<String> {
         let leaves = values.get("text").is_some_and(|text| text.as_text().is_some());
         leaves.then(|| "text".to_owned()).into_iter().collect()
     }
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         <Self as Group>::from_values(values)
     }
 }

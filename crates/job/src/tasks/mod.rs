@@ -1,4 +1,4 @@
-//! One file per task: its parameters, what it measures, and which parameters do not go together.
+//! One file per task: its parameters, what it measures, and which parameters do not go together. The list of all is here.
 
 mod architecture;
 mod batch_size;
@@ -14,7 +14,7 @@ mod k1;
 mod mock;
 mod model;
 mod optimizer;
-pub(crate) mod pairs;
+mod pairs;
 mod parity;
 mod prune;
 mod train;
@@ -55,3 +55,29 @@ pub use pairs::{
 pub use parity::{Comparing, Parity};
 pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
 pub use train::{Train, Training};
+
+/// Calls the macro `$callback` with every task: where it runs, and the type of its parameters.
+///
+/// The order is that of documentation. A task of the `lab` implements `sweep_lab`'s `Run`; one of the `worker` needs no
+/// network, or starts processes of its own.
+#[macro_export]
+macro_rules! for_each_task {
+    ($callback:ident) => {
+        $callback! {
+            lab Train;
+            lab Eval;
+            lab GradProbe;
+            lab Generate;
+            lab Check;
+            lab Parity;
+            lab K1;
+            worker BatchSize;
+            lab BenchThreshold;
+            lab BenchMaskUpdate;
+            lab BenchMasking;
+            lab Pair;
+            worker Command;
+            worker Mock;
+        }
+    };
+}

@@ -3,8 +3,9 @@
 
 use super::Checkpointing;
 use crate::{
-    Conflict, Group, MetricInfo, Param, Task, Unit, Values,
+    Conflict, Group, MetricInfo, Param, Task, TaskInfo, TaskSpec, Unit, Value, Values,
     params::{choice, params},
+    task::Named,
 };
 
 params! {
@@ -57,30 +58,32 @@ impl Pair {
     pub const TRACE: &'static str = "trace";
 }
 
-/// The declaration of a pair's task.
-pub(crate) trait Declared: Group {
-    /// What `uses` says.
-    const NAME: &'static str;
-    /// What it does.
-    const ABOUT: &'static str;
-    /// What it measures.
-    const METRICS: &'static [MetricInfo];
-    /// Its parameters.
-    const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS, Protocol::PARAMS];
+impl Named for Pair {
+    const NAMES: &'static [TaskInfo] = &[
+        pair::<Dataloader>(),
+        pair::<Bandwidth>(),
+        pair::<NumberFormat>(),
+        pair::<Checkpoints>(),
+        pair::<Intensity>(),
+        pair::<Activations>(),
+        pair::<Leak>(),
+        pair::<Attention>(),
+        pair::<KvCache>(),
+        pair::<Matmul>(),
+        pair::<Allocator>(),
+        pair::<Accumulation>(),
+        pair::<Sharding>(),
+        pair::<Autograd>(),
+        pair::<Regional>(),
+    ];
+}
 
-    /// As one of all.
-    fn into_way(self) -> Way;
-
-    /// What is wrong with the parameters taken together.
-    fn conflicts(&self) -> Vec<Conflict> {
-        Vec::new()
-    }
-
-    /// The task, from checked values.
-    fn task(values: &Values) -> Option<Task> {
+/// The declaration of a pair.
+const fn pair<P: TaskSpec + Into<Way>>() -> TaskInfo {
+    TaskInfo::new::<P>(|values| {
         let protocol = Protocol::from_values(values)?;
-        Some(Task::Pair(Pair { protocol, way: Self::from_values(values)?.into_way() }))
-    }
+        Some(Task::Pair(Pair { protocol, way: P::build(values)?.into() }))
+    })
 }
 
 const fn info(name: &'static str, unit: Unit, doc: &'static str) -> MetricInfo {
@@ -90,9 +93,17 @@ const fn info(name: &'static str, unit: Unit, doc: &'static str) -> MetricInfo {
 /// What every pair measures, and more.
 macro_rules! declared {
     ($group:ident, $way:ident, $name:literal, $about:literal, [$($own:expr),* $(,)?] $(, $conflicts:expr)?) => {
-        impl Declared for $group {
+        impl From<$group> for Way {
+            fn from(way: $group) -> Self {
+                Self::$way(way)
+            }
+        }
+
+        impl TaskSpec for $group {
             const NAME: &'static str = $name;
             const ABOUT: &'static str = $about;
+            const HEADLINE: &'static [&'static str] = &["time.call", "memory.call"];
+            const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS, Protocol::PARAMS];
             const METRICS: &'static [MetricInfo] = &[
                 info("time.call", Unit::Seconds, "median time of a call"),
                 info("time.call.mean", Unit::Seconds, "mean time of a call"),
@@ -117,13 +128,18 @@ macro_rules! declared {
                 $($own),*
             ];
 
-            fn into_way(self) -> Way {
-                Way::$way(self)
+            fn build(values: &Values) -> Option<Self> {
+                Self::from_values(values)
             }
 
-            $(fn conflicts(&self) -> Vec<Conflict> {
+            fn artifacts(values: &Values) -> Vec<String> {
+                let traced = values.get("trace") == Some(&Value::Bool(true));
+                if traced { vec![Pair::TRACE.to_owned()] } else { Vec::new() }
+            }
+
+            $(fn conflicts(values: &Values) -> Vec<Conflict> {
                 let conflicts: fn(&Self) -> Vec<Conflict> = $conflicts;
-                conflicts(self)
+                Self::build(values).as_ref().map(conflicts).unwrap_or_default()
             })?
         }
     };

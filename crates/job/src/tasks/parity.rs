@@ -1,7 +1,7 @@
 //! `uses: parity`.
 
 use super::{Architecture, Computing, Data, Model, Optimizer, Prune};
-use crate::{Conflict, Group, MetricInfo, Param, Unit, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
     /// What is compared, and how closely.
@@ -37,8 +37,14 @@ pub struct Parity {
     pub prune: Prune,
 }
 
-impl Parity {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[
+impl TaskSpec for Parity {
+    const NAME: &'static str = "parity";
+    const REVISION: u32 = 2;
+    const ABOUT: &'static str =
+        "asserts that a backend computes what plain operations on the CPU compute, and names what differs first";
+    const HEADLINE: &'static [&'static str] = &["error.logits", "error.gradients", "error.loss"];
+
+    const GROUPS: &'static [&'static [Param]] = &[
         Model::PARAMS,
         Architecture::PARAMS,
         Data::PARAMS,
@@ -48,7 +54,7 @@ impl Parity {
         Prune::PARAMS,
     ];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo {
             name: "error.logits",
             unit: Unit::One,
@@ -78,7 +84,7 @@ impl Parity {
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
             architecture: Architecture::from_values(values)?,
@@ -90,8 +96,8 @@ impl Parity {
         })
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(parity) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(parity) = Self::build(values) else { return Vec::new() };
         let dims = parity.model.dims();
         let mut conflicts = parity.model.conflicts();
         conflicts.extend(parity.architecture.conflicts(dims, parity.model.init.is_some()));

@@ -74,7 +74,7 @@ choice! {
         SinglePass = "single_pass",
         /// Nothing, and nothing is computed again: on the CPU, the pass that computes scores for an exact threshold writes
         /// the masks, too. Elsewhere, and with other thresholds, as `single_pass`.
-        Fused = "fused",
+        OnePass = "fused",
     }
 }
 
@@ -112,7 +112,7 @@ params! {
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
         /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice; the
         /// scores; or nothing, because the pass that finds the one makes the others.
-        prune_update: PruneUpdate = PruneUpdate::Fused;
+        prune_update: PruneUpdate = PruneUpdate::OnePass;
         /// The numbers in which scores are computed.
         score_precision: ScorePrecision = ScorePrecision::F32;
         /// What scores add to a moment before a root or a division.

@@ -1,7 +1,7 @@
 //! `uses: train`.
 
 use super::{Architecture, Computing, Coupling, Data, GatePool, Model, Optimizer, Prune, data::held_out_conflict};
-use crate::{Conflict, Group, MetricInfo, Param, Unit, Value, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Value, Values, params::params};
 
 params! {
     /// The loop: how long, how much at a time, how often to look.
@@ -58,8 +58,13 @@ pub struct Train {
     pub prune: Prune,
 }
 
-impl Train {
-    pub(crate) const GROUPS: &'static [&'static [Param]] = &[
+impl TaskSpec for Train {
+    const NAME: &'static str = "train";
+    const REVISION: u32 = 4;
+    const ABOUT: &'static str = "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory";
+    const HEADLINE: &'static [&'static str] = &["loss", "sparsity", "throughput.tokens_per_s"];
+
+    const GROUPS: &'static [&'static [Param]] = &[
         Model::PARAMS,
         Architecture::PARAMS,
         Coupling::PARAMS,
@@ -70,7 +75,7 @@ impl Train {
         Prune::PARAMS,
     ];
 
-    pub(crate) const METRICS: &'static [MetricInfo] = &[
+    const METRICS: &'static [MetricInfo] = &[
         MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens at the end" },
         MetricInfo { name: "perplexity", unit: Unit::One, doc: "exp(loss)" },
         MetricInfo { name: "train_loss", unit: Unit::Nats, doc: "mean training loss since the last but one reading" },
@@ -221,7 +226,7 @@ impl Train {
         MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
     ];
 
-    pub(crate) fn from_values(values: &Values) -> Option<Self> {
+    fn build(values: &Values) -> Option<Self> {
         Some(Self {
             model: Model::from_values(values)?,
             architecture: Architecture::from_values(values)?,
@@ -234,27 +239,16 @@ impl Train {
         })
     }
 
-    pub(crate) const CURVES: &'static [&'static str] = &["loss", "val_loss", "lr", "sparsity", "grad_norm", "spikes"];
+    const CURVES: &'static [&'static str] = &["loss", "val_loss", "lr", "sparsity", "grad_norm", "spikes"];
 
-    /// The name of the artifact that `save` keeps.
-    pub const CHECKPOINT: &'static str = "checkpoint";
-
-    /// The name of the artifact that `trace` keeps.
-    pub const TRACE: &'static str = "trace";
-
-    /// The metrics that it may measure.
-    pub fn metric_names() -> impl Iterator<Item = &'static str> {
-        Self::METRICS.iter().map(|metric| metric.name)
-    }
-
-    pub(crate) fn artifacts(values: &Values) -> Vec<String> {
+    fn artifacts(values: &Values) -> Vec<String> {
         let kept = [("save", Self::CHECKPOINT), ("trace", Self::TRACE)];
         let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
 
-    pub(crate) fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(train) = Self::from_values(values) else { return Vec::new() };
+    fn conflicts(values: &Values) -> Vec<Conflict> {
+        let Some(train) = Self::build(values) else { return Vec::new() };
         let mut conflicts = train.model.conflicts();
         conflicts.extend(train.architecture.conflicts(train.model.dims(), train.model.init.is_some()));
         if train.architecture.gate_pool == Some(GatePool::SequenceMean) {
@@ -271,5 +265,18 @@ impl Train {
         let block = train.architecture.block(dims);
         conflicts.extend(train.computing.conflicts(train.model.init.is_none().then_some((dims.n_layer, &block))));
         conflicts
+    }
+}
+
+impl Train {
+    /// The name of the artifact that `save` keeps.
+    pub const CHECKPOINT: &'static str = "checkpoint";
+
+    /// The name of the artifact that `trace` keeps.
+    pub const TRACE: &'static str = "trace";
+
+    /// The metrics that it may measure.
+    pub fn metric_names() -> impl Iterator<Item = &'static str> {
+        Self::METRICS.iter().map(|metric| metric.name)
     }
 }

@@ -6,66 +6,10 @@ mod stories;
 mod windows;
 mod words;
 
-use std::{io, path::PathBuf};
-
 pub use ahead::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
 pub use stories::VOCAB_STORIES;
 pub use windows::Batch;
 pub use words::words;
 
-/// Why tokens cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DataError {
-    /// The file cannot be read.
-    #[error("cannot read the data: {0}")]
-    Read(#[source] io::Error),
-    /// Text that is not UTF-8.
-    #[error("{}: not UTF-8 from byte {offset} on", path.display())]
-    NotUtf8 {
-        /// The file.
-        path: PathBuf,
-        /// The first byte that is wrong, counted from 0.
-        offset: usize,
-    },
-    /// Half a token at the end.
-    #[error("{}: {length} bytes are no whole number of 16-bit tokens", path.display())]
-    OddLength {
-        /// The file.
-        path: PathBuf,
-        /// Its length in bytes.
-        length: usize,
-    },
-    /// The parameter `tokens` does not fit the data.
-    #[error("{name}: {problem}")]
-    Format {
-        /// The data.
-        name: String,
-        /// What does not fit.
-        problem: &'static str,
-    },
-    /// A token that the network has no row for.
-    #[error("{name}: token {position} has id {id}, but the network knows only ids below {vocab_size}")]
-    UnknownToken {
-        /// The file.
-        name: String,
-        /// The token's place in the file, counted from 0.
-        position: usize,
-        /// Its id.
-        id: u32,
-        /// Rows of the token table.
-        vocab_size: usize,
-    },
-    /// Not one window fits.
-    #[error("{name}: {part} has {found} tokens, but one window needs {needed} (the sequence and the token after it)")]
-    TooShort {
-        /// The file.
-        name: String,
-        /// `the training part` or `the held-out part`.
-        part: &'static str,
-        /// Tokens there are.
-        found: usize,
-        /// Tokens needed.
-        needed: usize,
-    },
-}
+use crate::DataError;

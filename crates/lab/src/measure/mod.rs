@@ -6,15 +6,19 @@ pub mod ceiling;
 pub mod flops;
 pub(crate) mod fusion;
 pub mod heap;
-pub(crate) mod resident;
+pub(crate) mod rss;
 pub mod sampler;
 pub mod trace;
 
 use std::time::{Duration, Instant};
 
+pub(crate) use rss::peak_memory;
 use trace::Trace;
 
-use crate::{LabError, backend::Compute};
+use crate::{
+    LabError,
+    backend::{Compute, DeviceMemory},
+};
 
 /// A part of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,15 +76,6 @@ pub(crate) struct Watch {
     readings: u64,
     /// The most reserved, in bytes.
     pub(crate) reserved: u64,
-}
-
-/// What a device's allocator has given out, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceMemory {
-    /// In tensors.
-    pub in_use: u64,
-    /// Taken from the driver.
-    pub reserved: u64,
 }
 
 impl Watch {
@@ -185,22 +180,6 @@ impl Breakdown {
     }
 }
 
-/// Largest resident memory of this process so far, in bytes; `None` where the system does not say.
-///
-/// Read from `VmHWM` in `/proc/self/status`, which counts the whole process: the program's own pages, the data mapped
-/// and touched, and everything allocated on the host.
-pub(crate) fn peak_memory() -> Option<f64> {
-    let status = fs_err::read_to_string("/proc/self/status").ok()?;
-    // What was forgotten to measure a part of the work is not forgotten for the whole.
-    Some(parse_peak(&status)?.max(resident::forgotten()))
-}
-
-fn parse_peak(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024.0)
-}
-
 /// The number below which a part `q`, from 0 to 1, of `values` lies, in place; `None` if there are none.
 pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
@@ -223,12 +202,6 @@ pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn peak_is_read_in_bytes() {
-        assert_eq!(parse_peak("VmPeak:\t  100 kB\nVmHWM:\t   12 kB\n"), Some(12_288.0));
-        assert_eq!(parse_peak("VmPeak:\t  100 kB\n"), None);
-    }
 
     #[test]
     fn parts_are_measured_if_asked() {

@@ -15,6 +15,8 @@ use std::{
 
 use sweep_job::{Backend, Unit};
 
+use super::rss;
+
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -126,7 +128,7 @@ impl Log {
             self.processor.0 += now.0.duration_since(before.0).as_secs_f64();
             self.processor.1 += used - before_used;
         }
-        if let Some(bytes) = resident() {
+        if let Some(bytes) = rss::current() {
             self.series.entry("memory.mean").or_default().add(bytes);
         }
         if let Ok(gpu) = &self.gpu {
@@ -162,13 +164,6 @@ impl Log {
         }
         sampled
     }
-}
-
-/// Resident memory of this process in bytes: the second number of `/proc/self/statm`, in pages.
-fn resident() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: f64 = text.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as f64)
 }
 
 /// Seconds of processor time of all threads of this process.

@@ -9,7 +9,7 @@ use std::{io::Write as _, path::Path, time::Instant};
 use fs_err as fs;
 use serde_json::{Value, json};
 
-use super::DeviceMemory;
+use crate::backend::DeviceMemory;
 
 /// Steps that a trace has room for.
 const STEPS: usize = 200;

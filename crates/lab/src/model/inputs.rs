@@ -10,7 +10,7 @@ use burn::{
     tensor::{Tensor, backend::Backend},
 };
 
-use crate::{LabError, read::host};
+use crate::{LabError, device::read::host};
 
 /// Norms by weight, `[in]` each.
 pub(crate) type Norms = BTreeMap<ParamId, Vec<f32>>;

@@ -13,6 +13,7 @@ mod cache;
 mod dims;
 mod feed_forward;
 mod gpt;
+pub mod hub;
 mod init;
 pub(crate) mod inputs;
 mod kv_prune;

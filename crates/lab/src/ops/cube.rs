@@ -6,10 +6,10 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use sweep_gpu_kernels::{Factors, MOST_OF_A_LAYER, Tensors};
 
 use super::{AdamWState, AdamWStep, Parameter, in_use, plain};
-use crate::resident::Resident;
+use crate::device::cube_memory::CubeMemory;
 
 /// See [`Ops::adamw_step`](super::Ops::adamw_step).
-pub(crate) fn adamw_step<B: Resident>(
+pub(crate) fn adamw_step<B: CubeMemory>(
     step: &AdamWStep<B>,
     parameter: Parameter<'_, B>,
 ) -> (Tensor<B, 1>, AdamWState<B>) {
@@ -49,7 +49,7 @@ pub(crate) fn adamw_step<B: Resident>(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the numbers that they multiply are in single precision")]
-fn factors<B: Resident>(step: &AdamWStep<B>, decay: f64) -> Factors {
+fn factors<B: CubeMemory>(step: &AdamWStep<B>, decay: f64) -> Factors {
     Factors {
         keep: [step.beta_1 as f32, step.beta_2 as f32],
         new: [(1.0 - step.beta_1) as f32, (1.0 - step.beta_2) as f32],

@@ -97,7 +97,7 @@ pub trait Ops: BurnBackend {
 
     /// `x W + b` for `x` `[rows, in]`, `W` `[in, out]`, `b` `[out]`.
     fn linear(x: Tensor<Self, 2>, weight: Tensor<Self, 2>, bias: Tensor<Self, 1>) -> Tensor<Self, 2> {
-        match fused::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
             Some(kernels) => wrap(kernels.linear(&float(x), &float(weight), &float(bias))),
             None => plain::linear(x, weight, bias),
         }
@@ -110,7 +110,7 @@ pub trait Ops: BurnBackend {
         bias: Tensor<Self, 1>,
         kind: Activation,
     ) -> Tensor<Self, 2> {
-        match fused::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
             Some(kernels) => wrap(kernels.linear_gelu(&float(x), &float(weight), &float(bias), kind).1),
             None => plain::linear_gelu(x, weight, bias, kind),
         }
@@ -118,7 +118,7 @@ pub trait Ops: BurnBackend {
 
     /// The GELU, exact or with tanh, of every number.
     fn gelu(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
-        match fused::<Self>(&[x.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype()]) {
             Some(kernels) => wrap(kernels.gelu(&float(x), kind)),
             None => plain::gelu(x, kind),
         }
@@ -127,7 +127,7 @@ pub trait Ops: BurnBackend {
     /// Normalises the rows of `x` `[rows, d]` to mean 0 and variance 1 (`epsilon` is added to the variance), multiplies
     /// them by `gain` `[d]` and adds `bias` `[d]`.
     fn layer_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, bias: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
-        match fused::<Self>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
             Some(kernels) => wrap(kernels.layer_norm(&float(x), &float(gain), &float(bias), epsilon).0),
             None => plain::layer_norm(x, gain, bias, epsilon),
         }
@@ -146,7 +146,7 @@ pub trait Ops: BurnBackend {
         mask: &Tensor<Self, 2>,
         dropout: f64,
     ) -> Tensor<Self, 2> {
-        match fused::<Self>(&[qkv.dtype()]) {
+        match kernels_for::<Self>(&[qkv.dtype()]) {
             Some(kernels) if dropout == 0.0 => wrap(kernels.causal_attention(&float(qkv), batch, heads).0),
             _ => plain::causal_attention(&qkv, batch, heads, mask, dropout),
         }
@@ -154,7 +154,7 @@ pub trait Ops: BurnBackend {
 
     /// The rows `ids` `[batch, length]` of `table` `[rows, d]`, as `[batch, length, d]`.
     fn embedding(table: Tensor<Self, 2>, ids: Tensor<Self, 2, Int>) -> Tensor<Self, 3> {
-        match fused::<Self>(&[table.dtype()]) {
+        match kernels_for::<Self>(&[table.dtype()]) {
             Some(kernels) => wrap(kernels.embedding(&float(table), &ids.into_primitive())),
             None => plain::embedding(table, ids),
         }
@@ -170,7 +170,7 @@ pub trait Ops: BurnBackend {
         table: Tensor<Self, 2>,
         targets: Tensor<Self, 2, Int>,
     ) -> Tensor<Self, 1> {
-        match fused::<Self>(&[hidden.dtype(), table.dtype()]) {
+        match kernels_for::<Self>(&[hidden.dtype(), table.dtype()]) {
             Some(kernels) => wrap(kernels.tied_cross_entropy(&float(hidden), &float(table), &targets.into_primitive())),
             None => plain::tied_cross_entropy(hidden, table, targets),
         }
@@ -178,7 +178,7 @@ pub trait Ops: BurnBackend {
 
     /// `left + right`, of one shape.
     fn add(left: Tensor<Self, 2>, right: Tensor<Self, 2>) -> Tensor<Self, 2> {
-        match fused::<Self>(&[left.dtype(), right.dtype()]) {
+        match kernels_for::<Self>(&[left.dtype(), right.dtype()]) {
             Some(kernels) => wrap(kernels.add(float(left), float(right))),
             None => left + right,
         }
@@ -187,7 +187,7 @@ pub trait Ops: BurnBackend {
     /// The softmax, `[rows, columns]`, of every `columns` numbers of `logits` `[any, rows of the mask * columns]`, after
     /// `mask` `[1, rows of the mask * columns]` has been added, if there is one.
     fn softmax_rows(logits: Tensor<Self, 2>, mask: Option<&Tensor<Self, 2>>, columns: usize) -> Tensor<Self, 2> {
-        match fused::<Self>(&[logits.dtype()]) {
+        match kernels_for::<Self>(&[logits.dtype()]) {
             Some(kernels) => wrap(kernels.softmax_rows(float(logits), mask.cloned().map(float).as_ref(), columns)),
             None => plain::softmax_rows(logits, mask, columns),
         }
@@ -196,7 +196,7 @@ pub trait Ops: BurnBackend {
     /// 1 at the `k` largest numbers of each row of `x`, of equal ones the first, 0 elsewhere, `[rows, columns]`; no gradient
     /// flows through it.
     fn largest(x: Tensor<Self, 2>, k: usize) -> Tensor<Self, 2> {
-        match fused::<Self>(&[x.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype()]) {
             Some(kernels) => wrap(kernels.largest(&float(x), k)),
             None => plain::largest(&x, k),
         }
@@ -204,7 +204,7 @@ pub trait Ops: BurnBackend {
 
     /// `x` `[rows, columns]` times a factor for every row, `[rows, 1]`.
     fn scale_rows(x: Tensor<Self, 2>, factors: Tensor<Self, 2>) -> Tensor<Self, 2> {
-        match fused::<Self>(&[x.dtype(), factors.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype(), factors.dtype()]) {
             Some(kernels) => wrap(kernels.scale_rows(float(x), &float(factors))),
             None => x * factors,
         }
@@ -212,7 +212,7 @@ pub trait Ops: BurnBackend {
 
     /// The sum `[1]` of the squares of `x` `[numbers]`.
     fn sum_of_squares(x: Tensor<Self, 1>) -> Tensor<Self, 1> {
-        match fused::<Self>(&[x.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype()]) {
             Some(kernels) => wrap(kernels.sum_of_squares(&float(x))),
             None => (x.clone() * x).sum(),
         }
@@ -220,7 +220,7 @@ pub trait Ops: BurnBackend {
 
     /// `x` `[numbers]` times `factor` `[1]`.
     fn scale(x: Tensor<Self, 1>, factor: Tensor<Self, 1>) -> Tensor<Self, 1> {
-        match fused::<Self>(&[x.dtype(), factor.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype(), factor.dtype()]) {
             Some(kernels) => wrap(kernels.scale(float(x), &float(factor))),
             None => x * factor,
         }
@@ -228,7 +228,7 @@ pub trait Ops: BurnBackend {
 
     /// `x` `[numbers]` times `mask` `[numbers]`, which has 1 where a number stays and 0 where none does.
     fn masked(x: Tensor<Self, 1>, mask: &Tensor<Self, 1>) -> Tensor<Self, 1> {
-        match fused::<Self>(&[x.dtype(), mask.dtype()]) {
+        match kernels_for::<Self>(&[x.dtype(), mask.dtype()]) {
             Some(kernels) => wrap(kernels.masked(float(x), &float(mask.clone()))),
             None => x * mask.clone(),
         }
@@ -238,7 +238,7 @@ pub trait Ops: BurnBackend {
     ///
     /// It is not differentiated. Kernels write into the memory of what they are given where nothing else uses it.
     fn adamw_step(step: &AdamWStep<Self>, parameter: Parameter<'_, Self>) -> (Tensor<Self, 1>, AdamWState<Self>) {
-        match fused::<Self>(&[parameter.weights.dtype(), parameter.gradient.dtype()]) {
+        match kernels_for::<Self>(&[parameter.weights.dtype(), parameter.gradient.dtype()]) {
             Some(kernels) => kernels.adamw_step(step, parameter),
             None => plain::adamw_step(step, parameter),
         }
@@ -278,7 +278,7 @@ impl Ops for Flex {
 
 impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
     fn linear(x: Tensor<Self, 2>, weight: Tensor<Self, 2>, bias: Tensor<Self, 1>) -> Tensor<Self, 2> {
-        match fused::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+        match kernels_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
             Some(kernels) => wrap(tracked::linear::<B, C>(kernels, float(x), float(weight), float(bias))),
             None => plain::linear(x, weight, bias),
         }
@@ -290,21 +290,21 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         bias: Tensor<Self, 1>,
         kind: Activation,
     ) -> Tensor<Self, 2> {
-        match fused::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
+        match kernels_for::<B>(&[x.dtype(), weight.dtype(), bias.dtype()]) {
             Some(kernels) => wrap(tracked::linear_gelu::<B, C>(kernels, float(x), float(weight), float(bias), kind)),
             None => plain::linear_gelu(x, weight, bias, kind),
         }
     }
 
     fn gelu(x: Tensor<Self, 2>, kind: Activation) -> Tensor<Self, 2> {
-        match fused::<B>(&[x.dtype()]) {
+        match kernels_for::<B>(&[x.dtype()]) {
             Some(kernels) => wrap(tracked::gelu::<B, C>(kernels, float(x), kind)),
             None => plain::gelu(x, kind),
         }
     }
 
     fn layer_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, bias: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
-        match fused::<B>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
+        match kernels_for::<B>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
             Some(kernels) => wrap(tracked::layer_norm::<B, C>(kernels, float(x), float(gain), float(bias), epsilon)),
             None => plain::layer_norm(x, gain, bias, epsilon),
         }
@@ -317,7 +317,7 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         mask: &Tensor<Self, 2>,
         dropout: f64,
     ) -> Tensor<Self, 2> {
-        match fused::<B>(&[qkv.dtype()]) {
+        match kernels_for::<B>(&[qkv.dtype()]) {
             Some(kernels) if dropout == 0.0 => {
                 wrap(tracked::causal_attention::<B, C>(kernels, float(qkv), batch, heads))
             }
@@ -326,7 +326,7 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
     }
 
     fn embedding(table: Tensor<Self, 2>, ids: Tensor<Self, 2, Int>) -> Tensor<Self, 3> {
-        match fused::<B>(&[table.dtype()]) {
+        match kernels_for::<B>(&[table.dtype()]) {
             Some(kernels) => wrap(tracked::embedding::<B, C>(kernels, float(table), ids.into_primitive())),
             None => plain::embedding(table, ids),
         }
@@ -337,7 +337,7 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
         table: Tensor<Self, 2>,
         targets: Tensor<Self, 2, Int>,
     ) -> Tensor<Self, 1> {
-        match fused::<B>(&[hidden.dtype(), table.dtype()]) {
+        match kernels_for::<B>(&[hidden.dtype(), table.dtype()]) {
             Some(kernels) => {
                 let targets = targets.into_primitive();
                 wrap(tracked::tied_cross_entropy::<B, C>(kernels, float(hidden), float(table), &targets))
@@ -347,7 +347,7 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
     }
 
     fn softmax_rows(logits: Tensor<Self, 2>, mask: Option<&Tensor<Self, 2>>, columns: usize) -> Tensor<Self, 2> {
-        match fused::<B>(&[logits.dtype()]) {
+        match kernels_for::<B>(&[logits.dtype()]) {
             Some(kernels) => {
                 let mask = mask.map(|mask| float(mask.clone().inner()));
                 wrap(tracked::softmax_rows::<B, C>(kernels, float(logits), mask.as_ref(), columns))
@@ -361,14 +361,14 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
     }
 
     fn scale_rows(x: Tensor<Self, 2>, factors: Tensor<Self, 2>) -> Tensor<Self, 2> {
-        match fused::<B>(&[x.dtype(), factors.dtype()]) {
+        match kernels_for::<B>(&[x.dtype(), factors.dtype()]) {
             Some(kernels) => wrap(tracked::scale_rows::<B, C>(kernels, float(x), float(factors))),
             None => x * factors,
         }
     }
 
     fn add(left: Tensor<Self, 2>, right: Tensor<Self, 2>) -> Tensor<Self, 2> {
-        match fused::<B>(&[left.dtype(), right.dtype()]) {
+        match kernels_for::<B>(&[left.dtype(), right.dtype()]) {
             Some(kernels) => wrap(tracked::add::<B, C>(kernels, float(left), float(right))),
             None => left + right,
         }
@@ -376,7 +376,7 @@ impl<B: Ops, C: CheckpointStrategy> Ops for Autodiff<B, C> {
 }
 
 /// The kernels of `B`, if all numbers are in single precision.
-fn fused<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
+fn kernels_for<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
     B::kernels().filter(|_| dtypes.iter().all(|dtype| *dtype == DType::F32))
 }
 

@@ -11,10 +11,10 @@ use sweep_job::tasks::{Optimizer, OptimizerKind};
 
 use super::{Gradients, Reading, Spam, global_norm};
 use crate::{
-    LabError,
+    LabError, StateError,
+    files::Snapshot,
     model::{self, ParamInfo},
     ops::{AdamWState, AdamWStep, Mask, Ops, Parameter},
-    state::{Snapshot, StateError},
 };
 
 /// AdamW with decoupled weight decay.

@@ -3,6 +3,7 @@
 //! Everything works on flat tensors on the device; nothing is read to the host in a step.
 
 mod adamw;
+pub mod gradient;
 mod spam;
 
 pub use adamw::{AdamW, StepContext};

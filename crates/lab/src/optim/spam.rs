@@ -14,12 +14,7 @@ use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::Optimizer;
 
 use super::Gradients;
-use crate::{
-    LabError,
-    ops::AdamWState,
-    read,
-    state::{Snapshot, StateError},
-};
+use crate::{LabError, StateError, device::read, files::Snapshot, ops::AdamWState};
 
 /// Norms remembered.
 const RING: usize = 100;

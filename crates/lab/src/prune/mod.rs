@@ -8,11 +8,14 @@
 //! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
 //! scores can be negative, pruned weights are kept below all others. In the reference they come back.
 
+mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-pub mod device;
-mod fused;
+pub mod gpu;
+mod host;
+mod masks;
 mod score;
 mod select;
+mod selects;
 
 use std::time::{Duration, Instant};
 
@@ -23,23 +26,25 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
+pub use cpu::OnePassSelect;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
-pub use device::DeviceSelect;
-pub use fused::{FusedSelect, HostMasks};
+pub use gpu::DeviceSelect;
+pub use host::{HostSelect, by_histogram, kth_smallest};
+pub use masks::{HostMasks, Masks};
 pub use score::{Moments, scores};
-pub use select::{Choice, Goal, Group, HostSelect, Inputs, Layers, Masks, Select, Selects, by_histogram, kth_smallest};
+pub use select::{Choice, Goal, Group, Inputs, Layers, Select};
+pub use selects::Selects;
 pub use sweep_cpu_kernels::selection::PRUNED;
 use sweep_job::tasks::{Prune, PruneMethod};
 
 pub(crate) use self::select::part_of;
-pub(crate) use crate::read::host;
 use crate::{
-    LabError,
+    LabError, StateError,
+    device::read::{host, integers},
+    files::Snapshot,
     model::{self, ParamInfo, Role},
     optim::{AdamW, Gradients, StepContext},
-    read::integers,
     rng,
-    state::{Snapshot, StateError},
 };
 
 /// Most that a layer loses where every layer has a threshold of its own.

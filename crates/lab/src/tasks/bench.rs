@@ -11,13 +11,13 @@ use sweep_job::{
     },
 };
 
-use super::sync;
+use super::{Context, Run};
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
-    measure::{self, resident::raised},
+    backend::{BackendTask, Compute, dispatch_eager, sync},
+    device::read::{host, number},
+    measure::{self, rss::raised},
     prune::{Goal, Group, HostSelect, Inputs, Layers, Masks, Moments, Select as _, kth_smallest, part_of},
-    read::{host, number},
     rng,
     selection::Found,
 };
@@ -27,27 +27,39 @@ const BIAS_CORRECTION_1: f64 = 0.5;
 /// Measurements of the floor, of which the least counts.
 const FLOORS: usize = 5;
 
-/// What is measured.
-pub(super) enum Bench<'a> {
-    Threshold(&'a BenchThreshold),
-    MaskUpdate(&'a BenchMaskUpdate),
-    Masking(&'a BenchMasking),
+impl Run for BenchThreshold {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job::Threshold(self, report))
+    }
+}
+
+impl Run for BenchMaskUpdate {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job::MaskUpdate(self, report))
+    }
+}
+
+impl Run for BenchMasking {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job::Masking(self, report))
+    }
 }
 
 /// A measurement to do.
-pub(super) struct Job<'a> {
-    pub(super) bench: Bench<'a>,
-    pub(super) report: &'a mut dyn Report,
+enum Job<'a> {
+    Threshold(&'a BenchThreshold, &'a mut dyn Report),
+    MaskUpdate(&'a BenchMaskUpdate, &'a mut dyn Report),
+    Masking(&'a BenchMasking, &'a mut dyn Report),
 }
 
 impl BackendTask for Job<'_> {
     type Output = Outcome;
 
     fn run<B: Compute>(self, device: &B::Device) -> Result<Outcome, LabError> {
-        match self.bench {
-            Bench::Threshold(bench) => threshold::<B>(bench, device, self.report),
-            Bench::MaskUpdate(bench) => mask_update::<B>(bench, device, self.report),
-            Bench::Masking(bench) => masking::<B>(bench, device, self.report),
+        match self {
+            Self::Threshold(bench, report) => threshold::<B>(bench, device, report),
+            Self::MaskUpdate(bench, report) => mask_update::<B>(bench, device, report),
+            Self::Masking(bench, report) => masking::<B>(bench, device, report),
         }
     }
 }
@@ -132,7 +144,7 @@ fn by_operations(workload: &Workload, search: ThresholdSearch, sample_fraction: 
         },
         prune_update: match update {
             UpdateKind::DoublePass => PruneUpdate::DoublePass,
-            UpdateKind::SinglePass | UpdateKind::Fused => PruneUpdate::SinglePass,
+            UpdateKind::SinglePass | UpdateKind::OnePass => PruneUpdate::SinglePass,
         },
         sample_fraction,
         ..workload.settings()
@@ -275,7 +287,7 @@ fn mask_update<B: Compute>(
     let k = pruned(workload);
     let mut outcome = Outcome::default();
     let mut calls = 0;
-    let (calls, threshold) = if making.update == UpdateKind::Fused {
+    let (calls, threshold) = if making.update == UpdateKind::OnePass {
         let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
         let (mut calls, found) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;
@@ -321,7 +333,7 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
     let k = pruned(workload);
     let mut outcome = Outcome::default();
     let mut calls = 0;
-    let (mut updates, masks) = if making.update == UpdateKind::Fused {
+    let (mut updates, masks) = if making.update == UpdateKind::OnePass {
         let mut masks = B::masks(Some(making.mask), &inputs).ok_or_else(|| no_masks(making.mask))?;
         let (updates, found) = Calls::measure::<B, Found>(workload, device, report, || {
             calls += 1;

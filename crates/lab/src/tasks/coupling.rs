@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::{Coupling, CouplingStart};
 
-use crate::{LabError, prune::host};
+use crate::{LabError, device::read::host};
 
 /// Losses whose variance tells whether they are steady.
 const WINDOW: usize = 100;

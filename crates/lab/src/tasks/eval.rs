@@ -4,18 +4,24 @@ use std::time::Instant;
 
 use sweep_job::{Outcome, Progress, Report, Unit, tasks::Eval};
 
-use super::{Mean, batch_loss, network, sync};
+use super::{Context, Mean, Run, batch_loss, network};
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, dispatch_eager, sync},
     data::Dataset,
     measure, model,
 };
 
+impl Run for Eval {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job { eval: self, report })
+    }
+}
+
 /// An evaluation to do.
-pub(super) struct Job<'a> {
-    pub(super) eval: &'a Eval,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    eval: &'a Eval,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {

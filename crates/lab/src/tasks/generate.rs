@@ -9,13 +9,13 @@ use sweep_job::{
     tasks::{Generate, Generating},
 };
 
-use super::network;
+use super::{Context, Run, network};
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, dispatch_eager},
+    device::read::host,
     measure,
     model::{self, Cache, Gpt, Network as _, VOCAB_BYTES},
-    read::host,
     rng,
 };
 
@@ -24,11 +24,17 @@ const FILE: &str = "text.txt";
 /// Characters of the text that a note has room for.
 const NOTED: usize = 400;
 
+impl Run for Generate {
+    fn run(&self, Context { backend, folders, report }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job { generate: self, folders, report })
+    }
+}
+
 /// Text to write.
-pub(super) struct Job<'a> {
-    pub(super) generate: &'a Generate,
-    pub(super) folders: &'a Folders,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    generate: &'a Generate,
+    folders: &'a Folders,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {

@@ -9,16 +9,16 @@ use sweep_job::{
     tasks::{GradProbe, Judge, Probing, Subject as Kind},
 };
 
-use super::network;
+use super::{Context, Run, network};
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, dispatch_eager, sync},
     data::Dataset,
+    device::read::host,
     files,
-    gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
-    hub,
-    measure::{self, resident::raised, sampler::Sampler},
-    read::host,
+    measure::{self, rss::raised, sampler::Sampler},
+    model::hub,
+    papers::gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
 };
 
 /// Where the pruned network is kept, relative to the job's folder.
@@ -26,12 +26,18 @@ const CHECKPOINT: &str = GradProbe::CHECKPOINT;
 /// Where the masks are kept.
 const MASKS: &str = "masks.safetensors";
 
+impl Run for GradProbe {
+    fn run(&self, Context { backend, folders, report }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job { task: self, backend, folders, report })
+    }
+}
+
 /// A network to prune.
-pub(super) struct Job<'a> {
-    pub(super) task: &'a GradProbe,
-    pub(super) backend: Backend,
-    pub(super) folders: &'a Folders,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    task: &'a GradProbe,
+    backend: Backend,
+    folders: &'a Folders,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {
@@ -115,7 +121,7 @@ impl Pruning<'_> {
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
         // Before anything else is computed, because memory that was used once is not given back.
-        let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| super::sync::<B>(device)));
+        let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| sync::<B>(device)));
         first?;
         self.outcome.metric("memory.pass", raised.unwrap_or(f64::NAN), Unit::Bytes);
         let judges = [Judge::InSample, Judge::HeldOut];

@@ -9,27 +9,33 @@ use sweep_job::{
 };
 
 use super::{
-    Mean,
+    Context, Mean, Run,
     steps::{Clock, Curves, Seen},
-    sync,
 };
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, ExecutionTarget, dispatch, sync},
     data::{self, Batch, Batches, Order, Tokens},
-    k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
+    device::read::{self, number},
     measure::{self, Breakdown, Part, fusion, sampler::Sampler},
     model,
     optim::{self, Gradients},
-    read::{self, number},
+    papers::k1::{Attribution, Factors, Optimizers, TreeDims, TreeNetwork, Way},
     rng,
 };
 
+impl Run for K1 {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        let target = ExecutionTarget::new(backend, &self.computing.settings());
+        dispatch(target, Job { k1: self, backend, report })
+    }
+}
+
 /// A training to do.
-pub(super) struct Job<'a> {
-    pub(super) k1: &'a K1,
-    pub(super) backend: Backend,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    k1: &'a K1,
+    backend: Backend,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {

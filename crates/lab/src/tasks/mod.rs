@@ -14,50 +14,47 @@ mod train;
 
 use burn::tensor::{Tensor, backend::Backend as BurnBackend};
 use sweep_job::{
-    Backend, Outcome, Report, Task,
+    Backend, Outcome, Report, Task, TaskSpec, for_each_task,
     tasks::{Architecture, Model},
 };
 
-use self::bench::Bench;
 pub use check::{Assertion, Expected, assertions};
 
 use crate::{
     Folders, LabError,
-    backend::{Compute, ExecutionTarget, dispatch, dispatch_eager},
+    backend::Compute,
     data::Batch,
-    hub,
-    model::{Gpt, GptDims, Network},
-    read::number,
+    device::read::number,
+    model::{Gpt, GptDims, Network, hub},
 };
 
-/// Runs `task` on `backend`.
-pub(crate) fn run(
-    task: &Task,
-    backend: Backend,
-    folders: &Folders,
-    report: &mut dyn Report,
-) -> Result<Outcome, LabError> {
-    match task {
-        Task::Train(train) => {
-            dispatch(ExecutionTarget::new(backend, &train.computing), train::Job { train, backend, folders, report })
-        }
-        Task::Eval(eval) => dispatch_eager(backend, eval::Job { eval, report }),
-        Task::GradProbe(task) => dispatch_eager(backend, gradprobe::Job { task, backend, folders, report }),
-        Task::Generate(generate) => dispatch_eager(backend, generate::Job { generate, folders, report }),
-        Task::Check(check) => dispatch_eager(backend, check::Job { check, report }),
-        Task::K1(k1) => {
-            let place = ExecutionTarget::new(backend, &k1.computing.settings());
-            dispatch(place, k1::Job { k1, backend, report })
-        }
-        Task::Parity(parity) => parity::run(parity, backend, report),
-        Task::BatchSize(_) => Err(LabError::NotALabTask("bench/batch-size")),
-        Task::BenchThreshold(found) => dispatch_eager(backend, bench::Job { bench: Bench::Threshold(found), report }),
-        Task::BenchMaskUpdate(made) => dispatch_eager(backend, bench::Job { bench: Bench::MaskUpdate(made), report }),
-        Task::BenchMasking(applied) => dispatch_eager(backend, bench::Job { bench: Bench::Masking(applied), report }),
-        Task::Pair(pair) => pairs::run(pair, backend, folders, report),
-        Task::Command(_) => Err(LabError::NotALabTask("command")),
-        Task::Mock(_) => Err(LabError::NotALabTask("mock")),
+/// Where a job computes, where it writes, and who is told of it.
+pub(crate) struct Context<'a> {
+    pub(crate) backend: Backend,
+    pub(crate) folders: &'a Folders,
+    pub(crate) report: &'a mut dyn Report,
+}
+
+/// A task that the lab runs.
+pub(crate) trait Run {
+    /// Runs it in this process.
+    fn run(&self, context: Context<'_>) -> Result<Outcome, LabError>;
+}
+
+/// Runs `task`.
+pub(crate) fn run(task: &Task, context: Context<'_>) -> Result<Outcome, LabError> {
+    macro_rules! dispatch {
+        ($($place:ident $task:ident;)+) => {
+            match task { $(Task::$task(task) => dispatch!(@$place task),)+ }
+        };
+        (@lab $task:ident) => { $task.run(context) };
+        (@worker $task:ident) => { Err(not_for_the_lab($task)) };
     }
+    for_each_task!(dispatch)
+}
+
+fn not_for_the_lab<T: TaskSpec>(_: &T) -> LabError {
+    LabError::NotALabTask(T::NAME)
 }
 
 /// The network that a recipe asks for: from a folder, or with random weights.
@@ -120,9 +117,4 @@ impl<B: BurnBackend> Mean<B> {
             None => Ok(f64::NAN),
         }
     }
-}
-
-/// Waits until the device has done everything that it was told.
-fn sync<B: BurnBackend>(device: &B::Device) -> Result<(), LabError> {
-    Ok(B::sync(device)?)
 }

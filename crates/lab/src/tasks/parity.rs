@@ -6,37 +6,41 @@
 
 use burn::{backend::Autodiff, tensor::Tensor};
 use sweep_job::{
-    Backend, Outcome, Progress, Report, Unit,
+    Backend, Outcome, Progress, Unit,
     tasks::{Computing, Parity, Precision, PruneMethod},
 };
 
-use super::network;
+use super::{Context, Run, network};
 use crate::{
     LabError,
     backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager},
     data::{Batch, Dataset},
-    gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+    device::read::host,
     model::{self, Gpt, Handed, Network as _, ParamInfo},
     ops,
-    optim::{self, AdamW, Gradients},
+    optim::{
+        self, AdamW, Gradients,
+        gradient::{Dropout, Forward, LossScale, check_precision, in_precision, with_products},
+    },
     prune::Pruner,
-    read::host,
 };
 
-/// Runs it: the reference, then `backend`.
-pub(super) fn run(parity: &Parity, backend: Backend, report: &mut dyn Report) -> Result<Outcome, LabError> {
-    let mut step = |done| report.progress(Progress { done, total: 2, ..Progress::default() });
-    let mut reference = reference(parity, &[])?;
-    step(1);
-    let observe = Observe { parity, inputs: Some(&reference.modules), left_out: &[], spoilt: None };
-    let found = dispatch(ExecutionTarget::new(backend, &parity.computing), observe)?;
-    if !found.left_out.is_empty() {
-        reference = self::reference(parity, &found.left_out)?;
+impl Run for Parity {
+    /// Runs the reference, then `backend`.
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        let mut step = |done| report.progress(Progress { done, total: 2, ..Progress::default() });
+        let mut reference = reference(self, &[])?;
+        step(1);
+        let observe = Observe { parity: self, inputs: Some(&reference.modules), left_out: &[], spoilt: None };
+        let found = dispatch(ExecutionTarget::new(backend, &self.computing), observe)?;
+        if !found.left_out.is_empty() {
+            reference = self::reference(self, &found.left_out)?;
+        }
+        step(2);
+        let mut outcome = judge(&reference, &found, Allowed::new(self))?;
+        explain_absence(&mut outcome);
+        Ok(outcome)
     }
-    step(2);
-    let mut outcome = judge(&reference, &found, Allowed::new(parity))?;
-    explain_absence(&mut outcome);
-    Ok(outcome)
 }
 
 /// What plain operations on the CPU compute, when the steps of the iterations `left_out` are left out.
@@ -306,12 +310,15 @@ fn explain_absence(outcome: &mut Outcome) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use sweep_job::{
-        Value, Values,
+        Report, Value, Values,
         tasks::{Model, ModelSize},
     };
 
     use super::*;
+    use crate::Folders;
 
     fn tiny() -> Parity {
         let model = Model {
@@ -364,7 +371,9 @@ mod tests {
         let values = Values::from([("prune".to_owned(), Value::Text("bitter7".to_owned()))]);
         let Some(sweep_job::Task::Parity(given)) = info.build(&info.complete(values)) else { panic!("a parity") };
         let parity = Parity { prune: given.prune, ..tiny() };
-        let outcome = run(&parity, Backend::Cpu, &mut Deaf).unwrap();
+        let folders = Folders { files: PathBuf::new(), scratch: PathBuf::new() };
+        let context = Context { backend: Backend::Cpu, folders: &folders, report: &mut Deaf };
+        let outcome = parity.run(context).unwrap();
         let names: Vec<&str> = info.metrics.iter().map(|metric| metric.name).collect();
         assert!(names.iter().all(|name| outcome.metrics.contains_key(*name)), "{:?}", outcome.metrics);
         let errors = ["error.logits", "error.gradients"].map(|name| outcome.metrics[name].value);

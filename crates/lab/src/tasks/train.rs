@@ -20,21 +20,21 @@ use self::{
     describe::{describe, describe_speed, explain_absence},
 };
 use super::{
-    Mean,
+    Context, Mean, Run,
     coupling::Schedule,
     mean_loss, network,
     steps::{Clock, Curves, Seen},
-    sync,
 };
 use crate::{
     Folders, LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, ExecutionTarget, dispatch, sync},
     data::{Batch, Batches, Dataset},
-    gradient::{self, Dropout, Forward, LossScale},
-    hub,
     measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
-    model::{self, Gpt, ParamInfo},
-    optim::{self, AdamW, Gradients, Reading},
+    model::{self, Gpt, ParamInfo, hub},
+    optim::{
+        self, AdamW, Gradients, Reading,
+        gradient::{self, Dropout, Forward, LossScale},
+    },
     prune::{self, Pruner},
     rng,
 };
@@ -44,12 +44,19 @@ const CHECKPOINT: &str = Train::CHECKPOINT;
 /// Where the trace is kept.
 const TRACE: &str = "trace.json";
 
+impl Run for Train {
+    fn run(&self, Context { backend, folders, report }: Context<'_>) -> Result<Outcome, LabError> {
+        let target = ExecutionTarget::new(backend, &self.computing);
+        dispatch(target, Job { train: self, backend, folders, report })
+    }
+}
+
 /// A training to do.
-pub(super) struct Job<'a> {
-    pub(super) train: &'a Train,
-    pub(super) backend: Backend,
-    pub(super) folders: &'a Folders,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    train: &'a Train,
+    backend: Backend,
+    folders: &'a Folders,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {

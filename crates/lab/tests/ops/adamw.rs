@@ -47,7 +47,7 @@ fn check_adamw(length: usize, beside: Beside, seed: u64) {
     let start = normal(length, seed);
     let (mut weights, mut means) = (wide(&start), [vec![0.0; length], vec![0.0; length], vec![0.0; length]]);
     let original = tensor(&start);
-    let (mut fused, mut fused_state) = (original.clone(), None);
+    let (mut kernels, mut kernel_state) = (original.clone(), None);
     let (mut plain, mut plain_state) = (original.clone(), None);
     for round in 0..3 {
         // The gradients grow smaller, so that the largest second mean is an earlier one.
@@ -76,13 +76,13 @@ fn check_adamw(length: usize, beside: Beside, seed: u64) {
             decay: beside.decay,
             mask: beside.masks.map(|moments| Mask { keep: &mask, moments }),
         };
-        let (next, state) = Flex::adamw_step(&step, parameter(fused, fused_state));
-        (fused, fused_state) = (next, Some(state));
+        let (next, state) = Flex::adamw_step(&step, parameter(kernels, kernel_state));
+        (kernels, kernel_state) = (next, Some(state));
         let (next, state) = plain::adamw_step(&step, parameter(plain, plain_state));
         (plain, plain_state) = (next, Some(state));
     }
     let expected = |values: &[f64]| -> Vec<f32> { values.iter().copied().map(narrow).collect() };
-    for (found, state) in [(fused, fused_state.unwrap()), (plain, plain_state.unwrap())] {
+    for (found, state) in [(kernels, kernel_state.unwrap()), (plain, plain_state.unwrap())] {
         assert!(equal(&host(found), &expected(&weights)), "{beside:?}");
         assert_eq!(state.max_moment_2.is_some(), beside.amsgrad);
         let found = [Some(state.moment_1), Some(state.moment_2), state.max_moment_2];

@@ -30,7 +30,7 @@ trait Case {
     /// Numbers of every input.
     fn inputs(&self) -> Vec<usize>;
     /// The operation under test.
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
     /// The same in Burn's operations.
     fn plain<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1>;
     /// The same in loops.
@@ -65,12 +65,12 @@ fn differentiated<C: CheckpointStrategy, K: Case>(
     case: &K,
     inputs: &[Vec<f32>],
     weights: &[f32],
-    fused: bool,
+    kernels: bool,
 ) -> (Vec<f32>, Vec<Vec<f32>>) {
     let leaf =
         |values: &Vec<f32>| Tensor::<Autodiff<Flex, C>, 1>::from_floats(values.as_slice(), &FlexDevice).require_grad();
     let leaves: Vec<_> = inputs.iter().map(leaf).collect();
-    let out = if fused { case.fused(&leaves) } else { case.plain(&leaves) };
+    let out = if kernels { case.kernels(&leaves) } else { case.plain(&leaves) };
     let weights = Tensor::from_floats(weights, &FlexDevice);
     let gradients = (out.clone() * weights).sum().backward();
     let gradients = leaves.iter().map(|leaf| host(leaf.grad(&gradients).unwrap())).collect();
@@ -119,7 +119,7 @@ fn check<K: Case>(case: &K, seed: u64) {
 
     let bare: Vec<_> =
         inputs.iter().map(|input| Tensor::<Flex, 1>::from_floats(input.as_slice(), &FlexDevice)).collect();
-    let bare = host(case.fused(&bare));
+    let bare = host(case.kernels(&bare));
     assert!(relative_error(&bare, &expected) < 1e-5, "value: {:.2e}", relative_error(&bare, &expected));
     let runs = [
         ("kept", differentiated::<NoCheckpointing, K>(case, &inputs, &weights, true)),
@@ -146,15 +146,15 @@ fn check_against_plain<K: Case>(case: &K, seed: u64) {
         &inputs.iter().map(|input| Tensor::from_floats(input.as_slice(), &FlexDevice)).collect::<Vec<_>>(),
     );
     let weights = normal(outputs.dims()[0], seed + 100);
-    let fused = differentiated::<NoCheckpointing, K>(case, &inputs, &weights, true);
+    let kernels = differentiated::<NoCheckpointing, K>(case, &inputs, &weights, true);
     let again = differentiated::<BalancedCheckpointing, K>(case, &inputs, &weights, true);
     let plain = differentiated::<NoCheckpointing, K>(case, &inputs, &weights, false);
-    assert!(relative_error(&fused.0, &plain.0) < 1e-5, "value: {:.2e}", relative_error(&fused.0, &plain.0));
-    for (index, (fused, plain)) in fused.1.iter().zip(&plain.1).enumerate() {
-        let error = relative_error(fused, plain);
+    assert!(relative_error(&kernels.0, &plain.0) < 1e-5, "value: {:.2e}", relative_error(&kernels.0, &plain.0));
+    for (index, (kernels, plain)) in kernels.1.iter().zip(&plain.1).enumerate() {
+        let error = relative_error(kernels, plain);
         assert!(error < 2e-5, "gradient {index} differs by {error:.2e}");
     }
-    assert_eq!(fused, again, "the same bits again");
+    assert_eq!(kernels, again, "the same bits again");
 }
 
 /// `x W + b`, and the GELU of it if there is a kind; `turned` inputs are stored by columns.
@@ -184,7 +184,7 @@ impl Case for Linear {
         vec![self.rows * self.inner, self.inner * self.columns, self.columns]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         let (x, weight, bias) = self.parts(inputs);
         flat(match self.kind {
             None => Ops::linear(x, weight, bias),
@@ -251,7 +251,7 @@ impl Case for Gelu {
         vec![69]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         flat(Ops::gelu(inputs[0].clone().reshape([3, 23]), self.0))
     }
 
@@ -287,7 +287,7 @@ impl Case for LayerNorm {
         vec![self.rows * self.d, self.d, self.d]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         flat(Ops::layer_norm(self.x(inputs), inputs[1].clone(), inputs[2].clone(), 1e-5))
     }
 
@@ -341,7 +341,7 @@ impl Case for Attention {
         vec![self.batch * self.length * (3 * self.heads * self.width + more)]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         flat(B::causal_attention(self.qkv(inputs), self.batch, self.heads, &self.mask(), 0.0))
     }
 
@@ -385,7 +385,7 @@ impl Case for Embedding {
         vec![5 * 7]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         flat(Ops::embedding(inputs[0].clone().reshape([5, 7]), ids(&USED, 2)))
     }
 
@@ -416,7 +416,7 @@ impl Case for CrossEntropy {
         vec![self.rows * self.d, self.vocab * self.d]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         let hidden = inputs[0].clone().reshape([self.rows, self.d]);
         B::tied_cross_entropy(hidden, inputs[1].clone().reshape([self.vocab, self.d]), ids(&self.targets(), 1))
     }
@@ -444,7 +444,7 @@ impl Case for Add {
         vec![12, 12]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         let [left, right] = [0, 1].map(|index: usize| inputs[index].clone().reshape([3, 4]));
         flat(B::add(B::add(left.clone() * right.clone(), left), right))
     }

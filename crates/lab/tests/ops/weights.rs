@@ -41,7 +41,7 @@ impl Case for Softmax {
         vec![self.heads * self.length * self.columns]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         self.of(inputs, B::softmax_rows)
     }
 
@@ -76,7 +76,7 @@ impl Case for ScaleRows {
         vec![self.rows * self.columns, self.rows]
     }
 
-    fn fused<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
+    fn kernels<B: Ops<Device = FlexDevice>>(&self, inputs: &[Tensor<B, 1>]) -> Tensor<B, 1> {
         let factors = inputs[1].clone().reshape([self.rows, 1]);
         flat(B::scale_rows(inputs[0].clone().reshape([self.rows, self.columns]), factors))
     }

@@ -14,11 +14,11 @@ use crate::{
     LabError,
     backend::Compute,
     data::Batch,
+    device::read::{host, number},
     model::{self, Network, ParamInfo, Role, VOCAB_UINT16, cross_entropy},
     optim::{AdamW, Gradients},
-    prune::host,
     rng,
-    tasks::{batch_loss, number},
+    tasks::batch_loss,
 };
 
 /// GPT-2's tokens (ratio-ablation, section 2).

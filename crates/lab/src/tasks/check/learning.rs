@@ -10,8 +10,8 @@ use super::{
 use crate::{
     LabError,
     backend::Compute,
+    device::read::host,
     model::{self, Network, Role},
-    prune::host,
 };
 
 /// Steps in which the loss must fall.

@@ -20,18 +20,24 @@ use sweep_job::{
 };
 
 use self::checker::Checker;
-use super::network;
+use super::{Context, Run, network};
 use crate::{
     LabError,
-    backend::{BackendTask, Compute},
+    backend::{BackendTask, Compute, dispatch_eager},
     measure,
     model::{self, GptDims, Network, ParamInfo, VOCAB_UINT16},
 };
 
+impl Run for Check {
+    fn run(&self, Context { backend, report, .. }: Context<'_>) -> Result<Outcome, LabError> {
+        dispatch_eager(backend, Job { check: self, report })
+    }
+}
+
 /// A check to do.
-pub(super) struct Job<'a> {
-    pub(super) check: &'a Check,
-    pub(super) report: &'a mut dyn Report,
+struct Job<'a> {
+    check: &'a Check,
+    report: &'a mut dyn Report,
 }
 
 impl BackendTask for Job<'_> {

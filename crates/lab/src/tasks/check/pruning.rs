@@ -8,9 +8,10 @@ use super::{Assertion, checker::Checker};
 use crate::{
     LabError,
     backend::Compute,
+    device::read::host,
     model::{self, Network},
     optim,
-    prune::{Pruner, host, prunable},
+    prune::{Pruner, prunable},
 };
 
 /// Iterations, past the ramp's end and one step beyond the last choice of the mask.

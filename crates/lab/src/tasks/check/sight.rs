@@ -10,8 +10,8 @@ use super::{
 use crate::{
     LabError,
     backend::Compute,
+    device::read::host,
     model::{Cache, Network},
-    prune::host,
 };
 
 /// Largest difference between two ways to compute the same logits, relative to the largest of them.

@@ -25,10 +25,10 @@ use super::{
     Done, Trainer,
 };
 use crate::{
-    LabError,
+    LabError, StateError,
     backend::Compute,
+    files::Snapshot,
     model::{self, Gpt, ParamInfo},
-    state::{Snapshot, StateError},
 };
 
 /// The tensors.

@@ -1,0 +1,55 @@
+//! The memory of tensors on a GPU, for kernels of our own.
+//!
+//! A tensor of `Fusion` is a promise: operations are noted, and done when something must be known. Taking its memory does what
+//! has been noted, without waiting for the device; a tensor with memory of ours is noted as one that is there already.
+
+use burn::tensor::{Tensor, TensorMetadata as _, TensorPrimitive, backend::Backend};
+use burn_cubecl::{
+    BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement, kernel::into_contiguous, tensor::CubeTensor,
+};
+use burn_fusion::{Fusion, NoOp, get_client, stream::OperationStreams};
+use burn_ir::{BackendIr as _, InitOperationIr, OperationIr};
+
+/// A backend whose tensors are in the memory of a `CubeCL` runtime.
+pub trait CubeMemory: Backend {
+    /// The runtime.
+    type Runtime: CubeRuntime;
+
+    /// The memory of `tensor`, dense.
+    fn memory<const D: usize>(tensor: Tensor<Self, D>) -> CubeTensor<Self::Runtime>;
+
+    /// The tensor of `D` dimensions in `memory`.
+    fn tensor<const D: usize>(memory: CubeTensor<Self::Runtime>) -> Tensor<Self, D>;
+}
+
+impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> CubeMemory for CubeBackend<R, F, I, BT> {
+    type Runtime = R;
+
+    fn memory<const D: usize>(tensor: Tensor<Self, D>) -> CubeTensor<R> {
+        into_contiguous(tensor.into_primitive().tensor())
+    }
+
+    fn tensor<const D: usize>(memory: CubeTensor<R>) -> Tensor<Self, D> {
+        Tensor::from_primitive(TensorPrimitive::Float(memory))
+    }
+}
+
+impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> CubeMemory for Fusion<CubeBackend<R, F, I, BT>> {
+    type Runtime = R;
+
+    fn memory<const D: usize>(tensor: Tensor<Self, D>) -> CubeTensor<R> {
+        let promised = tensor.into_primitive().tensor();
+        let client = promised.client.clone();
+        into_contiguous(client.resolve_tensor_float::<CubeBackend<R, F, I, BT>>(promised))
+    }
+
+    fn tensor<const D: usize>(memory: CubeTensor<R>) -> Tensor<Self, D> {
+        let client = get_client::<CubeBackend<R, F, I, BT>>(&memory.device);
+        let (shape, dtype) = (memory.shape(), memory.dtype);
+        let handle = CubeBackend::<R, F, I, BT>::float_tensor_handle(memory);
+        let there = InitOperationIr::create(shape, dtype, || client.register_tensor_handle(handle));
+        let nothing = NoOp::<CubeBackend<R, F, I, BT>>::new();
+        let mut made = client.register(OperationStreams::default(), OperationIr::Init(there), nothing);
+        Tensor::from_primitive(TensorPrimitive::Float(made.remove(0)))
+    }
+}

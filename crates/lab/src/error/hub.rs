@@ -1,0 +1,27 @@
+//! Errors of a network's folder.
+
+use std::{io, path::PathBuf};
+
+/// Why a folder is no network that this program can use.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// A file cannot be read.
+    #[error("cannot read the network: {0}")]
+    Read(#[source] io::Error),
+    /// `config.json` is not what it should be.
+    #[error("{}: {message}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// `model.safetensors` is not what it should be.
+    #[error("{}: {message}", path.display())]
+    Weights {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+}

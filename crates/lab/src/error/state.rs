@@ -1,0 +1,59 @@
+//! Errors of a training's state.
+
+use std::{io, path::PathBuf};
+
+/// Why a state cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file cannot be read.
+    #[error("cannot read the training's state: {0}")]
+    Read(#[source] io::Error),
+    /// The file is no state.
+    #[error("{}: {message}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Something that must be there is not.
+    #[error("the state has no `{name}`")]
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// A tensor has another length than its parameter.
+    #[error("`{name}` has {found} numbers, expected {expected}")]
+    Length {
+        /// Its name.
+        name: String,
+        /// Numbers in the state.
+        found: usize,
+        /// Numbers that there must be.
+        expected: usize,
+    },
+    /// A file is not what was written.
+    #[error("{}: its digest is not the one that was written with it", path.display())]
+    Digest {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A number is NaN or infinite, from which nothing can go on.
+    #[error("`{name}` has a number that is not finite")]
+    NotFinite {
+        /// Its name.
+        name: String,
+    },
+    /// A parameter has some of its moments, or some that this optimizer does not have.
+    #[error("the moments of `{parameter}` are not those of this optimizer: was it `amsgrad` there, or not here?")]
+    Incomplete {
+        /// The parameter.
+        parameter: String,
+    },
+    /// Something is left that nobody has asked for.
+    #[error("`{name}` is not part of this training")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+}

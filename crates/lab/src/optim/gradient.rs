@@ -1,0 +1,454 @@
+//! The loss of a network on a batch and its gradients: what the backward pass keeps and what it computes again, and in
+//! which formats.
+//!
+//! Checkpointing by segments (after Chen et al., "Training Deep Nets with Sublinear Memory Cost"): the forward pass runs
+//! without a graph and keeps only what each segment of blocks gets. The backward pass goes from the last segment to the
+//! first: it runs the segment again, with a graph, from what was kept, and takes the gradient of the scalar product of its
+//! output with the gradient that the next segment has left. That costs one more forward pass of the blocks, and there is
+//! never more than one segment's graph.
+
+use std::{mem::take, ops::Range};
+
+use burn::{
+    backend::{Autodiff, autodiff::checkpoint::strategy::BalancedCheckpointing},
+    module::{AutodiffModule, Module, ModuleMapper, Param},
+    tensor::{
+        DType, Int, Tensor,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use sweep_job::tasks::{BlockSpec, Checkpointing, Computing, Precision};
+
+use crate::{
+    LabError, StateError,
+    device::read::number,
+    files::Snapshot,
+    model::{self, Gpt, Handed, Network, autocast},
+    ops::Ops,
+    optim::{Gradients, add_gradients},
+    rng,
+};
+
+/// The backend of a graph that computes element-wise operations again.
+type Balanced<B> = Autodiff<B, BalancedCheckpointing>;
+
+/// Where dropout's numbers come from in one forward pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Dropout {
+    /// The probability; with 0 nothing is drawn.
+    pub p: f64,
+    /// The job's seed.
+    pub seed: u64,
+    /// Iteration and micro-batch.
+    pub at: [u64; 2],
+}
+
+/// Of which parameters a backward pass gives gradients. It computes no others, and ends where nothing more is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Of all.
+    All,
+    /// Of the one at this place in the network's order.
+    Only(usize),
+}
+
+impl Wanted {
+    fn has(self, index: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(only) => only == index,
+        }
+    }
+
+    /// Up to which part of `network` the backward pass has to go.
+    fn reach<B: Backend>(self, network: &Gpt<B>) -> Reach {
+        let Self::Only(index) = self else { return Reach::Tables };
+        let name = model::infos(network).swap_remove(index).name;
+        match name.strip_prefix("h.").and_then(|rest| rest.split('.').next()?.parse().ok()) {
+            Some(block) => Reach::Block(block),
+            None if name.starts_with("ln_f.") => Reach::Head,
+            None => Reach::Tables,
+        }
+    }
+}
+
+/// The first part of a network, in the order of the forward pass, whose gradients are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Tables,
+    Block(usize),
+    Head,
+}
+
+impl Reach {
+    /// Whether it is before the block `block`.
+    fn is_before(self, block: usize) -> bool {
+        match self {
+            Self::Tables => true,
+            Self::Block(first) => first < block,
+            Self::Head => false,
+        }
+    }
+}
+
+/// A forward pass whose backward pass is still to come.
+#[derive(Debug)]
+pub struct Forward<B: Ops> {
+    loss: Tensor<B, 1>,
+    rest: Rest<B>,
+    /// The format of products, if it is another one.
+    products: Option<DType>,
+}
+
+/// What the backward pass needs.
+#[derive(Debug)]
+enum Rest<B: Ops> {
+    Kept(Box<Gpt<Autodiff<B>>>, Tensor<Autodiff<B>, 1>),
+    Balanced(Box<Gpt<Balanced<B>>>, Tensor<Balanced<B>, 1>),
+    Segments(Box<Segments<B>>),
+}
+
+/// Inputs of segments, and the graph of what follows the last one.
+#[derive(Debug)]
+struct Segments<B: Ops> {
+    network: Gpt<Autodiff<B>>,
+    tokens: Tensor<B, 2, Int>,
+    dropout: Dropout,
+    /// The blocks of each segment and what they get.
+    kept: Vec<(Range<usize>, Stream<B>)>,
+    /// What the last block gives, as a leaf of the loss's graph.
+    last: Tensor<Autodiff<B>, 2>,
+    loss: Tensor<Autodiff<B>, 1>,
+    reach: Reach,
+}
+
+/// The residual stream `[batch * length, d_model]`, and what is handed on beside it.
+type Stream<B> = (Tensor<B, 2>, Handed<B>);
+
+impl<B: Ops> Forward<B> {
+    /// The forward pass of `network` on `tokens` and `targets`, both `[batch, length]`.
+    pub fn new(
+        network: &Gpt<Autodiff<B>>,
+        tokens: Tensor<B, 2, Int>,
+        targets: Tensor<B, 2, Int>,
+        computing: &Computing,
+        dropout: Dropout,
+    ) -> Self {
+        Self::of(network, tokens, targets, computing, dropout, Wanted::All)
+    }
+
+    /// As [`new`](Self::new), for a backward pass that gives the gradients that are `wanted`.
+    pub fn of(
+        network: &Gpt<Autodiff<B>>,
+        tokens: Tensor<B, 2, Int>,
+        targets: Tensor<B, 2, Int>,
+        computing: &Computing,
+        dropout: Dropout,
+        wanted: Wanted,
+    ) -> Self {
+        let inner = || in_precision(network, computing.precision);
+        let same = activations(computing.precision) == DType::F32 && wanted == Wanted::All;
+        let products = autocasts(computing.precision);
+        let (loss, rest) = autocast::with(products, || match computing.checkpointing {
+            Checkpointing::Off => {
+                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner(), wanted) };
+                let loss = loss_of(&network, tokens, targets, dropout.p);
+                (loss.clone().inner(), Rest::Kept(Box::new(network), loss))
+            }
+            Checkpointing::Balanced => {
+                let network = tracked::<Balanced<B>>(inner(), wanted);
+                let loss = loss_of(&network, tokens, targets, dropout.p);
+                (loss.clone().inner(), Rest::Balanced(Box::new(network), loss))
+            }
+            _ => {
+                let blocks = computing.checkpointing.segment().unwrap_or(1);
+                let inner = inner();
+                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), wanted) };
+                let segments = Segments::new(network, &inner, [tokens, targets], blocks, dropout, wanted);
+                (segments.loss.clone().inner(), Rest::Segments(Box::new(segments)))
+            }
+        });
+        Self { loss, rest, products }
+    }
+
+    /// The loss, `[1]`.
+    pub fn loss(&self) -> Tensor<B, 1> {
+        self.loss.clone()
+    }
+
+    /// The gradients of the loss times `scale`, in single precision, by the network's order of parameters.
+    pub fn backward(self, scale: f64) -> Gradients<B> {
+        let gradients = autocast::with(self.products, || match self.rest {
+            Rest::Kept(network, loss) => derived(&*network, loss, scale),
+            Rest::Balanced(network, loss) => derived(&*network, loss, scale),
+            Rest::Segments(segments) => segments.backward(scale),
+        });
+        let wide = |gradient: Tensor<B, 1>| match gradient.dtype() {
+            DType::F32 => gradient,
+            _ => gradient.cast(DType::F32),
+        };
+        gradients.into_iter().map(|gradient| gradient.map(wide)).collect()
+    }
+}
+
+impl<B: Ops> Segments<B> {
+    fn new(
+        network: Gpt<Autodiff<B>>,
+        inner: &Gpt<B>,
+        [tokens, targets]: [Tensor<B, 2, Int>; 2],
+        blocks: usize,
+        dropout: Dropout,
+        wanted: Wanted,
+    ) -> Self {
+        let reach = wanted.reach(inner);
+        let [batch, length] = tokens.dims();
+        let layers = inner.h.len();
+        let rows = inner.rows(length);
+        let flow = inner.flow(batch, 0, &rows, dropout.p);
+        dropout.seed_segment::<B>(0, &tokens.device());
+        let mut stream = (inner.embed(tokens.clone(), 0, dropout.p, false), Handed::NOTHING);
+        let mut kept = Vec::with_capacity(layers.div_ceil(blocks));
+        for first in (0..layers).step_by(blocks) {
+            let range = first..layers.min(first + blocks);
+            dropout.seed_segment::<B>(first + 1, &tokens.device());
+            kept.push((range.clone(), stream.clone()));
+            stream = inner.through(range, stream, &flow, None);
+        }
+        // The loss is not computed again: its graph is the first that the backward pass needs.
+        let last = leaf_if(reach.is_before(layers), stream.0);
+        let loss = network.loss_after(last.clone(), Tensor::from_inner(targets));
+        Self { network, tokens, dropout, kept, last, loss, reach }
+    }
+
+    fn backward(self, scale: f64) -> Gradients<B> {
+        let Self { network, tokens, dropout, mut kept, last, loss, reach } = self;
+        let [batch, length] = tokens.dims();
+        let device = tokens.device();
+        let rows = network.rows(length);
+        let flow = network.flow(batch, 0, &rows, dropout.p);
+        let mut found = (loss * scale).backward();
+        let mut after = (last.grad_remove(&mut found), None, None);
+        drop(last);
+        let mut gradients = model::gradients(&network, &mut found);
+        while let Some((range, (x, handed))) = kept.pop().filter(|(range, _)| reach.is_before(range.end)) {
+            // Of what comes before, nothing may be wanted.
+            let further = reach.is_before(range.start);
+            let x = leaf_if(further, x);
+            let gate = handed.gate.map(|gate| leaf_if(further, gate));
+            let back = handed.back.map(|back| leaf_if(further, back));
+            dropout.seed_segment::<B>(range.start + 1, &device);
+            let handed = Handed { gate: gate.clone(), back: back.clone() };
+            let (out, handed) = network.through(range, (x.clone(), handed), &flow, None);
+            let (d_out, d_gate, d_back) = take(&mut after);
+            let products = [product(Some(out), d_out), product(handed.gate, d_gate), product(handed.back, d_back)];
+            let Some(product) = products.into_iter().flatten().reduce(|sum, product| sum + product) else { break };
+            let mut found = product.backward();
+            let of =
+                |found: &mut _, leaf: Option<Tensor<Autodiff<B>, 3>>| leaf.and_then(|leaf| leaf.grad_remove(found));
+            after =
+                (x.grad_remove(&mut found), of(&mut found, gate), back.and_then(|back| back.grad_remove(&mut found)));
+            gradients = add_gradients(gradients, model::gradients(&network, &mut found));
+        }
+        if reach != Reach::Tables {
+            return gradients;
+        }
+        dropout.seed_segment::<B>(0, &device);
+        let embedded = network.embed(Tensor::from_inner(tokens), 0, dropout.p, false);
+        if let Some(product) = product(Some(embedded), after.0) {
+            gradients = add_gradients(gradients, model::gradients(&network, &mut product.backward()));
+        }
+        gradients
+    }
+}
+
+impl Dropout {
+    /// Begins the numbers of a segment, so that the backward pass draws those of the forward pass again.
+    fn seed_segment<B: Backend>(&self, segment: usize, device: &B::Device) {
+        if self.p > 0.0 {
+            let [iter, micro_batch] = self.at;
+            let at = [iter, micro_batch, segment as u64];
+            B::seed(device, rng::derived_seed(self.seed, "dropout of a segment", &at));
+        }
+    }
+}
+
+/// The format of activations.
+fn activations(precision: Precision) -> DType {
+    match precision {
+        Precision::F32 | Precision::Mixed => DType::F32,
+        Precision::Bf16 => DType::BF16,
+        Precision::F16 => DType::F16,
+    }
+}
+
+/// `network` without a graph, with its numbers in the format of activations.
+pub(crate) fn in_precision<B: Ops>(network: &Gpt<Autodiff<B>>, precision: Precision) -> Gpt<B> {
+    match activations(precision) {
+        DType::F32 => network.valid(),
+        format => network.valid().in_format(format),
+    }
+}
+
+/// The format of matrix products, where it is not that of activations.
+fn autocasts(precision: Precision) -> Option<DType> {
+    Some(products(precision)).filter(|format| *format != activations(precision))
+}
+
+/// Does `work`, which computes with a network [`in_precision`], with matrix products in the format of `precision`.
+pub(crate) fn with_products<T>(precision: Precision, work: impl FnOnce() -> T) -> T {
+    autocast::with(autocasts(precision), work)
+}
+
+/// The format of matrix products.
+pub fn products(precision: Precision) -> DType {
+    match precision {
+        Precision::F32 => DType::F32,
+        Precision::Bf16 | Precision::Mixed => DType::BF16,
+        Precision::F16 => DType::F16,
+    }
+}
+
+/// An error if `device` cannot compute with `precision`, or networks of `block` cannot.
+pub fn check_precision<B: Backend>(
+    precision: Precision,
+    block: &BlockSpec,
+    device: &B::Device,
+) -> Result<(), LabError> {
+    let short = products(precision);
+    if !B::supports_dtype(device, short) {
+        return Err(LabError::Precision {
+            precision: precision.word(),
+            reason: format!("the device does not compute with {}", short.name()),
+        });
+    }
+    if activations(precision) != DType::F32 && *block != BlockSpec::GPT2 {
+        let reason = "the mechanisms of this architecture need single precision; `mixed` keeps it for them".into();
+        return Err(LabError::Precision { precision: precision.word(), reason });
+    }
+    Ok(())
+}
+
+fn loss_of<A: AutodiffBackend>(
+    network: &Gpt<A>,
+    tokens: Tensor<A::InnerBackend, 2, Int>,
+    targets: Tensor<A::InnerBackend, 2, Int>,
+    dropout: f64,
+) -> Tensor<A, 1>
+where
+    Gpt<A>: Network<A>,
+{
+    network.loss(Tensor::from_inner(tokens), Tensor::from_inner(targets), dropout)
+}
+
+fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64) -> Gradients<A::InnerBackend> {
+    let mut found = (loss * scale).backward();
+    model::gradients(network, &mut found)
+}
+
+/// A network that notes its graph, as far as it leads to parameters whose gradients are `wanted`.
+fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, wanted: Wanted) -> Gpt<A> {
+    track(<Gpt<A> as AutodiffModule<A>>::from_inner(inner), wanted)
+}
+
+/// `module`, noting its graph as far as it leads to parameters whose gradients are `wanted`.
+pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, wanted: Wanted) -> M {
+    struct Track {
+        index: usize,
+        wanted: Wanted,
+    }
+
+    impl<B: Backend> ModuleMapper<B> for Track {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+            let (id, tensor, mapper) = param.consume();
+            let wanted = self.wanted.has(self.index);
+            self.index += 1;
+            Param::from_mapped_value(id, tensor.set_require_grad(wanted), mapper)
+        }
+    }
+
+    module.map(&mut Track { index: 0, wanted })
+}
+
+/// A tensor whose gradient is wanted.
+fn leaf<B: Ops, const D: usize>(tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+    Tensor::from_inner(tensor).require_grad()
+}
+
+/// A tensor whose gradient may be wanted.
+fn leaf_if<B: Ops, const D: usize>(wanted: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+    if wanted { leaf(tensor) } else { Tensor::from_inner(tensor) }
+}
+
+/// The scalar product of `output` and the gradient that comes back to it, `[1]`. Its gradient with respect to the output
+/// is that gradient, to the bit.
+fn product<B: Ops, const D: usize>(
+    output: Option<Tensor<Autodiff<B>, D>>,
+    gradient: Option<Tensor<B, D>>,
+) -> Option<Tensor<Autodiff<B>, 1>> {
+    Some((output? * Tensor::from_inner(gradient?)).sum())
+}
+
+/// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
+///
+/// It grows while gradients stay finite, and halves when they do not; such a step is left out (as PyTorch's `GradScaler`
+/// does). Finding out costs a reading in every step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossScale {
+    /// A power of 2.
+    factor: f64,
+    /// Steps since it last changed.
+    good: u32,
+    /// Steps left out.
+    pub(crate) left_out: u32,
+}
+
+impl LossScale {
+    const FIRST: Self = Self { factor: 65_536.0, good: 0, left_out: 0 };
+    /// Good steps before the factor doubles.
+    const PATIENCE: u32 = 2000;
+
+    /// What `precision` needs.
+    pub fn new(precision: Precision) -> Option<Self> {
+        (precision == Precision::F16).then_some(Self::FIRST)
+    }
+
+    /// The factor.
+    pub fn factor(self) -> f64 {
+        self.factor
+    }
+
+    /// The gradients without the factor; `None` if they are not finite, so that the step must be left out.
+    pub fn unscale<B: Ops>(&mut self, gradients: Gradients<B>) -> Result<Option<Gradients<B>>, LabError> {
+        let factor = self.factor().recip();
+        let scaled = |gradient: Tensor<B, 1>| gradient * factor;
+        let gradients: Gradients<B> = gradients.into_iter().map(|gradient| gradient.map(scaled)).collect();
+        let norm = crate::optim::global_norm(&gradients).map_or(Ok(0.0), number)?;
+        if !norm.is_finite() {
+            *self = Self { factor: self.factor / 2.0, good: 0, left_out: self.left_out + 1 };
+            return Ok(None);
+        }
+        self.good += 1;
+        if self.good == Self::PATIENCE {
+            *self = Self { factor: self.factor * 2.0, good: 0, ..*self };
+        }
+        Ok(Some(gradients))
+    }
+
+    /// Adds everything that the next step depends on to `snapshot`.
+    pub(crate) fn store<B: Backend>(self, snapshot: &mut Snapshot<B>) {
+        snapshot.put_count("loss_scale.factor", self.factor().to_bits());
+        snapshot.put_count("loss_scale.good", self.good.into());
+        snapshot.put_count("loss_scale.left_out", self.left_out.into());
+    }
+
+    /// Takes what [`store`](Self::store) has put into `snapshot` out of it.
+    pub(crate) fn restore<B: Backend>(&mut self, snapshot: &mut Snapshot<B>) -> Result<(), StateError> {
+        let factor = f64::from_bits(snapshot.take_count("loss_scale.factor")?);
+        if !factor.is_normal() || factor < 0.0 {
+            return Err(StateError::NotFinite { name: "loss_scale.factor".into() });
+        }
+        let (good, left_out) = (snapshot.take_count("loss_scale.good")?, snapshot.take_count("loss_scale.left_out")?);
+        *self = Self { factor, good, left_out };
+        Ok(())
+    }
+}

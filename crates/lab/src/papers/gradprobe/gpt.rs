@@ -1,0 +1,162 @@
+//! A language model as a subject.
+
+use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
+use sweep_job::tasks::{Checkpointing, Computing, Judge, Probing};
+
+use super::{Prunable, Subject, wanted};
+use crate::{
+    LabError,
+    backend::Compute,
+    data::{Batch, Dataset},
+    device::read::number,
+    model::{self, Gpt, Network, Role, inputs},
+    optim::{
+        Gradients,
+        gradient::{Dropout, Forward},
+    },
+};
+
+/// A language model, calibration batches from what it was trained on, and held-out batches.
+#[derive(Debug)]
+pub struct GptSubject<B: Compute> {
+    /// The network.
+    pub network: Gpt<Autodiff<B>>,
+    tensors: Vec<Prunable>,
+    calibration: Vec<Batch>,
+    held_out: Vec<Batch>,
+    computing: Computing,
+    device: B::Device,
+    device_peak: Option<u64>,
+}
+
+impl<B: Compute> GptSubject<B> {
+    /// `network` on `data`.
+    pub fn new(
+        network: Gpt<Autodiff<B>>,
+        data: &Dataset,
+        settings: &Probing,
+        device: &B::Device,
+    ) -> Result<Self, LabError> {
+        let dims = *network.dims();
+        let checkpointing = settings.checkpointing;
+        if let Some(blocks) = checkpointing.segment().filter(|blocks| *blocks > dims.n_layer) {
+            let layers = dims.n_layer;
+            let message = format!("a segment of {blocks} blocks is longer than the network, which has {layers}");
+            return Err(LabError::Dimensions(message));
+        }
+        let shape = [settings.batch_size, dims.block_size];
+        let calibration = (0..settings.num_batches as u64)
+            .map(|batch| data.train.random_batch(settings.seed, [batch, 0], shape, dims.vocab_size))
+            .collect::<Result<_, _>>()?;
+        let shape = [settings.eval_batch_size, dims.block_size];
+        let held_out = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
+        let prunable = |info: &model::ParamInfo| {
+            let is_table = matches!(info.role(), Role::TokenTable | Role::PositionTable);
+            info.shape.len() >= 2 && (settings.prune_tables || !is_table)
+        };
+        let parameters = model::infos(&network).into_iter().enumerate();
+        let tensors = parameters.filter(|(_, info)| prunable(info));
+        let tensors =
+            tensors.map(|(parameter, info)| Prunable { name: info.name, shape: info.shape, parameter }).collect();
+        Ok(Self {
+            network,
+            tensors,
+            calibration,
+            held_out,
+            computing: Computing { checkpointing, ..Computing::default() },
+            device: device.clone(),
+            device_peak: None,
+        })
+    }
+
+    /// This subject with another way to compute gradients.
+    pub fn with_checkpointing(mut self, checkpointing: Checkpointing) -> Self {
+        self.computing.checkpointing = checkpointing;
+        self
+    }
+
+    fn look(&mut self) -> Result<(), LabError> {
+        B::sync(&self.device)?;
+        if let Some(memory) = B::device_memory(&self.device) {
+            self.device_peak = Some(self.device_peak.unwrap_or(0).max(memory.in_use));
+        }
+        Ok(())
+    }
+}
+
+impl<B: Compute> Subject<B> for GptSubject<B> {
+    fn tensors(&self) -> &[Prunable] {
+        &self.tensors
+    }
+
+    fn weights(&self, tensor: usize) -> Tensor<B, 1> {
+        model::values::<Autodiff<B>, _>(&self.network).swap_remove(self.tensors[tensor].parameter)
+    }
+
+    fn set_weights(&mut self, tensor: usize, weights: Tensor<B, 1>) {
+        set(&mut self.network, self.tensors[tensor].parameter, &weights);
+    }
+
+    fn batches(&self) -> usize {
+        self.calibration.len()
+    }
+
+    fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
+        let (tokens, targets) = self.calibration[batch].to_tensors::<B>(&self.device);
+        let none = Dropout { p: 0.0, seed: 0, at: [0, 0] };
+        let wanted = wanted(&self.tensors, of);
+        let forward = Forward::of(&self.network, tokens, targets, &self.computing, none, wanted);
+        self.look()?;
+        let mut gradients = forward.backward(1.0);
+        self.look()?;
+        Ok(self.tensors.iter().map(|tensor| gradients[tensor.parameter].take()).collect())
+    }
+
+    fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError> {
+        let network = self.network.valid();
+        let norms = inputs::watch(|| {
+            for batch in self.calibration.iter().take(batches) {
+                let (tokens, targets) = batch.to_tensors::<B>(&self.device);
+                number(network.loss(tokens, targets, 0.0))?;
+            }
+            Ok(())
+        })?;
+        let ids = model::ids(&self.network);
+        Ok(self.tensors.iter().map(|tensor| norms.get(&ids[tensor.parameter]).cloned()).collect())
+    }
+
+    fn quality(&self, on: Judge) -> Result<f64, LabError> {
+        let batches = match on {
+            Judge::InSample => &self.calibration,
+            Judge::HeldOut => &self.held_out,
+        };
+        let network = self.network.valid();
+        let mut sum = 0.0;
+        for batch in batches {
+            let (tokens, targets) = batch.to_tensors::<B>(&self.device);
+            sum += number(network.loss(tokens, targets, 0.0))?;
+        }
+        let loss = sum / batches.len() as f64;
+        if loss.is_finite() { Ok(loss.exp()) } else { Err(LabError::diverged("loss", loss, "while pruning".into())) }
+    }
+
+    fn harm(&self, dense: f64, now: f64) -> f64 {
+        now - dense
+    }
+
+    fn device_peak(&self) -> Option<u64> {
+        self.device_peak
+    }
+}
+
+/// Replaces the parameter at `place` in the order of `module`.
+pub(super) fn set<B, M>(module: &mut M, place: usize, weights: &Tensor<B, 1>)
+where
+    B: Compute,
+    M: burn::module::Module<Autodiff<B>>,
+{
+    let changed = model::map_values::<Autodiff<B>, _>(module.clone(), &mut |index, value| {
+        if index == place { weights.clone() } else { value }
+    });
+    *module = changed;
+}

@@ -1,0 +1,433 @@
+//! `GradProbe` (paper 003): pruning a trained network by what shrinking its weights does to the
+//! gradients.
+//!
+//! A strategy names candidates, the weights with the smallest scores. Candidates are shrunk, and a candidate goes if its
+//! gradient, the largest over some calibration batches, has not grown by more than a tolerance; otherwise it gets its
+//! value back. What goes is therefore a part of the candidates, the larger the tolerance the more; a weight that gets no
+//! gradient before and after goes always.
+//!
+//! Calibration batches are drawn once, so that both gradients are of the same data. A gradient that is needed and not
+//! there is an error, because two absent ones would be equal, and everything would go.
+
+mod candidates;
+mod classifier;
+mod gpt;
+mod rounds;
+
+use std::time::Instant;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use sweep_job::tasks::{GradientSource, Judge, ProbeMode, ProbeOrder, Probing, Storage};
+
+pub use self::{
+    candidates::{Candidates, Chooser},
+    classifier::{Classifier, ClassifierSubject, Points, SIMPLE_MLP},
+    gpt::GptSubject,
+    rounds::Round,
+};
+use crate::{
+    LabError,
+    backend::Compute,
+    device::read::integers,
+    optim::{Gradients, gradient::Wanted},
+};
+
+/// A tensor whose weights may be pruned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prunable {
+    /// Its name in the network.
+    pub name: String,
+    /// Its shape, `[in, out]` or `[rows, d_model]`.
+    pub shape: Vec<usize>,
+    /// Its place in the network's order of parameters.
+    pub(crate) parameter: usize,
+}
+
+impl Prunable {
+    /// Weights in it.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no weights.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A network that can be probed. Tensors are told apart by their place in [`tensors`](Self::tensors).
+pub trait Subject<B: Compute> {
+    /// What can be pruned, in the network's order.
+    fn tensors(&self) -> &[Prunable];
+
+    /// The weights of a tensor, `[numbers]`.
+    fn weights(&self, tensor: usize) -> Tensor<B, 1>;
+
+    /// Replaces the weights of a tensor.
+    fn set_weights(&mut self, tensor: usize, weights: Tensor<B, 1>);
+
+    /// How many calibration batches there are.
+    fn batches(&self) -> usize;
+
+    /// The gradients of the loss on a calibration batch, by tensor: of the one tensor `of`, or of all. Without dropout.
+    fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError>;
+
+    /// The norms of what each tensor multiplies on the first `batches` calibration batches, `[in]`; none for a tensor that
+    /// multiplies nothing.
+    fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError>;
+
+    /// How good the network is: perplexity or accuracy.
+    fn quality(&self, on: Judge) -> Result<f64, LabError>;
+
+    /// By how much `now` is worse than `dense`; negative if it is better.
+    fn harm(&self, dense: f64, now: f64) -> f64;
+
+    /// The most that tensors have taken on the device, in bytes, as far as that is known.
+    fn device_peak(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What probing has cost.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Forward and backward passes.
+    pub passes: u64,
+    /// Seconds of each of them.
+    pub pass_seconds: Vec<f64>,
+    /// Most bytes of kept gradients.
+    pub gradient_bytes: usize,
+    /// Most bytes of kept weights.
+    pub weight_bytes: usize,
+    /// Seconds spent on each tensor visited, in the order of the visits.
+    pub tensor_seconds: Vec<f64>,
+}
+
+/// What a tensor's weights become.
+#[derive(Debug, Clone)]
+pub(crate) struct Decision<B: Compute> {
+    pub(crate) tensor: usize,
+    /// 1 where a weight stays, `[numbers]`.
+    pub(crate) keep: Tensor<B, 1>,
+}
+
+/// The largest gradients over the calibration batches, by tensor, in the format in which they are kept.
+pub(crate) type Largest<B> = Vec<Option<Tensor<B, 1>>>;
+
+/// Prunes a subject.
+pub struct Prober<'a, B: Compute> {
+    settings: &'a Probing,
+    subject: &'a mut dyn Subject<B>,
+    device: &'a B::Device,
+    /// The tensors to prune.
+    among: Vec<usize>,
+    /// Chooses candidates.
+    pub chooser: Chooser,
+    /// What it has cost so far.
+    pub tally: Tally,
+    /// By tensor: 1 where a weight stays, 0 where it was pruned, `[numbers]`; none where nothing was.
+    pub kept: Vec<Option<Tensor<B, 1>>>,
+    /// Is told after each pass how many are done, and how many there will be in the rounds begun.
+    progress: &'a mut dyn FnMut([u64; 2]),
+    /// Passes in the rounds begun.
+    expected: u64,
+}
+
+impl<B: Compute> std::fmt::Debug for Prober<'_, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prober").field("settings", self.settings).field("tally", &self.tally).finish_non_exhaustive()
+    }
+}
+
+impl<'a, B: Compute> Prober<'a, B> {
+    /// A prober of `subject`. `progress` is told after each pass how many are done, and how many there are in the rounds
+    /// that have begun.
+    ///
+    /// Fails if `only` names no tensor.
+    pub fn new(
+        settings: &'a Probing,
+        subject: &'a mut dyn Subject<B>,
+        device: &'a B::Device,
+        progress: &'a mut dyn FnMut([u64; 2]),
+    ) -> Result<Self, LabError> {
+        let tensors = subject.tensors();
+        let among = match &settings.only {
+            None => (0..tensors.len()).collect(),
+            Some(only) => {
+                let place = tensors.iter().position(|tensor| tensor.name == *only);
+                vec![place.ok_or_else(|| LabError::NoTensor { name: only.clone(), known: known(tensors) })?]
+            }
+        };
+        let kept = tensors.iter().map(|_| None).collect();
+        let chooser = Chooser::new(settings, subject)?;
+        Ok(Self { settings, subject, device, among, chooser, tally: Tally::default(), kept, progress, expected: 0 })
+    }
+
+    /// Passes that a round takes.
+    pub fn passes_of_a_round(&self) -> u64 {
+        let (n, tensors) = (self.subject.batches() as u64, self.among.len() as u64);
+        match self.settings.gradients {
+            _ if !self.by_tensor() => 2 * n,
+            GradientSource::Amortised => n * (1 + tensors),
+            GradientSource::Freeze | GradientSource::Extract => 2 * n * tensors,
+        }
+    }
+
+    /// Weights that were pruned, by tensor.
+    pub fn pruned(&self) -> Result<Vec<usize>, LabError> {
+        let tensors = self.subject.tensors().iter().zip(&self.kept);
+        let pruned = tensors.map(|(tensor, keep)| match keep {
+            None => Ok(0),
+            Some(keep) => Ok(tensor.len() - count(keep.clone())?),
+        });
+        pruned.collect()
+    }
+
+    /// Prunes as the settings say; gives the last round that counts.
+    pub fn prune(&mut self) -> Result<Round, LabError> {
+        match self.settings.mode {
+            ProbeMode::Iterative => self.rounds(),
+            _ => {
+                let (chosen, _) = self.round(self.settings.sparsity, self.settings.tolerance)?;
+                Ok(Round { sparsity: self.settings.sparsity, tolerance: self.settings.tolerance, rounds: 1, chosen })
+            }
+        }
+    }
+
+    /// One round at `sparsity`; gives the candidates by tensor, and, if all tensors were shrunk at once, what else was
+    /// known when it was decided.
+    pub(crate) fn round(
+        &mut self,
+        sparsity: f64,
+        tolerance: f64,
+    ) -> Result<(Vec<usize>, Option<rounds::Known<B>>), LabError> {
+        self.expected += self.passes_of_a_round();
+        if self.by_tensor() {
+            Ok((self.by_turns(sparsity, tolerance)?, None))
+        } else {
+            let known = self.at_once(sparsity)?;
+            let chosen = known.candidates.counts();
+            self.settle(&known, tolerance);
+            Ok((chosen, Some(known)))
+        }
+    }
+
+    /// Whether tensors are visited one by one.
+    fn by_tensor(&self) -> bool {
+        match self.settings.mode {
+            ProbeMode::Simultaneous => false,
+            ProbeMode::Streaming | ProbeMode::LayerWise => true,
+            ProbeMode::Iterative => self.settings.round_mode == sweep_job::tasks::RoundMode::LayerWise,
+        }
+    }
+
+    /// Shrinks all tensors at once, and takes both gradients; the weights are as before afterwards.
+    fn at_once(&mut self, sparsity: f64) -> Result<rounds::Known<B>, LabError> {
+        let among = self.among.clone();
+        let before = self.largest(&among, None)?;
+        let candidates = self.chooser.choose(self.subject, sparsity)?;
+        let weights: Vec<Tensor<B, 1>> = among.iter().map(|tensor| self.subject.weights(*tensor)).collect();
+        let originals: Vec<Tensor<B, 1>> =
+            weights.iter().map(|weights| pack(weights.clone(), self.settings.weight_storage)).collect();
+        self.tally.keep_weights(&originals);
+        for (tensor, weights) in among.iter().zip(weights) {
+            let shrunk = self.shrunk(*tensor, weights, &candidates);
+            self.subject.set_weights(*tensor, shrunk);
+        }
+        let after = self.largest(&among, None)?;
+        self.tally.keep_gradients(&[&before, &after]);
+        for (tensor, weights) in among.iter().zip(originals) {
+            self.subject.set_weights(*tensor, unpack(weights));
+        }
+        Ok(rounds::Known { candidates, before, after })
+    }
+
+    /// Decides from what is known, and applies it.
+    pub(crate) fn settle(&mut self, known: &rounds::Known<B>, tolerance: f64) {
+        for tensor in self.among.clone() {
+            let (Some(before), Some(after)) = (&known.before[tensor], &known.after[tensor]) else { continue };
+            let keep = self.decide(tensor, &known.candidates, [before.clone(), after.clone()], tolerance);
+            let weights = self.subject.weights(tensor);
+            self.apply(Decision { tensor, keep }, weights);
+        }
+    }
+
+    /// Goes from tensor to tensor; gives the candidates by tensor.
+    fn by_turns(&mut self, sparsity: f64, tolerance: f64) -> Result<Vec<usize>, LabError> {
+        let again = self.settings.mode != ProbeMode::Streaming;
+        let among = self.among.clone();
+        let mut references = match self.settings.gradients {
+            GradientSource::Amortised => Some(self.largest(&among, None)?),
+            GradientSource::Freeze | GradientSource::Extract => None,
+        };
+        let mut candidates = self.chooser.choose(self.subject, sparsity)?;
+        let mut chosen = candidates.counts();
+        for (turn, tensor) in self.order().into_iter().enumerate() {
+            let started = Instant::now();
+            if again && turn > 0 {
+                candidates = self.chooser.choose(self.subject, sparsity)?;
+            }
+            chosen[tensor] = candidates.counts()[tensor];
+            let before = match &mut references {
+                Some(references) => references[tensor].take(),
+                None => self.largest_of(tensor)?,
+            };
+            let weights = self.subject.weights(tensor);
+            let original = pack(weights.clone(), self.settings.weight_storage);
+            self.tally.keep_weights(std::slice::from_ref(&original));
+            let shrunk = self.shrunk(tensor, weights, &candidates);
+            self.subject.set_weights(tensor, shrunk);
+            let after = self.largest_of(tensor)?;
+            if let (Some(before), Some(after)) = (before, after) {
+                let others = references.as_deref().unwrap_or_default();
+                self.tally.keep_gradients(&[others, &[Some(before.clone()), Some(after.clone())]]);
+                let keep = self.decide(tensor, &candidates, [before, after], tolerance);
+                self.apply(Decision { tensor, keep }, unpack(original));
+            }
+            B::sync(self.device)?;
+            self.tally.tensor_seconds.push(started.elapsed().as_secs_f64());
+        }
+        Ok(chosen)
+    }
+
+    /// The tensors in the order of their turns.
+    fn order(&self) -> Vec<usize> {
+        let mut order = self.among.clone();
+        let by = if self.settings.mode == ProbeMode::Streaming { ProbeOrder::Forward } else { self.settings.order };
+        match by {
+            ProbeOrder::Forward => {}
+            ProbeOrder::Reverse => order.reverse(),
+            ProbeOrder::Size => order.sort_by_key(|tensor| std::cmp::Reverse(self.subject.tensors()[*tensor].len())),
+        }
+        order
+    }
+
+    /// The largest gradients of one tensor.
+    fn largest_of(&mut self, tensor: usize) -> Result<Option<Tensor<B, 1>>, LabError> {
+        let of = match self.settings.gradients {
+            GradientSource::Extract => None,
+            GradientSource::Freeze | GradientSource::Amortised => Some(tensor),
+        };
+        Ok(self.largest(&[tensor], of)?[tensor].take())
+    }
+
+    /// The largest gradients of the tensors `wanted` over all batches, by passes that give those of `of`, or all.
+    fn largest(&mut self, wanted: &[usize], of: Option<usize>) -> Result<Largest<B>, LabError> {
+        let mut largest: Largest<B> = self.subject.tensors().iter().map(|_| None).collect();
+        for batch in 0..self.subject.batches() {
+            let mut gradients = self.pass(batch, of)?;
+            for &tensor in wanted {
+                let gradient = gradients[tensor].take();
+                let gradient = gradient
+                    .ok_or_else(|| LabError::NoGradient { parameter: self.subject.tensors()[tensor].name.clone() })?;
+                let size = gradient.abs();
+                let larger = match largest[tensor].take() {
+                    None => size,
+                    Some(earlier) => unpack(earlier).max_pair(size),
+                };
+                largest[tensor] = Some(pack(larger, self.settings.grad_storage));
+            }
+        }
+        Ok(largest)
+    }
+
+    /// One forward and backward pass, timed.
+    fn pass(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
+        B::sync(self.device)?;
+        let started = Instant::now();
+        let gradients = self.subject.gradients(batch, of)?;
+        B::sync(self.device)?;
+        self.tally.pass_seconds.push(started.elapsed().as_secs_f64());
+        self.tally.passes += 1;
+        (self.progress)([self.tally.passes, self.expected]);
+        Ok(gradients)
+    }
+
+    /// 1 where a weight is no candidate, else 0, `[numbers]`.
+    fn stays(&self, tensor: usize, candidates: &Candidates) -> Tensor<B, 1> {
+        let stays: Vec<f32> = candidates.stays[tensor].iter().map(|stays| f32::from(*stays)).collect();
+        let length = stays.len();
+        Tensor::from_data(TensorData::new(stays, [length]), self.device)
+    }
+
+    /// `weights` with the candidates shrunk; to the bit as they were elsewhere.
+    fn shrunk(&self, tensor: usize, weights: Tensor<B, 1>, candidates: &Candidates) -> Tensor<B, 1> {
+        let stays = self.stays(tensor, candidates);
+        let factor = stays.clone() + (stays.neg() + 1.0) * self.settings.reduction;
+        weights * factor
+    }
+
+    /// 1 where a weight stays, `[numbers]`, from the largest gradients `before` and `after`.
+    fn decide(
+        &self,
+        tensor: usize,
+        candidates: &Candidates,
+        [before, after]: [Tensor<B, 1>; 2],
+        tolerance: f64,
+    ) -> Tensor<B, 1> {
+        let candidate = self.stays(tensor, candidates).neg() + 1.0;
+        if tolerance.is_infinite() {
+            return candidate.neg() + 1.0;
+        }
+        let grown = unpack(after).lower_equal(unpack(before) * (1.0 + tolerance)).bool_not();
+        (candidate * (grown.float().neg() + 1.0)).neg() + 1.0
+    }
+
+    /// Sets `original`, without what goes, and remembers what went.
+    fn apply(&mut self, Decision { tensor, keep }: Decision<B>, original: Tensor<B, 1>) {
+        self.subject.set_weights(tensor, B::masked(original, &keep));
+        let kept = &mut self.kept[tensor];
+        *kept = Some(match kept.take() {
+            Some(earlier) => earlier * keep,
+            None => keep,
+        });
+    }
+}
+
+impl Tally {
+    fn keep_gradients<B: Compute>(&mut self, kept: &[&[Option<Tensor<B, 1>>]]) {
+        let bytes = kept.iter().flat_map(|kept| kept.iter().flatten()).map(bytes).sum();
+        self.gradient_bytes = self.gradient_bytes.max(bytes);
+    }
+
+    fn keep_weights<B: Compute>(&mut self, kept: &[Tensor<B, 1>]) {
+        self.weight_bytes = self.weight_bytes.max(kept.iter().map(bytes).sum());
+    }
+}
+
+/// Which gradients a pass for the tensor `of` gives.
+fn wanted(tensors: &[Prunable], of: Option<usize>) -> Wanted {
+    of.map_or(Wanted::All, |tensor| Wanted::Only(tensors[tensor].parameter))
+}
+
+/// The first names, as a phrase.
+fn known(tensors: &[Prunable]) -> String {
+    const SHOWN: usize = 8;
+    let names: Vec<String> = tensors.iter().take(SHOWN).map(|tensor| format!("`{}`", tensor.name)).collect();
+    let more = if tensors.len() > SHOWN { ", …" } else { "" };
+    names.join(", ") + more
+}
+
+/// How many numbers of `mask` are 1.
+pub(crate) fn count<B: Compute>(mask: Tensor<B, 1>) -> Result<usize, LabError> {
+    let ones = integers(mask.int().sum())?.first().copied().unwrap_or_default();
+    Ok(usize::try_from(ones).unwrap_or_default())
+}
+
+fn bytes<B: Compute>(tensor: &Tensor<B, 1>) -> usize {
+    tensor.dims()[0] * tensor.dtype().size()
+}
+
+/// `tensor` as it is kept.
+fn pack<B: Compute>(tensor: Tensor<B, 1>, storage: Storage) -> Tensor<B, 1> {
+    match storage {
+        Storage::F32 => tensor,
+        Storage::F16 => tensor.cast(DType::F16),
+        Storage::Bf16 => tensor.cast(DType::BF16),
+    }
+}
+
+/// A kept tensor in single precision.
+fn unpack<B: Compute>(tensor: Tensor<B, 1>) -> Tensor<B, 1> {
+    if tensor.dtype() == DType::F32 { tensor } else { tensor.cast(DType::F32) }
+}

@@ -1,0 +1,277 @@
+//! Attribution (K-1): the nodes that a step updates, those with the largest gradients, or those on the way down along
+//! them.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BinaryHeap,
+};
+
+use burn::tensor::{Tensor, TensorData};
+use sweep_job::tasks::{GradientNorm, K1Update, NormScope, SelectionWay, UpdateRule};
+
+use super::network::{NODE_TENSORS, SHARED_TENSORS, TreeDims};
+use crate::{
+    LabError,
+    device::read::{self, host, number},
+    ops::Ops,
+    optim::Gradients,
+};
+
+/// What a gradient on the path is multiplied with: a leaf's, its parent's, those above.
+const PATH: [f64; 3] = [1.0, 0.15, 0.05];
+
+/// What the gradients of every node are multiplied with.
+#[derive(Debug, Clone)]
+pub enum Factors<B: Ops> {
+    /// By node.
+    Host(Vec<f64>),
+    /// By node, `[nodes]`.
+    Device(Tensor<B, 1>),
+}
+
+/// Finds the nodes that a step updates.
+#[derive(Debug)]
+pub struct Attribution<B: Ops> {
+    dims: TreeDims,
+    update: K1Update,
+    device: B::Device,
+    /// 1 where the node of the column belongs to that of the row, `[nodes, nodes]`; only where descendants do.
+    below: Option<Tensor<B, 2>>,
+    /// Readings so far.
+    reads: u64,
+}
+
+impl<B: Ops> Attribution<B> {
+    /// For networks of `dims` on `device`.
+    pub fn new(dims: TreeDims, update: &K1Update, device: &B::Device) -> Self {
+        let below = (update.scope == NormScope::Subtree).then(|| {
+            let nodes = dims.nodes();
+            let mut below = vec![0.0_f32; nodes * nodes];
+            for node in 0..nodes {
+                dims.subtree(node).into_iter().for_each(|descendant| below[node * nodes + descendant] = 1.0);
+            }
+            Tensor::from_data(TensorData::new(below, [nodes, nodes]), device)
+        });
+        Self { dims, update: update.clone(), device: device.clone(), below, reads: 0 }
+    }
+
+    /// How often [`choose`](Self::choose) has read from the device.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// What the gradients of the nodes are multiplied with, from all `gradients` of the network in its order.
+    pub fn choose(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
+        if self.update.update == UpdateRule::All {
+            return Ok(Factors::Host(vec![1.0; self.dims.nodes()]));
+        }
+        let before = read::reads();
+        let factors = match self.update.selection {
+            SelectionWay::ReadsSort | SelectionWay::ReadsHeap => self.on_host(&self.read_norms(gradients)?),
+            SelectionWay::OneRead => {
+                let norms = host(self.norms(gradients, self.update.norm))?;
+                self.on_host(&norms.into_iter().map(f64::from).collect::<Vec<_>>())
+            }
+            SelectionWay::Device => Factors::Device(self.on_device(&self.norms(gradients, self.update.norm))),
+        };
+        self.reads += read::reads() - before;
+        Ok(factors)
+    }
+
+    /// The part `[1]` of the nodes chosen by one definition of the norm that the other one chooses, too.
+    pub fn agreement(&self, gradients: &Gradients<B>) -> Tensor<B, 1> {
+        let chosen = |norm| self.on_device(&self.norms(gradients, norm)).greater_elem(0.0).float();
+        let (left, right) = (chosen(GradientNorm::RootOfSquares), chosen(GradientNorm::SumOfNorms));
+        (left.clone() * right).sum() / left.sum()
+    }
+
+    /// The gradients of a node's own tensors.
+    fn own(gradients: &Gradients<B>, node: usize) -> impl Iterator<Item = &Tensor<B, 1>> {
+        let first = SHARED_TENSORS + node * NODE_TENSORS;
+        gradients.iter().skip(first).take(NODE_TENSORS).flatten()
+    }
+
+    /// The norm of every node, one reading for each of its tensors.
+    fn read_norms(&self, gradients: &Gradients<B>) -> Result<Vec<f64>, LabError> {
+        let norm = |node: usize| {
+            let nodes = match self.update.scope {
+                NormScope::Own => vec![node],
+                NormScope::Subtree => self.dims.subtree(node),
+            };
+            let mut sum = 0.0;
+            for gradient in nodes.into_iter().flat_map(|node| Self::own(gradients, node)) {
+                let square = number(B::sum_of_squares(gradient.clone()))?;
+                sum += match self.update.norm {
+                    GradientNorm::RootOfSquares => square,
+                    GradientNorm::SumOfNorms => square.sqrt(),
+                };
+            }
+            Ok(match self.update.norm {
+                GradientNorm::RootOfSquares => sum.sqrt(),
+                GradientNorm::SumOfNorms => sum,
+            })
+        };
+        (0..self.dims.nodes()).map(norm).collect()
+    }
+
+    /// The norm of every node, `[nodes]`.
+    fn norms(&self, gradients: &Gradients<B>, norm: GradientNorm) -> Tensor<B, 1> {
+        let nodes = self.dims.nodes();
+        let of = |gradient: &Option<Tensor<B, 1>>| match gradient {
+            Some(gradient) => B::sum_of_squares(gradient.clone()),
+            None => Tensor::zeros([1], &self.device),
+        };
+        let squares = Tensor::cat(gradients.iter().skip(SHARED_TENSORS).map(of).collect(), 0);
+        let squares = squares.reshape([nodes, NODE_TENSORS]);
+        let summands = match norm {
+            GradientNorm::RootOfSquares => squares,
+            GradientNorm::SumOfNorms => squares.sqrt(),
+        };
+        let sums = summands.sum_dim(1);
+        let sums = match &self.below {
+            Some(below) => below.clone().matmul(sums),
+            None => sums,
+        };
+        let sums = sums.reshape([nodes]);
+        match norm {
+            GradientNorm::RootOfSquares => sums.sqrt(),
+            GradientNorm::SumOfNorms => sums,
+        }
+    }
+
+    /// Chooses by `norms` on the host.
+    fn on_host(&self, norms: &[f64]) -> Factors<B> {
+        let mut factors = vec![0.0; norms.len()];
+        match self.update.update {
+            UpdateRule::All => factors.fill(1.0),
+            UpdateRule::TopK => {
+                let k = self.update.top_k;
+                let chosen = match self.update.selection {
+                    SelectionWay::ReadsHeap => by_heap(norms, k),
+                    _ => by_sorting(norms, k),
+                };
+                for node in chosen {
+                    factors[node] = 1.0;
+                }
+            }
+            UpdateRule::Path => {
+                let mut node = 0;
+                for level in 0..self.dims.depth {
+                    factors[node] = self.scale(level);
+                    // Of equal ones the first, as on the device.
+                    let next =
+                        self.dims.children(node).max_by(|left, right| larger_first(norms, *left, *right).reverse());
+                    node = next.unwrap_or(node);
+                }
+            }
+        }
+        if self.update.scope == NormScope::Subtree {
+            // Parents come before their children.
+            for node in 1..factors.len() {
+                factors[node] *= self.dims.parent(node).map_or(1.0, |parent| factors[parent]);
+            }
+        }
+        Factors::Host(factors)
+    }
+
+    /// Chooses by `norms` `[nodes]` on the device; gives a factor for each node, `[nodes]`.
+    fn on_device(&self, norms: &Tensor<B, 1>) -> Tensor<B, 1> {
+        let nodes = self.dims.nodes();
+        let branching = self.dims.branching;
+        let subtree = self.update.scope == NormScope::Subtree;
+        let chosen = match self.update.update {
+            UpdateRule::TopK => B::largest(norms.clone().reshape([1, nodes]), self.update.top_k).reshape([nodes]),
+            UpdateRule::All | UpdateRule::Path => norms.ones_like(),
+        };
+        if self.update.update != UpdateRule::Path && !subtree {
+            return chosen;
+        }
+        let path = self.update.update == UpdateRule::Path;
+        // Level by level, each a row for every parent: whether the way leads here, and the factor.
+        let mut on_way = Tensor::ones([1, 1], &self.device);
+        let mut factor = Tensor::ones([1, 1], &self.device);
+        let mut found = Vec::with_capacity(self.dims.depth);
+        for (level, range) in self.dims.levels().into_iter().enumerate() {
+            let parents = if level == 0 { 1 } else { range.len() / branching };
+            let columns = range.len() / parents;
+            let of_level =
+                |all: &Tensor<B, 1>| all.clone().narrow(0, range.start, range.len()).reshape([parents, columns]);
+            let own = if path {
+                let here = B::largest(of_level(norms), 1) * on_way.reshape([parents, 1]);
+                on_way = here.clone().reshape([1, range.len()]);
+                here * self.scale(level)
+            } else {
+                of_level(&chosen)
+            };
+            let here = if subtree { own * factor.reshape([parents, 1]) } else { own };
+            factor = here.clone().reshape([1, range.len()]);
+            found.push(here.reshape([range.len()]));
+        }
+        Tensor::cat(found, 0)
+    }
+
+    /// What gradients on the path are multiplied with at a level, counted from the root.
+    fn scale(&self, level: usize) -> f64 {
+        PATH[(self.dims.depth - 1 - level).min(PATH.len() - 1)]
+    }
+}
+
+/// Larger norms first, of equal ones the first node.
+fn larger_first(norms: &[f64], left: usize, right: usize) -> Ordering {
+    norms[right].total_cmp(&norms[left]).then(left.cmp(&right))
+}
+
+/// The `k` nodes with the largest norms, by sorting all of them.
+fn by_sorting(norms: &[f64], k: usize) -> Vec<usize> {
+    let mut nodes: Vec<usize> = (0..norms.len()).collect();
+    nodes.sort_unstable_by(|left, right| larger_first(norms, *left, *right));
+    nodes.truncate(k);
+    nodes
+}
+
+/// The same by a heap of the `k` largest so far.
+fn by_heap(norms: &[f64], k: usize) -> Vec<usize> {
+    /// Ordered by norm, of equal ones the first node being the larger.
+    #[derive(PartialEq)]
+    struct Entry(f64, Reverse<usize>);
+
+    impl Eq for Entry {}
+
+    impl Ord for Entry {
+        fn cmp(&self, other: &Self) -> Ordering {
+            self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
+        }
+    }
+
+    impl PartialOrd for Entry {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    let mut heap = BinaryHeap::with_capacity(k + 1);
+    for (node, norm) in norms.iter().enumerate() {
+        heap.push(Reverse(Entry(*norm, Reverse(node))));
+        if heap.len() > k {
+            heap.pop();
+        }
+    }
+    heap.into_iter().map(|Reverse(Entry(_, Reverse(node)))| node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heap_and_sorting_choose_alike() {
+        let norms = [0.5, 2.0, 2.0, 0.1, 3.0, 2.0, f64::INFINITY, 0.0];
+        for k in 1..=norms.len() {
+            let (mut heap, mut sorted) = (by_heap(&norms, k), by_sorting(&norms, k));
+            heap.sort_unstable();
+            sorted.sort_unstable();
+            assert_eq!(heap, sorted, "{k}");
+        }
+        assert_eq!(by_sorting(&norms, 4), [6, 4, 1, 2]);
+    }
+}

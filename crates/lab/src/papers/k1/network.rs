@@ -1,0 +1,331 @@
+//! The network: a token and a position table, nodes joined as a tree, final LayerNorm, output layer with a bias.
+//!
+//! Nodes are counted level by level from the root, 0: the children of node `p` are `branching * p + 1` and those after it.
+
+use std::ops::Range;
+
+use burn::{
+    module::{Module, Param},
+    tensor::{Int, Tensor, TensorData, backend::Backend},
+};
+use rand::Rng;
+use sweep_job::tasks::{Activation, AttentionForm, CausalMask, K1Model, Shift};
+
+use crate::{
+    model::{Attention, Embedding, LayerNorm, Linear, Mlp, ParamInfo, cross_entropy},
+    ops::{
+        Ops,
+        plain::{self, dropout},
+    },
+    rng,
+};
+
+/// Added to the score of a key that a query must not see; its exponential is 0.
+const HIDDEN: f32 = -1e30;
+
+/// The dimensions of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeDims {
+    /// Nodes from the root to a leaf, both counted.
+    pub depth: usize,
+    /// Children of a node that is no leaf.
+    pub branching: usize,
+    /// Width of the residual stream.
+    pub d_model: usize,
+    /// Attention heads.
+    pub n_head: usize,
+    /// Width of the feed-forward layer.
+    pub d_ff: usize,
+    /// Rows of the token table and of the output layer.
+    pub vocab_size: usize,
+    /// Tokens in a sequence.
+    pub block_size: usize,
+}
+
+/// Parameters before those of the first node, in the network's order.
+pub const SHARED_TENSORS: usize = 6;
+/// Parameters of a node.
+pub const NODE_TENSORS: usize = 12;
+
+impl TreeDims {
+    /// The dimensions that a recipe asks for.
+    pub fn new(model: &K1Model) -> Self {
+        let [depth, branching] = model.depth_and_branching();
+        let K1Model { d_model, n_head, d_ff, vocab_size, block_size, .. } = *model;
+        Self { depth, branching, d_model, n_head, d_ff, vocab_size, block_size }
+    }
+
+    /// The nodes of every level, from the root on.
+    pub fn levels(&self) -> Vec<Range<usize>> {
+        let mut levels = Vec::with_capacity(self.depth);
+        let (mut first, mut width) = (0, 1);
+        for _ in 0..self.depth {
+            levels.push(first..first + width);
+            first += width;
+            width *= self.branching;
+        }
+        levels
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> usize {
+        self.levels().last().map_or(0, |level| level.end)
+    }
+
+    /// The children of a node; none of a leaf.
+    pub fn children(&self, node: usize) -> Range<usize> {
+        let first = self.branching * node + 1;
+        let nodes = self.nodes();
+        first.min(nodes)..(first + self.branching).min(nodes)
+    }
+
+    /// The parent of a node; `None` of the root.
+    pub fn parent(&self, node: usize) -> Option<usize> {
+        Some(node.checked_sub(1)? / self.branching)
+    }
+
+    /// A node and all below it.
+    pub fn subtree(&self, node: usize) -> Vec<usize> {
+        let mut found = vec![node];
+        let mut next = 0;
+        while let Some(&node) = found.get(next) {
+            found.extend(self.children(node));
+            next += 1;
+        }
+        found
+    }
+
+    /// The parameters that belong to no node, in the network's order.
+    pub fn shared_parameters(&self) -> Vec<ParamInfo> {
+        let Self { d_model: d, vocab_size, block_size, .. } = *self;
+        let shapes: [(&str, &[usize]); SHARED_TENSORS] = [
+            ("wte.weight", &[vocab_size, d]),
+            ("wpe.weight", &[block_size, d]),
+            ("ln_f.weight", &[d]),
+            ("ln_f.bias", &[d]),
+            ("head.weight", &[d, vocab_size]),
+            ("head.bias", &[vocab_size]),
+        ];
+        shapes.map(|(name, shape)| ParamInfo { name: format!("shared.{name}"), shape: shape.to_vec() }).into()
+    }
+
+    /// The parameters of a node, in the network's order.
+    pub fn node_parameters(&self, node: usize) -> Vec<ParamInfo> {
+        let Self { d_model: d, d_ff, .. } = *self;
+        let shapes: [(&str, &[usize]); NODE_TENSORS] = [
+            ("attn.c_attn.weight", &[d, 3 * d]),
+            ("attn.c_attn.bias", &[3 * d]),
+            ("attn.c_proj.weight", &[d, d]),
+            ("attn.c_proj.bias", &[d]),
+            ("ln_1.weight", &[d]),
+            ("ln_1.bias", &[d]),
+            ("mlp.c_fc.weight", &[d, d_ff]),
+            ("mlp.c_fc.bias", &[d_ff]),
+            ("mlp.c_proj.weight", &[d_ff, d]),
+            ("mlp.c_proj.bias", &[d]),
+            ("ln_2.weight", &[d]),
+            ("ln_2.bias", &[d]),
+        ];
+        shapes.map(|(name, shape)| ParamInfo { name: format!("nodes.{node}.{name}"), shape: shape.to_vec() }).into()
+    }
+
+    /// Numbers that belong to no node, and numbers of a node.
+    pub fn numbers(&self) -> [usize; 2] {
+        let count = |infos: Vec<ParamInfo>| infos.iter().map(ParamInfo::len).sum();
+        [count(self.shared_parameters()), count(self.node_parameters(0))]
+    }
+
+    /// All numbers.
+    pub fn parameters(&self) -> usize {
+        let [shared, node] = self.numbers();
+        shared + self.nodes() * node
+    }
+}
+
+/// What belongs to no node.
+#[derive(Module, Debug)]
+pub struct Shared<B: Backend> {
+    /// The token table `[vocab, d_model]`.
+    pub wte: Embedding<B>,
+    /// The position table `[block_size, d_model]`.
+    pub wpe: Embedding<B>,
+    /// Before the output layer.
+    pub ln_f: LayerNorm<B>,
+    /// The output layer `[d_model, vocab]`.
+    pub head: Linear<B>,
+}
+
+/// A transformer block that normalises after each of its parts has been added.
+#[derive(Module, Debug)]
+pub struct Node<B: Backend> {
+    /// Self-attention.
+    pub attn: Attention<B>,
+    /// After attention.
+    pub ln_1: LayerNorm<B>,
+    /// The feed-forward layer.
+    pub mlp: Mlp<B>,
+    /// After the feed-forward layer.
+    pub ln_2: LayerNorm<B>,
+}
+
+/// A network.
+#[derive(Module, Debug)]
+pub struct TreeNetwork<B: Backend> {
+    /// What belongs to no node.
+    pub shared: Shared<B>,
+    /// The nodes, level by level.
+    pub nodes: Vec<Node<B>>,
+    /// What is added to the scores `[1, block_size * block_size]`; `None` if it is made in every forward pass.
+    pub(crate) mask: Option<Tensor<B, 2>>,
+    #[module(skip)]
+    pub(crate) dims: TreeDims,
+}
+
+/// How a forward pass computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way {
+    /// What computes attention.
+    pub attention: AttentionForm,
+    /// The probability of dropout.
+    pub dropout: f64,
+}
+
+/// What is the same in every node of a forward pass.
+struct Flow<B: Backend> {
+    batch: usize,
+    mask: Tensor<B, 2>,
+    way: Way,
+}
+
+impl<B: Ops> Node<B> {
+    /// `x` `[batch * length, d_model]` after the node.
+    fn forward(&self, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
+        let Flow { batch, mask, way: Way { attention, dropout: p } } = flow;
+        let mixed = match attention {
+            AttentionForm::Kernel => self.attn.forward(x.clone(), *batch, mask, *p),
+            AttentionForm::Explicit => {
+                let qkv = self.attn.c_attn.forward(x.clone());
+                let context = plain::causal_attention(&qkv, *batch, self.attn.n_head, mask, *p);
+                dropout(self.attn.c_proj.forward(context), *p)
+            }
+        };
+        let x = self.ln_1.forward(B::add(x, mixed));
+        let changed = self.mlp.forward(x.clone(), Activation::Gelu, *p);
+        self.ln_2.forward(B::add(x, changed))
+    }
+}
+
+impl<B: Backend> TreeNetwork<B> {
+    /// A network with random weights: matrices by Xavier's uniform rule, gains 1, biases 0.
+    pub fn random(dims: TreeDims, causal_mask: CausalMask, seed: u64, device: &B::Device) -> Self {
+        let maker = Maker::<B> { seed, device };
+        let mut infos = dims.shared_parameters().into_iter();
+        let mut next = || infos.next();
+        let shared = Shared {
+            wte: Embedding { weight: maker.tensor(next()) },
+            wpe: Embedding { weight: maker.tensor(next()) },
+            ln_f: LayerNorm { weight: maker.tensor(next()), bias: maker.tensor(next()) },
+            head: Linear { weight: maker.tensor(next()), bias: maker.tensor(next()) },
+        };
+        let node = |node| {
+            let mut infos = dims.node_parameters(node).into_iter();
+            let mut linear = || Linear { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
+            let (c_attn, c_proj) = (linear(), linear());
+            let ln_1 = LayerNorm { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
+            let mut linear = || Linear { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
+            let mlp = Mlp { c_fc: linear(), c_proj: linear() };
+            let ln_2 = LayerNorm { weight: maker.tensor(infos.next()), bias: maker.tensor(infos.next()) };
+            Node { attn: Attention { c_attn, c_proj, n_head: dims.n_head }, ln_1, mlp, ln_2 }
+        };
+        let mask = (causal_mask == CausalMask::Cached).then(|| mask(dims.block_size, device));
+        Self { shared, nodes: (0..dims.nodes()).map(node).collect(), mask, dims }
+    }
+
+    /// The network's dimensions.
+    pub fn dims(&self) -> &TreeDims {
+        &self.dims
+    }
+}
+
+impl<B: Ops> TreeNetwork<B> {
+    /// Logits `[batch, length, vocab]` of the token after each of `tokens` `[batch, length]`.
+    pub fn logits(&self, tokens: Tensor<B, 2, Int>, way: Way) -> Tensor<B, 3> {
+        let [batch, length] = tokens.dims();
+        let device = tokens.device();
+        let TreeDims { d_model, block_size, vocab_size, .. } = self.dims;
+        let positions = self.shared.wpe.weight.val();
+        let positions = if length == block_size { positions } else { positions.narrow(0, 0, length) };
+        // A sequence as one row, so that adding the positions repeats a row.
+        let x = self.shared.wte.forward(tokens).reshape([batch, length * d_model]);
+        let x = (x + positions.reshape([1, length * d_model])).reshape([batch * length, d_model]);
+        let mask = match &self.mask {
+            Some(mask) if length == block_size => mask.clone(),
+            _ => mask(length, &device),
+        };
+        let result = self.result(0, x, &Flow { batch, mask, way });
+        let hidden = self.shared.ln_f.forward(result);
+        self.shared.head.forward(hidden).reshape([batch, length, vocab_size])
+    }
+
+    /// The mean cross-entropy, `[1]`, in nats, of the logits after `tokens` against `targets`, both `[batch, length]`, each
+    /// target being the token after.
+    pub fn loss(&self, tokens: Tensor<B, 2, Int>, targets: Tensor<B, 2, Int>, shift: Shift, way: Way) -> Tensor<B, 1> {
+        let logits = self.logits(tokens, way);
+        match shift {
+            Shift::One => cross_entropy(logits, targets),
+            Shift::Two => {
+                let [_, length] = targets.dims();
+                cross_entropy(logits.narrow(1, 0, length - 1), targets.narrow(1, 1, length - 1))
+            }
+        }
+    }
+
+    /// What comes of `x` at `node`: its output if it is a leaf, else the mean of what comes of that at its children.
+    fn result(&self, node: usize, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
+        let output = self.nodes[node].forward(x, flow);
+        let children = self.dims.children(node);
+        let count = children.len() as f64;
+        let results = children.map(|child| self.result(child, output.clone(), flow));
+        match results.reduce(B::add) {
+            None => output,
+            Some(only) if count == 1.0 => only,
+            Some(sum) => sum * count.recip(),
+        }
+    }
+}
+
+/// What is added to the scores of `length` queries, `[1, length * length]`: 0 on and below the diagonal.
+fn mask<B: Backend>(length: usize, device: &B::Device) -> Tensor<B, 2> {
+    let end = i64::try_from(length).unwrap_or(i64::MAX);
+    let places = Tensor::<B, 1, Int>::arange(0..end, device);
+    let queries = places.clone().reshape([length, 1]).expand([length, length]);
+    let keys = places.reshape([1, length]).expand([length, length]);
+    let square = Tensor::zeros([length, length], device).mask_fill(keys.greater(queries), HIDDEN);
+    square.reshape([1, length * length])
+}
+
+/// Makes parameters.
+struct Maker<'a, B: Backend> {
+    seed: u64,
+    device: &'a B::Device,
+}
+
+impl<B: Backend> Maker<'_, B> {
+    /// The parameter that `info` describes; there is one for each, by construction.
+    fn tensor<const D: usize>(&self, info: Option<ParamInfo>) -> Param<Tensor<B, D>> {
+        let info = info.unwrap_or(ParamInfo { name: String::new(), shape: vec![0; D] });
+        let shape: [usize; D] = std::array::from_fn(|dim| info.shape[dim]);
+        Param::from_tensor(Tensor::from_data(TensorData::new(initial_values(&info, self.seed), shape), self.device))
+    }
+}
+
+/// The initial values of a parameter, row by row. Every tensor has a stream of its own, named after it.
+fn initial_values(info: &ParamInfo, seed: u64) -> Vec<f32> {
+    let [rows, columns] = info.shape[..] else {
+        let gain = info.name.ends_with(".weight");
+        return vec![f32::from(u8::from(gain)); info.len()];
+    };
+    let bound = (6.0 / (rows + columns) as f32).sqrt();
+    let mut rng = rng::stream(seed, "init", &info.name, &[]);
+    (0..info.len()).map(|_| rng.random_range(-bound..bound)).collect()
+}

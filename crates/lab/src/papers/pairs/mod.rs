@@ -1,0 +1,424 @@
+//! `uses: pair/…`: one thing done in several ways, with the same inputs and the same output.
+//!
+//! Every way is a [`Contender`]: it makes its inputs ready, and gives a call that is then repeated. The harness warms up,
+//! times, counts memory, and compares the first call's output with that of the way that is known to
+//! be right. A job is one way in a process of its own.
+
+mod accumulation;
+mod activations;
+mod allocator;
+mod attention;
+mod autograd;
+mod bandwidth;
+mod checkpoints;
+mod dataloader;
+mod intensity;
+mod kv_cache;
+mod leak;
+mod matmul;
+mod mlp;
+mod number_format;
+mod regional;
+mod sharding;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, time::Instant};
+
+use burn::tensor::{Tensor, TensorData, backend::Backend as BurnBackend};
+use rand_distr::StandardNormal;
+use sweep_job::{
+    Backend, Outcome, Progress, Report, Unit,
+    tasks::{
+        Autograd, Computing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant, Switch,
+        Way,
+    },
+};
+
+use crate::{
+    Folders, LabError,
+    backend::{BackendTask, Compute, ExecutionTarget, dispatch, dispatch_eager, sync},
+    device::read::host,
+    measure::{
+        self, Breakdown, Part,
+        heap::{self, Heap},
+    },
+    ops, rng,
+};
+
+/// The file that the artifact `trace` is.
+const TRACE_FILE: &str = "trace.json";
+/// Calls that a trace has.
+const TRACED: usize = 5;
+/// Calls whose mean is `time.first`.
+const FIRST: usize = 4;
+/// Difference allowed where the same numbers are added in another order.
+const ROUNDING: f64 = 1e-5;
+
+/// One of several ways to do a thing.
+trait Contender {
+    /// The way that is known to be right.
+    fn reference(&self) -> Self;
+
+    /// How far the output may be from the reference's, as a part of the largest number there.
+    fn tolerance(&self) -> f64 {
+        ROUNDING
+    }
+
+    /// Makes the inputs, and gives what is called. They depend on `seed` alone, so all ways have the same.
+    fn ready<'a, B: Compute>(&'a self, seed: u64, device: &'a B::Device) -> Result<Call<'a, B>, LabError>;
+
+    /// Adds what follows from the first output and the median time of a call.
+    fn describe(&self, _first: &[f32], _median: f64, _outcome: &mut Outcome) {}
+
+    /// Measures what a call cannot.
+    fn further<B: Compute>(&self, _seed: u64, _device: &B::Device, _outcome: &mut Outcome) -> Result<(), LabError> {
+        Ok(())
+    }
+}
+
+/// Does it once.
+type Call<'a, B> = Box<dyn FnMut(&mut Meter) -> Result<Left<B>, LabError> + 'a>;
+
+/// What a call leaves.
+enum Left<B: BurnBackend> {
+    Device(Tensor<B, 1>),
+    Host(Vec<f32>),
+    /// The numbers `i · stride`, around the end.
+    Strided(Tensor<B, 1>, usize),
+}
+
+impl<B: BurnBackend> Left<B> {
+    fn numbers(self) -> Result<Vec<f32>, LabError> {
+        match self {
+            Self::Device(tensor) => host(tensor),
+            Self::Host(numbers) => Ok(numbers),
+            Self::Strided(tensor, stride) => {
+                let found = host(tensor)?;
+                let mut numbers = vec![0.0; found.len()];
+                for (index, number) in found.iter().enumerate() {
+                    numbers[index * stride % found.len()] = *number;
+                }
+                Ok(numbers)
+            }
+        }
+    }
+}
+
+/// What calls tell of themselves.
+struct Meter {
+    breakdown: Breakdown,
+    /// By name: of every call.
+    told: BTreeMap<&'static str, (Vec<f64>, Unit)>,
+}
+
+impl Meter {
+    fn new(trace: Option<&str>) -> Self {
+        let breakdown = trace.map_or_else(|| Breakdown::new(false, false), Breakdown::traced);
+        Self { breakdown, told: BTreeMap::new() }
+    }
+
+    /// Something of this call; its median over the timed calls becomes a metric.
+    fn tell(&mut self, name: &'static str, value: f64, unit: Unit) {
+        self.told.entry(name).or_insert_with(|| (Vec::new(), unit)).0.push(value);
+    }
+
+    /// Does `work`, which a trace calls `part`.
+    fn part<B: Compute, T>(&mut self, part: Part, device: &B::Device, work: impl FnOnce() -> T) -> Result<T, LabError> {
+        self.breakdown.time::<B, T>(part, device, work)
+    }
+}
+
+/// Runs one way, and compares what it gives.
+pub(crate) fn run(
+    pair: &Pair,
+    backend: Backend,
+    folders: &Folders,
+    report: &mut dyn Report,
+) -> Result<Outcome, LabError> {
+    let protocol = &pair.protocol;
+    let (measured, tolerance) = match Fusable::of(&pair.way) {
+        Some(fused) => {
+            let computing = Computing { fusion: Switch::On, ..Computing::default() };
+            let tolerance = fused.tolerance();
+            (
+                dispatch(ExecutionTarget::new(backend, &computing), MeasureFused { fused, protocol, folders, report })?,
+                tolerance,
+            )
+        }
+        None => {
+            let measured = dispatch_eager(backend, Measure { way: &pair.way, protocol, folders, report })?;
+            (measured, tolerance(&pair.way))
+        }
+    };
+    let Measured { mut outcome, first } = measured;
+    let expected = dispatch_eager(backend, Reference { way: &pair.way, seed: protocol.seed })?;
+    let error = difference(&first, &expected);
+    if error.is_nan() || error > tolerance {
+        return Err(LabError::Output { error, allowed: tolerance });
+    }
+    outcome.metric("error.output", error, Unit::Fraction);
+    outcome.metric("error.allowed", tolerance, Unit::Fraction);
+    Ok(outcome)
+}
+
+/// The largest difference, as a part of the largest number expected; NaN if there is one, or the lengths differ.
+fn difference(found: &[f32], expected: &[f32]) -> f64 {
+    if found.len() != expected.len() {
+        return f64::NAN;
+    }
+    let largest = expected.iter().map(|number| f64::from(number.abs())).fold(f64::MIN_POSITIVE, f64::max);
+    let differences = found.iter().zip(expected).map(|(found, expected)| f64::from((found - expected).abs()));
+    // `max` would drop NaN.
+    differences.fold(0.0, |most, next| if next.is_nan() || next > most { next } else { most }) / largest
+}
+
+/// Calls something with the contender, whichever it is.
+macro_rules! with_contender {
+    ($way:expr, $name:ident => $call:expr) => {
+        match $way {
+            Way::Accumulation($name) => $call,
+            Way::Activations($name) => $call,
+            Way::Allocator($name) => $call,
+            Way::Attention($name) => $call,
+            Way::Autograd($name) => $call,
+            Way::Bandwidth($name) => $call,
+            Way::Checkpoints($name) => $call,
+            Way::Dataloader($name) => $call,
+            Way::Intensity($name) => $call,
+            Way::KvCache($name) => $call,
+            Way::Leak($name) => $call,
+            Way::Matmul($name) => $call,
+            Way::NumberFormat($name) => $call,
+            Way::Regional($name) => $call,
+            Way::Sharding($name) => $call,
+        }
+    };
+}
+
+fn tolerance(way: &Way) -> f64 {
+    with_contender!(way, contender => contender.tolerance())
+}
+
+/// Those that can be fused; a list of its own, because every one is compiled once more for every backend.
+enum Fusable<'a> {
+    Autograd(&'a Autograd),
+    Matmul(&'a Matmul),
+    Regional(&'a Regional),
+}
+
+impl<'a> Fusable<'a> {
+    /// The contender, if it asks for fusion.
+    fn of(way: &'a Way) -> Option<Self> {
+        match way {
+            Way::Autograd(way) if way.variant == FusingVariant::Fused => Some(Self::Autograd(way)),
+            Way::Matmul(way) if way.variant == MatmulVariant::Fused => Some(Self::Matmul(way)),
+            Way::Regional(way) if way.variant != RegionalVariant::Eager => Some(Self::Regional(way)),
+            _ => None,
+        }
+    }
+
+    fn tolerance(&self) -> f64 {
+        match self {
+            Self::Autograd(way) => way.tolerance(),
+            Self::Matmul(way) => way.tolerance(),
+            Self::Regional(way) => way.tolerance(),
+        }
+    }
+}
+
+/// What was measured, and the first call's output.
+struct Measured {
+    outcome: Outcome,
+    first: Vec<f32>,
+}
+
+struct Measure<'a> {
+    way: &'a Way,
+    protocol: &'a Protocol,
+    folders: &'a Folders,
+    report: &'a mut dyn Report,
+}
+
+impl BackendTask for Measure<'_> {
+    type Output = Measured;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Measured, LabError> {
+        let Self { way, protocol, folders, report } = self;
+        with_contender!(way, contender => measured::<B, _>(contender, protocol, folders, device, report))
+    }
+}
+
+struct MeasureFused<'a> {
+    fused: Fusable<'a>,
+    protocol: &'a Protocol,
+    folders: &'a Folders,
+    report: &'a mut dyn Report,
+}
+
+impl BackendTask for MeasureFused<'_> {
+    type Output = Measured;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Measured, LabError> {
+        let Self { fused, protocol, folders, report } = self;
+        match fused {
+            Fusable::Autograd(way) => measured::<B, _>(way, protocol, folders, device, report),
+            Fusable::Matmul(way) => measured::<B, _>(way, protocol, folders, device, report),
+            Fusable::Regional(way) => measured::<B, _>(way, protocol, folders, device, report),
+        }
+    }
+}
+
+/// The output that is known to be right.
+struct Reference<'a> {
+    way: &'a Way,
+    seed: u64,
+}
+
+impl BackendTask for Reference<'_> {
+    type Output = Vec<f32>;
+
+    fn run<B: Compute>(self, device: &B::Device) -> Result<Vec<f32>, LabError> {
+        let Self { way, seed } = self;
+        with_contender!(way, contender => {
+            let reference = contender.reference();
+            let mut call = reference.ready::<B>(seed, device)?;
+            call(&mut Meter::new(None))?.numbers()
+        })
+    }
+}
+
+fn measured<B: Compute, C: Contender>(
+    contender: &C,
+    protocol: &Protocol,
+    folders: &Folders,
+    device: &B::Device,
+    report: &mut dyn Report,
+) -> Result<Measured, LabError> {
+    let Protocol { warmups, calls, seed, trace } = *protocol;
+    // Threads, queues and the like are there before anything is counted.
+    drop(host(Tensor::<B, 1>::ones([1], device))?);
+    let mut call = contender.ready::<B>(seed, device)?;
+    sync::<B>(device)?;
+    let mut meter = Meter::new(None);
+    let total = (warmups + calls) as u64;
+    let mut timed = |call: &mut Call<'_, B>, meter: &mut Meter, done: usize| -> Result<(f64, Left<B>), LabError> {
+        let started = Instant::now();
+        let left = call(meter)?;
+        sync::<B>(device)?;
+        let seconds = started.elapsed().as_secs_f64();
+        report.progress(Progress { done: done as u64, total, ..Progress::default() });
+        Ok((seconds, left))
+    };
+
+    let before = B::device_memory(device);
+    let (seconds, first) = timed(&mut call, &mut meter, 1)?;
+    let after = B::device_memory(device);
+    let first = first.numbers()?;
+    let mut cold = vec![seconds];
+    for done in 2..=warmups {
+        cold.push(timed(&mut call, &mut meter, done)?.0);
+    }
+    cold.truncate(FIRST);
+    meter.told.clear();
+    let mut seconds = Vec::with_capacity(calls);
+    for done in 1..=calls {
+        seconds.push(timed(&mut call, &mut meter, warmups + done)?.0);
+    }
+
+    let mut outcome = Outcome::default();
+    outcome.metric("time.first", cold.iter().sum::<f64>() / cold.len() as f64, Unit::Seconds);
+    let median = describe(&mut outcome, &mut seconds);
+    for (name, (mut values, unit)) in std::mem::take(&mut meter.told) {
+        outcome.metric(name, measure::median(&mut values).unwrap_or(f64::NAN), unit);
+    }
+    contender.describe(&first, median, &mut outcome);
+    if trace {
+        traced::<B>(&mut call, device, folders)?;
+        outcome.artifacts.insert(Pair::TRACE.to_owned(), TRACE_FILE.to_owned());
+    }
+    drop(call);
+    if let Some((before, after)) = before.zip(after) {
+        outcome.metric("memory.call", after.reserved.saturating_sub(before.reserved) as f64, Unit::Bytes);
+    } else if let Some(heap) = counted::<B, C>(contender, seed, device)? {
+        outcome.metric("memory.call", heap.peak as f64, Unit::Bytes);
+        outcome.metric("allocations", heap.allocations as f64, Unit::Count);
+    }
+    contender.further::<B>(seed, device, &mut outcome)?;
+    if let Some(bytes) = measure::peak_memory() {
+        outcome.metric("memory.peak", bytes, Unit::Bytes);
+    }
+    Ok(Measured { outcome, first })
+}
+
+/// What the heap does in the first call on inputs of its own. By now threads have whatever they keep for themselves, which
+/// would be counted by chance.
+fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Device) -> Result<Option<Heap>, LabError> {
+    let mut call = contender.ready::<B>(seed, device)?;
+    sync::<B>(device)?;
+    ops::release_idle();
+    let (left, heap) = heap::counted(|| call(&mut Meter::new(None)));
+    left?;
+    Ok(heap)
+}
+
+/// Adds the times of calls; answers their median.
+fn describe(outcome: &mut Outcome, seconds: &mut [f64]) -> f64 {
+    let count = seconds.len() as f64;
+    let mean = seconds.iter().sum::<f64>() / count;
+    let squares: f64 = seconds.iter().map(|second| (second - mean).powi(2)).sum();
+    let [p25, p75] = [0.25, 0.75].map(|q| measure::quantile(seconds, q).unwrap_or(f64::NAN));
+    let median = measure::median(seconds).unwrap_or(f64::NAN);
+    outcome.metric("time.call", median, Unit::Seconds);
+    outcome.metric("time.call.mean", mean, Unit::Seconds);
+    outcome.metric("time.call.std", (squares / (count - 1.0)).sqrt(), Unit::Seconds);
+    outcome.metric("time.call.iqr", p75 - p25, Unit::Seconds);
+    outcome.metric("time.call.p75", p75, Unit::Seconds);
+    median
+}
+
+/// Writes what a few calls do, and when.
+fn traced<B: Compute>(call: &mut Call<'_, B>, device: &B::Device, folders: &Folders) -> Result<(), LabError> {
+    let mut meter = Meter::new(Some("pair"));
+    for number in 1..=TRACED {
+        let started = Instant::now();
+        let left = call(&mut meter)?;
+        sync::<B>(device)?;
+        if let Some(trace) = meter.breakdown.trace() {
+            trace.step(number, started, Instant::now());
+        }
+        drop(left);
+    }
+    let path = folders.files.join(TRACE_FILE);
+    match meter.breakdown.into_trace() {
+        Some(trace) => trace.write(&path).map_err(|source| LabError::Write { path, source }),
+        None => Ok(()),
+    }
+}
+
+/// `count` numbers from a normal distribution with standard deviation `scale`, the same on every backend.
+fn normal(seed: u64, name: &str, index: usize, count: usize, scale: f32) -> Vec<f32> {
+    let mut random = rng::stream(seed, "pair", name, &[index as u64]);
+    (0..count)
+        .map(|_| scale * <StandardNormal as rand_distr::Distribution<f32>>::sample(&StandardNormal, &mut random))
+        .collect()
+}
+
+/// A tensor of [`normal`] numbers.
+fn tensor<B: BurnBackend, const D: usize>(
+    seed: u64,
+    name: &str,
+    index: usize,
+    shape: [usize; D],
+    scale: f32,
+    device: &B::Device,
+) -> Tensor<B, D> {
+    let numbers = normal(seed, name, index, shape.iter().product(), scale);
+    Tensor::from_data(TensorData::new(numbers, shape), device)
+}
+
+/// All numbers of a tensor in a row.
+fn flat<B: BurnBackend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, 1> {
+    let count = tensor.shape().num_elements();
+    tensor.reshape([count])
+}

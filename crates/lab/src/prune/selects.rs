@@ -1,0 +1,43 @@
+//! The boundary behind which a backend may have kernels of its own.
+
+use sweep_job::tasks::{MaskFormat, Prune, ThresholdSearch};
+
+use super::{
+    host::HostSelect,
+    masks::Masks,
+    select::{Inputs, Select},
+};
+use crate::{LabError, ops::Ops, selection::Found};
+
+/// A backend with its best ways to choose.
+pub trait Selects: Ops {
+    /// What does what `settings` ask.
+    fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
+        Box::new(HostSelect::new(settings))
+    }
+
+    /// What a method that streams writes masks to, for thresholds alone without a `format`; `None` where this backend has no
+    /// such masks.
+    fn masks(_format: Option<MaskFormat>, _inputs: &[Inputs<Self>]) -> Option<Masks<Self>> {
+        None
+    }
+
+    /// The `k`-th smallest score of all layers by a method that streams, and the masks, where this backend has it. The
+    /// weights are the scores if there are no `settings`.
+    fn stream(
+        _inputs: &[Inputs<Self>],
+        _settings: Option<&Prune>,
+        _method: ThresholdSearch,
+        _k: usize,
+        _seed: u64,
+        _masks: &mut Masks<Self>,
+    ) -> Option<Result<Found, LabError>> {
+        None
+    }
+
+    /// A pass over the same memory that computes next to nothing, where [`stream`](Self::stream) is there. Does not wait
+    /// for the device.
+    fn stream_floor(_inputs: &[Inputs<Self>], _settings: Option<&Prune>, _masks: &mut Masks<Self>) -> Option<()> {
+        None
+    }
+}
