@@ -1,5 +1,5 @@
-//! `docs/papers.md` says what the papers report and what came of it here: every row has a place in a recipe or a reason why
-//! nothing can have, and what is written is what the files beside it say.
+//! `docs/papers.md`: every row has a recipe or a reason why it is not reproduced, and the page agrees with the files that it is
+//! generated from.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -135,17 +135,17 @@ fn the_page_is_what_rows_and_verdicts_say() {
 }
 
 fn page() -> String {
-    let mut text = "# The papers\n\nWhat five papers report, row by row, and what came of it here. `make papers` runs `sweeps/paper.yaml`, \
-         keeps the\nverdicts in `papers/verdicts/`, and makes this page of them and of `papers/rows.yaml`.\n\nA verdict is about the \
-         hardware that it names, and about the sizes of the recipe, which are small ones.\n`undecided` has its reason: too few \
-         samples for the noise, or hardware that was not there.\n"
+    let mut text = "# Papers\n\nThe results of five papers, row by row, and their reproduction. `make papers` runs \
+         `sweeps/paper.yaml`, writes the\nverdicts to `papers/verdicts/`, and generates this page from them and from \
+         `papers/rows.yaml`.\n\nA verdict applies to the listed hardware and to the sizes of the recipe, which are \
+         small. Each `undecided` has its\nreason: too few samples for the noise, or missing hardware.\n"
         .to_owned();
     let mut recipes = Vec::new();
     for paper in papers() {
         let Paper { number, title, rows } = paper;
         write!(
             text,
-            "\n## Paper {number}: {title}\n\n| it reports | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
+            "\n## Paper {number}: {title}\n\n| reported result | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
         )
         .unwrap();
         for row in rows {
@@ -177,7 +177,7 @@ fn page() -> String {
     for recipe in recipes {
         write!(
             text,
-            "\n## Verdicts of {recipe}\n\n| claim | the paper's value | here | verdict | decided on |\n| --- | --- | --- | --- | --- |\n"
+            "\n## Verdicts of {recipe}\n\n| claim | paper's value | measured | verdict | device |\n| --- | --- | --- | --- | --- |\n"
         )
         .unwrap();
         for verdict in verdicts(&recipe) {
