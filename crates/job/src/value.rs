@@ -31,7 +31,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What kind of value this is, as an error message names it.
+    /// Kind of the value, as an error message names it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -7,9 +7,9 @@ use crate::value::Value;
 
 /// A Rust type that can be a parameter.
 pub trait ParamType: Sized {
-    /// What a recipe may write.
+    /// Values that a recipe may contain.
     const KIND: Kind;
-    /// Whether `null` is accepted.
+    /// True if `null` is accepted.
     const NULLABLE: bool = false;
     /// The value as a recipe would write it.
     fn to_value(&self) -> Value;
@@ -125,7 +125,7 @@ impl ParamType for Scalar {
     }
 }
 
-/// What a variable of a program's environment is set to.
+/// Value of an environment variable of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
     /// To this text.
