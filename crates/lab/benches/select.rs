@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-/// What was measured.
+/// A measurement.
 struct Row {
     name: String,
     /// Median and least milliseconds.

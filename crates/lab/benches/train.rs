@@ -65,7 +65,7 @@ fn shapes() -> [Shape; 5] {
 }
 
 impl Shape {
-    /// Whether it is GPT-2, which is what the script for PyTorch trains.
+    /// True for GPT-2, the network that the PyTorch script trains.
     fn has_peer(&self) -> bool {
         self.dims.block == sweep_job::tasks::BlockSpec::GPT2
     }
@@ -92,7 +92,7 @@ fn main() {
     }
 }
 
-/// What one process found.
+/// Measurements of one process.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     /// Median and least milliseconds of a step.

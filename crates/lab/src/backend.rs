@@ -24,14 +24,14 @@ use crate::{
     selection::Found,
 };
 
-/// What the lab needs to know about a Burn backend beyond its operations.
+/// Requirements of the lab on a Burn backend beyond its operations.
 pub trait Compute: Selects {
-    /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
+    /// True if an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
 
-    /// What the device's allocator has given out; `None` where Burn has no allocator of its own. Does not wait for the
-    /// device.
+    /// Memory that the device's allocator has handed out; `None` if Burn has no allocator of its own. Does not wait for
+    /// the device.
     fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
         None
     }
@@ -54,7 +54,7 @@ type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 #[cfg(all(feature = "wgpu", not(test)))]
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
-/// What `Selects` has on a GPU.
+/// Implementation of `Selects` on a GPU.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! kernels {
     () => {
@@ -158,13 +158,13 @@ impl<B: Compute, C: CheckpointStrategy> Compute for Autodiff<B, C> {
 
 /// Work that runs on any backend.
 pub(crate) trait BackendTask {
-    /// What it gives.
+    /// Result type.
     type Output;
     /// Does the work on `device`.
     fn run<B: Compute>(self, device: &B::Device) -> Result<Self::Output, LabError>;
 }
 
-/// Where and how a job computes.
+/// Backend and settings with which a job computes.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
     any(test, not(any(feature = "cuda", feature = "wgpu"))),

@@ -32,7 +32,7 @@ use crate::{
 /// The backend of a graph that computes element-wise operations again.
 type Balanced<B> = Autodiff<B, BalancedCheckpointing>;
 
-/// Where dropout's numbers come from in one forward pass.
+/// Random numbers of dropout in one forward pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Dropout {
     /// The probability; with 0 nothing is drawn.
@@ -81,7 +81,7 @@ enum Reach {
 }
 
 impl Reach {
-    /// Whether it is before the block `block`.
+    /// True if it is before the block `block`.
     fn is_before(self, block: usize) -> bool {
         match self {
             Self::Tables => true,
@@ -100,7 +100,7 @@ pub struct Forward<B: Compute> {
     products: Option<DType>,
 }
 
-/// What the backward pass needs.
+/// Values that the backward pass needs.
 #[derive(Debug)]
 enum Rest<B: Compute> {
     Kept(Box<Gpt<Autodiff<B>>>, Tensor<Autodiff<B>, 1>),
@@ -116,7 +116,7 @@ struct Segments<B: Compute> {
     dropout: Dropout,
     /// The blocks of each segment and what they get.
     kept: Vec<(Range<usize>, Stream<B>)>,
-    /// What the last block gives, as a leaf of the loss's graph.
+    /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
     loss: Tensor<Autodiff<B>, 1>,
     reach: Reach,
@@ -407,7 +407,7 @@ impl LossScale {
     /// Good steps before the factor doubles.
     const PATIENCE: u32 = 2000;
 
-    /// What `precision` needs.
+    /// State that `precision` needs.
     pub fn new(precision: Precision) -> Option<Self> {
         (precision == Precision::F16).then_some(Self::FIRST)
     }

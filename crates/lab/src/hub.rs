@@ -35,7 +35,7 @@ const GPT2: &str = "gpt2";
 const OWN: &str = "sweep-gpt";
 const HEAD: &str = "lm_head.weight";
 
-/// Why a folder is no network that this program can use.
+/// Error of a folder that does not contain a supported network.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// A file cannot be read.
@@ -46,7 +46,7 @@ pub enum HubError {
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// `model.safetensors` is not what it should be.
@@ -54,7 +54,7 @@ pub enum HubError {
     Weights {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
 }
@@ -89,11 +89,11 @@ struct Config {
     sweep: Option<Own>,
 }
 
-/// What a network of this program has beyond a GPT-2.
+/// Description of a network of this program that is not a GPT-2.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
-    /// What a block is made of.
+    /// Specification of a block.
     block: BlockSpec,
     /// Strength of its mechanisms.
     coupling: f64,

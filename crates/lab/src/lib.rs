@@ -30,7 +30,7 @@ pub use probe::probe;
 pub use sweep_cpu_kernels::{rng, selection};
 use sweep_job::{Backend, Failure, Outcome, Report, Task};
 
-/// Where a job writes. Both folders exist.
+/// Folders that a job writes to. Both exist.
 #[derive(Debug, Clone)]
 pub struct Folders {
     /// For artifacts.

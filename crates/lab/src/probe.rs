@@ -9,7 +9,7 @@ use sweep_job::{Backend, Device, Probe, Rejected};
 
 use crate::LabError;
 
-/// What this machine has for `backend` to compute on, best first, or why there is nothing.
+/// Devices of this machine for `backend`, best first, or the reason why there are none.
 pub fn probe(backend: Backend) -> Probe {
     let devices = match backend {
         Backend::Cuda => cuda(),
@@ -189,7 +189,7 @@ mod cuda {
         }
     }
 
-    /// What the commonest codes mean.
+    /// Meanings of the most common codes.
     fn explained(code: c_int) -> &'static str {
         match code {
             2 => " (out of memory)",
@@ -202,7 +202,7 @@ mod cuda {
         }
     }
 
-    /// Whether the compiler that turns kernels into machine code can be loaded.
+    /// True if the compiler that turns kernels into machine code can be loaded.
     pub(super) fn has_compiler() -> bool {
         if cfg!(windows) {
             return true;
@@ -232,9 +232,9 @@ fn wgpu_devices() -> Result<Vec<Device>, Rejected> {
 /// A graphics adapter.
 #[cfg(feature = "wgpu")]
 pub(crate) struct Adapter {
-    /// What kind of device it is.
+    /// Kind of the device.
     pub(crate) kind: wgpu::DeviceType,
-    /// Whether a device could be made of it.
+    /// True if a device could be created on it.
     starts: bool,
     name: String,
     driver: String,

@@ -18,12 +18,12 @@ thread_local! {
     static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// How often this thread has read from a device.
+/// Number of reads of this thread from a device.
 pub fn reads() -> u64 {
     READS.get()
 }
 
-/// How long this thread has waited for what it has read.
+/// Time that this thread has waited for reads.
 pub fn waited() -> Duration {
     WAITED.get()
 }
@@ -38,13 +38,13 @@ pub(crate) fn integers<B: Backend>(tensor: Tensor<B, 1, Int>) -> Result<Vec<i64>
     vector(counted(|| tensor.try_into_data())?.convert::<i64>())
 }
 
-/// What holds the numbers of a tensor of the processor's, one after the other: no reading, because they are here.
+/// Memory of a tensor on the CPU, contiguous: not a read, because the numbers are on the host.
 pub(crate) fn resident(tensor: &Tensor<Flex, 1>) -> FlexTensor {
     let tensor = tensor.clone().into_primitive().tensor();
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
-/// What `read` gives, which waits for the device.
+/// Result of `read`, which waits for the device.
 pub(crate) fn counted<T>(read: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let found = read();

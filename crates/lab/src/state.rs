@@ -17,7 +17,7 @@ use crate::{
     files::{self, Stored},
 };
 
-/// Why a state cannot be restored.
+/// Error of a state that cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// The file cannot be read.
@@ -28,7 +28,7 @@ pub enum StateError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// Something that must be there is not.

@@ -16,7 +16,7 @@ use sweep_lab::{
     read::reads,
 };
 
-/// What there is of `backend`; a line that says why, if there is nothing.
+/// Devices of `backend`; prints the reason if there are none.
 fn found(backend: Backend) -> Option<Probe> {
     let probe = sweep_lab::probe(backend);
     for rejected in &probe.rejected {

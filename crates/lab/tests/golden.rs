@@ -112,7 +112,7 @@ const PARTS: [&str; 3] = ["a", "b", "c"];
 /// The reference was computed at this step.
 const STEP: i32 = 137;
 
-/// What `selector` chooses from the reference's weights and moments for the scores of `settings`.
+/// Selection of `selector` from the reference's weights and moments for the scores of `settings`.
 fn chosen(
     selector: &dyn Select<Inner>,
     settings: &Prune,

@@ -56,7 +56,7 @@ fn gpt(settings: &Probing) -> GptSubject<Inner> {
     GptSubject::new(Gpt::<Train>::random(dims, 5, &FlexDevice).unwrap(), &data, &settings, &FlexDevice).unwrap()
 }
 
-/// What pruning gives.
+/// Result of pruning.
 struct Pruned {
     /// By tensor: whether a weight went.
     gone: Vec<Vec<bool>>,

@@ -54,7 +54,7 @@ fn load(folder: &Path) -> Gpt<Train> {
     hub::load(folder, &FlexDevice).unwrap()
 }
 
-/// Why the network in `folder` is refused, without the folder's name.
+/// Reason for rejecting the network in `folder`, without the folder's name.
 fn refusal(folder: &Path) -> String {
     let error = hub::load::<Inner>(folder, &FlexDevice).unwrap_err();
     assert_eq!(error.kind(), FailureKind::Input);

@@ -17,7 +17,7 @@ static HEAP: Counting = Counting;
 /// Counting is the process's, so one job at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// What a way gives, with few calls.
+/// Result of a variant, with few calls.
 fn measured(task: &str, given: &Value) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let given = common::merged(json!({"calls": 3}), given);

@@ -14,15 +14,15 @@ use crate::model::GptDims;
 #[derive(Debug)]
 pub struct Batches {
     order: Order,
-    /// How many may wait.
+    /// Number of batches that may wait.
     ahead: usize,
     prepared: Option<Receiver<Prepared>>,
 }
 
-/// Which batch, and the batch.
+/// Number of a batch, and the batch.
 type Prepared = ([u64; 2], Result<Batch, DataError>);
 
-/// What the batches are made from.
+/// Source of the batches.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The tokens.

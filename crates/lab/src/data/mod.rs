@@ -14,7 +14,7 @@ pub use stories::VOCAB_STORIES;
 pub use windows::Batch;
 pub use words::words;
 
-/// Why tokens cannot be used.
+/// Error of unusable tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The file cannot be read.
@@ -41,7 +41,7 @@ pub enum DataError {
     Format {
         /// The data.
         name: String,
-        /// What does not fit.
+        /// The mismatch.
         problem: &'static str,
     },
     /// A token that the network has no row for.

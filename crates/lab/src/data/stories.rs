@@ -50,7 +50,7 @@ enum Kind {
 #[derive(Debug)]
 struct Lexicon {
     words: Vec<String>,
-    /// Where the words of each kind begin, in the order of [`KINDS`].
+    /// Offsets of the words of each kind, in the order of [`KINDS`].
     starts: [usize; KINDS.len()],
 }
 

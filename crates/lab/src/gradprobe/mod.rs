@@ -44,7 +44,7 @@ impl Prunable {
         self.shape.iter().product()
     }
 
-    /// Whether it has no weights.
+    /// True if it has no weights.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -52,7 +52,7 @@ impl Prunable {
 
 /// A network that can be probed. Tensors are told apart by their place in [`tensors`](Self::tensors).
 pub trait Subject<B: Compute> {
-    /// What can be pruned, in the network's order.
+    /// Prunable tensors, in the network's order.
     fn tensors(&self) -> &[Prunable];
 
     /// The weights of a tensor, `[numbers]`.
@@ -61,7 +61,7 @@ pub trait Subject<B: Compute> {
     /// Replaces the weights of a tensor.
     fn set_weights(&mut self, tensor: usize, weights: Tensor<B, 1>);
 
-    /// How many calibration batches there are.
+    /// Number of calibration batches.
     fn batches(&self) -> usize;
 
     /// The gradients of the loss on a calibration batch, by tensor: of the one tensor `of`, or of all. Without dropout.
@@ -71,7 +71,7 @@ pub trait Subject<B: Compute> {
     /// multiplies nothing.
     fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError>;
 
-    /// How good the network is: perplexity or accuracy.
+    /// Quality of the network: perplexity or accuracy.
     fn quality(&self, on: Judge) -> Result<f64, LabError>;
 
     /// By how much `now` is worse than `dense`; negative if it is better.
@@ -83,7 +83,7 @@ pub trait Subject<B: Compute> {
     }
 }
 
-/// What probing has cost.
+/// Cost of probing.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Forward and backward passes.
@@ -98,7 +98,7 @@ pub struct Tally {
     pub tensor_seconds: Vec<f64>,
 }
 
-/// What a tensor's weights become.
+/// Result for a tensor's weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Decision<B: Compute> {
     pub(crate) tensor: usize,
@@ -118,7 +118,7 @@ pub struct Prober<'a, B: Compute> {
     among: Vec<usize>,
     /// Chooses candidates.
     pub chooser: Chooser,
-    /// What it has cost so far.
+    /// Cost so far.
     pub tally: Tally,
     /// By tensor: 1 where a weight stays, 0 where it was pruned, `[numbers]`; none where nothing was.
     pub kept: Vec<Option<Tensor<B, 1>>>,
@@ -207,7 +207,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// Whether tensors are visited one by one.
+    /// True if tensors are visited one by one.
     fn by_tensor(&self) -> bool {
         match self.settings.mode {
             ProbeMode::Simultaneous => false,
@@ -390,7 +390,7 @@ impl Tally {
     }
 }
 
-/// Which gradients a pass for the tensor `of` gives.
+/// The gradients that a pass for the tensor `of` computes.
 fn wanted(tensors: &[Prunable], of: Option<usize>) -> Wanted {
     of.map_or(Wanted::All, |tensor| Wanted::Only(tensors[tensor].parameter))
 }
@@ -403,7 +403,7 @@ fn known(tensors: &[Prunable]) -> String {
     names.join(", ") + more
 }
 
-/// How many numbers of `mask` are 1.
+/// Number of ones in `mask`.
 pub(crate) fn count<B: Compute>(mask: Tensor<B, 1>) -> Result<usize, LabError> {
     let ones = integers(mask.int().sum())?.first().copied().unwrap_or_default();
     Ok(usize::try_from(ones).unwrap_or_default())

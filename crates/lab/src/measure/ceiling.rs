@@ -20,7 +20,7 @@ pub struct Ceiling {
 /// Numbers that a thread copies at once.
 const COPIED_AT_ONCE: usize = 1 << 16;
 
-/// How long each of the two may take, beside compiling.
+/// Time budget of each of the two measurements, without compilation.
 const BUDGET: Duration = Duration::from_millis(500);
 
 impl Ceiling {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The largest resident memory before it was forgotten, in bytes.
 static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
-/// What `work` gives, and by how many bytes it raised resident memory at most; `None` where the system does not say.
+/// Result of `work`, and the largest increase of resident memory in bytes; `None` if the system does not report it.
 ///
 /// Linux keeps the largest size so far, and forgets it when asked to (`/proc/self/clear_refs`). Sizes are whole pages,
 /// and memory that the allocator had already is not seen.

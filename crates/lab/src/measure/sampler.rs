@@ -18,7 +18,7 @@ use sweep_job::{Backend, Unit};
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was measured, by metric, and why the rest was not.
+/// Measurements by metric, and the reasons for missing ones.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Sampled {
     /// Numbers by metric.
@@ -82,11 +82,11 @@ impl Drop for Sampler {
     }
 }
 
-/// What has been seen.
+/// Samples.
 struct Log {
     gpu: Result<Gpu, String>,
     series: BTreeMap<&'static str, Series>,
-    /// When processor time was last looked at, and how much there was.
+    /// Time of the last look at processor time, and its value.
     last: (Instant, Option<f64>),
     /// Seconds looked at, and seconds of processor time in them.
     processor: (f64, f64),
@@ -199,7 +199,7 @@ impl Gpu {
         }
     }
 
-    /// What it says now.
+    /// Current values.
     fn look(&self) -> Vec<(&'static str, f64)> {
         match self {
             #[cfg(feature = "cuda")]

@@ -51,7 +51,7 @@ impl Trace {
         self.steps += 1;
     }
 
-    /// What the device's allocator has given out.
+    /// Memory that the device's allocator has handed out.
     pub(crate) fn memory(&mut self, at: Instant, memory: DeviceMemory) {
         let args = json!({"in use": memory.in_use, "reserved": memory.reserved});
         let ts = self.microseconds(at);

@@ -15,13 +15,13 @@ const HIDDEN: f32 = -1e30;
 /// The constants for sequences of up to `n` tokens; only those that the blocks need.
 #[derive(Module, Debug)]
 pub(crate) struct AttentionMasks<B: Backend> {
-    /// What is added to the scores `[n, n]`: 0 on and below the diagonal.
+    /// Summand of the scores `[n, n]`: 0 on and below the diagonal.
     pub(crate) mask: Tensor<B, 2>,
     /// Reciprocal attention's band `[n, n]`: 1 where it reaches, 0 elsewhere.
     band: Option<Tensor<B, 2>>,
     /// Takes numbers by token to their means `[n, n]`, over the tokens so far or over all.
     mean: Option<Tensor<B, 2>>,
-    /// How many keys each query sees, `[1, n]`.
+    /// Number of keys that each query sees, `[1, n]`.
     visible: Option<Tensor<B, 2>>,
     /// For pruning of keys and values.
     pruning: Option<PruneSight<B>>,

@@ -39,25 +39,25 @@ pub struct Block<B: Backend> {
     pub recip: Option<LatentReciprocity<B>>,
     /// RA-CT.
     pub ra_ct: Option<RaCt<B>>,
-    /// Whether keys and values are pruned.
+    /// True if keys and values are pruned.
     pub(crate) kv_prune: bool,
 }
 
-/// What an MLP hands to the next block.
+/// Values that an MLP passes to the next block.
 #[derive(Debug, Clone)]
 pub(crate) struct Handed<B: Backend> {
     /// The gate of its heads, `[batch, length, heads]`.
     pub(crate) gate: Option<Tensor<B, 3>>,
-    /// What its latent keys get, `[batch * length, latent]`.
+    /// Summand of its latent keys, `[batch * length, latent]`.
     pub(crate) back: Option<Tensor<B, 2>>,
 }
 
 impl<B: Backend> Handed<B> {
-    /// What the first block gets.
+    /// Values for the first block.
     pub(crate) const NOTHING: Self = Self { gate: None, back: None };
 }
 
-/// What attention leaves for the MLP of its block.
+/// Values that attention passes to the MLP of its block.
 struct Attended<B: Backend> {
     /// `[batch * length, d_model]`.
     output: Tensor<B, 2>,
@@ -103,7 +103,7 @@ impl<B: Ops> Block<B> {
         (x + output, handed)
     }
 
-    /// Whether it has no mechanism.
+    /// True if it has no mechanism.
     fn is_plain(&self) -> bool {
         self.ra.is_none() && self.gate.is_none() && self.cross.is_none() && self.recip.is_none() && self.ra_ct.is_none()
     }

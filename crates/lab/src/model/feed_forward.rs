@@ -36,7 +36,7 @@ pub struct ReciprocalMlp<B: Backend> {
     pub w_rec: Param<Tensor<B, 1>>,
     /// `[standard + reciprocal, d_model]`.
     pub c_proj: Unbiased<B>,
-    /// Whether the reciprocal part is there.
+    /// True if the reciprocal part exists.
     pub(crate) live: bool,
 }
 

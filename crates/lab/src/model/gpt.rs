@@ -122,7 +122,7 @@ impl<B: Backend> Gpt<B> {
 }
 
 impl<B: Ops> Gpt<B> {
-    /// What the output layer gets, `[batch * length, d_model]`; see [`Network::logits`].
+    /// Input of the output layer, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
         let rows = self.rows(tokens.dims()[1]);
         self.stream(tokens, 0, &rows, dropout_p, None)
@@ -144,7 +144,7 @@ impl<B: Ops> Gpt<B> {
         self.ln_f.forward(x)
     }
 
-    /// What the first block gets for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
+    /// Input of the first block for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
     pub(crate) fn embed(
         &self,
         tokens: Tensor<B, 2, Int>,
@@ -169,7 +169,7 @@ impl<B: Ops> Gpt<B> {
         Flow { pass, activation: self.dims.activation, dropout, position }
     }
 
-    /// What sequences of `length` tokens may see.
+    /// Visible positions of sequences of `length` tokens.
     pub(crate) fn rows(&self, length: usize) -> Rows<B> {
         self.sight.rows(length, self.dims.block.gate.map(|gate| gate.pool))
     }

@@ -19,7 +19,7 @@ const RECENT: f32 = 2.0;
 /// Below every importance.
 const UNSEEN: f32 = -1.0;
 
-/// What the importance of a pair depends on besides the weights, for sequences of up to `n` tokens.
+/// Inputs of the importance of a pair besides the weights, for sequences of up to `n` tokens.
 #[derive(Module, Debug)]
 pub(crate) struct PruneSight<B: Backend> {
     /// Sums over the queries so far, `[n, n]`.
@@ -90,7 +90,7 @@ impl<B: Backend> PruneSight<B> {
     }
 }
 
-/// How many keys a query keeps that sees `visible`.
+/// Number of keys that a query keeps that sees `visible`.
 fn kept(spec: &KvPruneSpec, visible: usize) -> usize {
     let kept = match spec.keep {
         Keep::Count(count) => count,

@@ -36,7 +36,7 @@ pub(crate) enum Mutant {
     NoPositions,
 }
 
-/// Whether this is the wrong way to take.
+/// True if this mutant is active.
 #[cfg(not(test))]
 pub(crate) const fn active(_: Mutant) -> bool {
     false
@@ -101,7 +101,7 @@ mod chosen {
         CHOSEN.get() == Some(fault)
     }
 
-    /// What `work` gives when everything on this thread computes wrongly in the way of `fault`.
+    /// Result of `work` with the mutant `fault` active on this thread.
     pub(crate) fn with<T>(fault: Mutant, work: impl FnOnce() -> T) -> T {
         CHOSEN.set(Some(fault));
         let result = work();

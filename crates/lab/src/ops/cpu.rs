@@ -268,7 +268,7 @@ impl Kernels<Flex> for Cpu {
     }
 }
 
-/// What a step multiplies by, in single precision.
+/// Factors of a step, in single precision.
 #[expect(clippy::cast_possible_truncation, reason = "the numbers that it multiplies are in single precision")]
 fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
     let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
@@ -311,7 +311,7 @@ fn numbers(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("single precision is checked for all kernels, and the tensor was made dense")
 }
 
-/// Whether a tensor's memory is dense and used by nothing else.
+/// True if a tensor's memory is dense and used by nothing else.
 fn reusable(tensor: &FlexTensor) -> bool {
     tensor.is_unique() && tensor.is_contiguous()
 }

@@ -25,7 +25,7 @@ use crate::{
 const RING: usize = 100;
 /// Norms there must be before one can be a spike.
 const FEWEST: f64 = 10.0;
-/// What a spike takes from the first and from the second moment.
+/// Damping of the first and of the second moment by a spike.
 const DAMPING: [f64; 2] = [0.5, 0.1];
 /// Smallest factor of the learning rate after a reset.
 const LEAST_FACTOR: f64 = 1e-3;
@@ -65,7 +65,7 @@ struct Norms<B: Backend> {
     spikes: Tensor<B, 1>,
 }
 
-/// What SPAM has seen.
+/// Statistics of SPAM.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// The last finite global norm of the gradients, elements clipped, before clipping by the norm.
@@ -97,7 +97,7 @@ impl<B: Backend> Spam<B> {
         self.rate_factor
     }
 
-    /// Whether a reset forgets AMSGrad's maximum and the step count too.
+    /// True if a reset clears AMSGrad's maximum and the step count too.
     pub(super) fn resets_all(&self) -> bool {
         self.reset_all
     }
@@ -162,7 +162,7 @@ impl<B: Backend> Spam<B> {
         self.norms = Some(Norms { ring, filled, spikes: spikes + spike });
     }
 
-    /// What both moments are multiplied with in this iteration, each `[1]`; `None` if no gradients have been seen in it.
+    /// Factors of both moments in this iteration, each `[1]`; `None` if it has had no gradients.
     pub(super) fn damping(&mut self) -> Option<[Tensor<B, 1>; 2]> {
         let spike = self.spike.take()?;
         Some(DAMPING.map(|part| spike.clone() * -part + 1.0))

@@ -17,7 +17,7 @@ use crate::{LabError, read::counted, resident::Resident, selection::Found};
 pub struct DeviceSelect(Prune);
 
 impl DeviceSelect {
-    /// What does what `settings` ask on a GPU: kernels, or the host where they do not reach.
+    /// Selector for `settings` on a GPU: kernels, or the host if they do not support the settings.
     pub fn selector<B: Resident>(settings: &Prune) -> Box<dyn Select<B>> {
         if in_one_pass(settings) { Box::new(Self(settings.clone())) } else { Box::new(HostSelect::new(settings)) }
     }
@@ -39,7 +39,7 @@ impl DeviceSelect {
     }
 }
 
-/// What `method` finds among the scores of `inputs`, and the masks, `[numbers]` by layer.
+/// Result of `method` for the scores of `inputs`, and the masks, `[numbers]` by layer.
 fn find<B: Resident>(
     inputs: &[Inputs<B>],
     formula: Formula,

@@ -59,14 +59,14 @@ impl Selects for Flex {
     }
 }
 
-/// Whether scores are to be computed where they are looked at, and are such as kernels compute.
+/// True if scores are to be computed and compared in one pass, and kernels support them.
 pub(super) fn in_one_pass(settings: &Prune) -> bool {
     settings.prune_update == PruneUpdate::Fused
         && settings.threshold == ThresholdMethod::Exact
         && settings.score_precision == ScorePrecision::F32
 }
 
-/// Whether all weights are in 32 bits, as kernels want them. Moments are if weights are.
+/// True if all weights are in 32 bits, as kernels require. Moments are if weights are.
 pub(super) fn in_32_bits<B: Backend>(layers: &Layers<'_, B>) -> bool {
     layers.inputs().iter().all(|inputs| inputs.weights.dtype() == DType::F32)
 }
@@ -99,7 +99,7 @@ fn formula(inputs: &[Inputs<Flex>], settings: Option<&Prune>) -> selection::Form
     settings.map_or(selection::Formula::GIVEN, |settings| selection::Formula::new(settings, correction))
 }
 
-/// What the first moments of all layers must be divided by to be without bias.
+/// Bias correction of the first moments of all layers: their divisor.
 pub(super) fn bias_correction_1<B: Backend>(inputs: &[Inputs<B>]) -> f64 {
     inputs.iter().find_map(|inputs| Some(inputs.moments.as_ref()?.bias_correction_1)).unwrap_or(1.0)
 }
@@ -132,7 +132,7 @@ impl HostMasks {
         }
     }
 
-    /// What they take.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::None(_) => 0,

@@ -64,7 +64,7 @@ pub struct Pruner<B: Backend> {
     spent: Option<Spent>,
 }
 
-/// Where the time of choosing masks has gone.
+/// Time of choosing masks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spent {
     /// Computing scores.
@@ -120,7 +120,7 @@ impl<B: Selects> Pruner<B> {
         self.spent = Some(Spent::default());
     }
 
-    /// What has been measured.
+    /// The measurements.
     pub(crate) fn spent(&self) -> Spent {
         self.spent.unwrap_or_default()
     }
@@ -219,7 +219,7 @@ impl<B: Selects> Pruner<B> {
         }
     }
 
-    /// What parameter `index` is scored by.
+    /// Inputs of the scores of parameter `index`.
     fn inputs(&self, name: &str, index: usize, weights: Tensor<B, 1>, optimizer: &AdamW<B>) -> Inputs<B> {
         let moments = optimizer.state(index).map(|state| Moments {
             first: state.moment_1.clone(),
@@ -282,9 +282,8 @@ impl<B: Selects> Pruner<B> {
     }
 }
 
-/// What layer `layer` of `layers` loses at `sparsity`, where every layer has a threshold of its own: from 0.7 times as
-/// much in the first to 1.3 times in the last, at most 95 % (ratio-ablation, section 8.2, `bitter4`). Layers differ in
-/// size, so the sum is near `sparsity`, not at it.
+/// Sparsity of layer `layer` of `layers` at the overall `sparsity`, if every layer has its own threshold. Layers differ
+/// in size, so the sum is near `sparsity`, not at it.
 pub fn by_layer(sparsity: f64, layer: usize, layers: usize) -> f64 {
     // Multiplied before it is divided: the other way round the part of a layer can be rounded to less than a whole weight.
     let slope = if layers > 1 { 0.6 * layer as f64 / (layers - 1) as f64 } else { 0.3 };

@@ -10,7 +10,7 @@ pub struct Moments<B: Backend> {
     pub first: Tensor<B, 1>,
     /// The second moment, `[numbers]`.
     pub second: Tensor<B, 1>,
-    /// What the first moment must be divided by to be without bias.
+    /// Bias correction of the first moment: its divisor.
     pub bias_correction_1: f64,
 }
 

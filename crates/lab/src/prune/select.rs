@@ -31,13 +31,13 @@ const SLACK: usize = 1000;
 /// Layers that share a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Which ones.
+    /// The layers.
     pub layers: Range<usize>,
     /// The part of their weights to prune.
     pub sparsity: f64,
 }
 
-/// What is to be chosen.
+/// A selection to make.
 #[derive(Debug)]
 pub struct Goal<'a> {
     /// Every layer is in one of them.
@@ -46,18 +46,18 @@ pub struct Goal<'a> {
     pub seed: u64,
 }
 
-/// What was chosen for a layer.
+/// Result for a layer.
 #[derive(Debug, Clone)]
 pub struct Choice<B: Backend> {
     /// The largest score that is pruned.
     pub threshold: f32,
     /// 1 where a weight stays, 0 where it is pruned, `[numbers]`.
     pub mask: Tensor<B, 1>,
-    /// How many weights are pruned, where that is known without reading the mask.
+    /// Number of pruned weights, if it is known without reading the mask.
     pub pruned: Option<usize>,
 }
 
-/// What a layer's weights are scored by.
+/// Inputs of a layer's scores.
 #[derive(Debug, Clone)]
 pub struct Inputs<B: Backend> {
     /// The parameter's name.
@@ -92,12 +92,12 @@ impl<'a, B: Backend> Layers<'a, B> {
         self.scoring = Some(Duration::ZERO);
     }
 
-    /// What has been measured.
+    /// Measured time.
     pub(super) fn scoring(&self) -> Duration {
         self.scoring.unwrap_or_default()
     }
 
-    /// What they are scored by.
+    /// Inputs of the scores.
     pub fn inputs(&self) -> &[Inputs<B>] {
         &self.inputs
     }
@@ -138,13 +138,13 @@ pub trait Select<B: Backend>: fmt::Debug {
 
 /// A backend with its best ways to choose.
 pub trait Selects: Ops {
-    /// What does what `settings` ask.
+    /// Selector for `settings`.
     fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
         Box::new(HostSelect::new(settings))
     }
 
-    /// What a method that streams writes masks to, for thresholds alone without a `format`; `None` where this backend has no
-    /// such masks.
+    /// Masks that a one-pass method writes, for thresholds alone without a `format`; `None` if this backend has no such
+    /// masks.
     fn masks(_format: Option<MaskFormat>, _inputs: &[Inputs<Self>]) -> Option<Masks<Self>> {
         None
     }
@@ -179,7 +179,7 @@ pub enum Masks<B: Backend> {
 }
 
 impl<B: Backend> Masks<B> {
-    /// What they take.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Host(masks) => masks.bytes(),
@@ -302,7 +302,7 @@ impl<B: Backend> Select<B> for HostSelect {
     }
 }
 
-/// Why there is no threshold.
+/// Error of a threshold search.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// The device failed, or something else.
@@ -317,7 +317,7 @@ impl From<LabError> for Unfit {
     }
 }
 
-/// Which layer of `group` has a score that is no number.
+/// The layer of `group` that has a NaN score.
 fn named<B: Backend>(layers: &mut Layers<'_, B>, group: &Group) -> LabError {
     for layer in group.layers.clone() {
         let scores = layers.scores(layer);
@@ -358,7 +358,7 @@ fn corresponding(k: usize, total: usize, size: usize) -> usize {
     usize::try_from(rank).unwrap_or(usize::MAX).clamp(1, size.max(1))
 }
 
-/// How many of the scores in `parts` are at most `threshold`. Reads one number for each part.
+/// Number of scores in `parts` that are at most `threshold`. Reads one number for each part.
 fn count_up_to<B: Backend>(parts: &[Tensor<B, 1>], threshold: f32) -> Result<usize, LabError> {
     let counts = parts.iter().map(|scores| scores.clone().lower_equal_elem(threshold).int().sum());
     let count: i64 = integers(Tensor::cat(counts.collect(), 0))?.into_iter().sum();

@@ -27,7 +27,7 @@ const BIAS_CORRECTION_1: f64 = 0.5;
 /// Measurements of the floor, of which the least counts.
 const FLOORS: usize = 5;
 
-/// What is measured.
+/// The measurement.
 pub(super) enum Bench<'a> {
     Threshold(&'a BenchThreshold),
     MaskUpdate(&'a BenchMaskUpdate),
@@ -118,7 +118,7 @@ fn needs_origin(workload: &Workload) -> bool {
     workload.prune == sweep_job::tasks::PruneMethod::Movement
 }
 
-/// How many weights are to go.
+/// Number of weights to prune.
 fn pruned(workload: &Workload) -> usize {
     part_of(workload.sparsity, workload.weights())
 }

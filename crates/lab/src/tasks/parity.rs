@@ -39,7 +39,7 @@ pub(super) fn run(parity: &Parity, backend: Backend, report: &mut dyn Report) ->
     Ok(outcome)
 }
 
-/// What plain operations on the CPU compute, when the steps of the iterations `left_out` are left out.
+/// Results of unoptimized operations on the CPU, with the steps of the iterations `left_out` skipped.
 fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> {
     let plain = Parity { computing: Computing::default(), ..parity.clone() };
     // The switch is the process's, and a worker has one job.
@@ -49,7 +49,7 @@ fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> 
     found
 }
 
-/// What may differ.
+/// Allowed differences.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
     /// Logits and what blocks give, as a part of the largest number.
@@ -77,7 +77,7 @@ impl Allowed {
     }
 }
 
-/// What a network computes, on the host.
+/// Results of a network, on the host.
 #[derive(Debug, Clone, Default)]
 struct Observed {
     /// Modules in the order of the forward pass, each with what it gives.
@@ -96,7 +96,7 @@ struct Observed {
 /// Finds out what a backend computes.
 struct Observe<'a> {
     parity: &'a Parity,
-    /// What each module of the reference gives, which is what the next one gets.
+    /// Outputs of each module of the reference, which are the inputs of the next.
     inputs: Option<&'a Vec<(String, Vec<f32>)>>,
     /// Iterations whose step is to be left out.
     left_out: &'a [usize],
@@ -173,7 +173,7 @@ impl BackendTask for Observe<'_> {
     }
 }
 
-/// What the embedding and each block give: for the input that `inputs` has, or else for what the one before gives.
+/// Outputs of the embedding and of each block: for the input in `inputs`, or else for the previous output.
 ///
 /// What blocks hand on beside the residual stream is always this network's own.
 fn modules<B: Compute>(

@@ -77,12 +77,12 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// What a network is compared with.
+/// Expected properties of a network.
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// The dimensions it claims.
     pub dims: GptDims,
-    /// Whether its weights come from a training, so that its loss is not that of a guess.
+    /// True if its weights come from a training, so that its loss is not that of a guess.
     pub trained: bool,
     /// Probability of dropout in training mode.
     pub dropout: f64,
@@ -92,7 +92,7 @@ pub struct Expected {
     pub lr: f64,
     /// Seed of the tokens and of dropout.
     pub seed: u64,
-    /// How training it prunes weights, if it does.
+    /// Pruning in training, if any.
     pub pruning: Option<StepPruning>,
 }
 
@@ -101,9 +101,9 @@ pub struct Expected {
 pub struct Assertion {
     /// Its name.
     pub name: &'static str,
-    /// Whether it holds.
+    /// True if it holds.
     pub held: bool,
-    /// What was found: a number where it holds, what is wrong where it does not.
+    /// Finding: a number if it holds, a description if it does not.
     pub finding: String,
 }
 

@@ -44,7 +44,7 @@ fn gpt() -> Gpt<Train> {
     Gpt::random(DIMS, 7, &FlexDevice).unwrap()
 }
 
-/// What is expected of a small network with this architecture.
+/// Expected properties of a small network with this architecture.
 fn expected_of(architecture: &Architecture) -> Expected {
     let model = Model {
         n_layer: Some(3),

@@ -22,7 +22,7 @@ enum Kept<B: Backend> {
     Pages(Vec<Tensor<B, 4>>),
 }
 
-/// What a cache is made of.
+/// Allocation of a cache.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     batch: usize,

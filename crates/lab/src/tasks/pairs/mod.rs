@@ -62,7 +62,7 @@ trait Contender {
     /// The way that is known to be right.
     fn reference(&self) -> Self;
 
-    /// How far the output may be from the reference's, as a part of the largest number there.
+    /// Largest difference between the output and the reference's, relative to the largest number there.
     fn tolerance(&self) -> f64 {
         ROUNDING
     }
@@ -82,7 +82,7 @@ trait Contender {
 /// Does it once.
 type Call<'a, B> = Box<dyn FnMut(&mut Meter) -> Result<Left<B>, LabError> + 'a>;
 
-/// What a call leaves.
+/// Result of a call.
 enum Left<B: BurnBackend> {
     Device(Tensor<B, 1>),
     Host(Vec<f32>),
@@ -107,7 +107,7 @@ impl<B: BurnBackend> Left<B> {
     }
 }
 
-/// What calls tell of themselves.
+/// Counters of calls.
 struct Meter {
     breakdown: Breakdown,
     /// By name: of every call.
@@ -229,7 +229,7 @@ impl<'a> Fusable<'a> {
     }
 }
 
-/// What was measured, and the first call's output.
+/// Measurements, and the first call's output.
 struct Measured {
     outcome: Outcome,
     first: Vec<f32>,
@@ -353,7 +353,7 @@ fn measured<B: Compute, C: Contender>(
     Ok(Measured { outcome, first })
 }
 
-/// What the heap does in the first call on inputs of its own. By now threads have whatever they keep for themselves, which
+/// Heap activity of the first call on its own inputs. By now threads have whatever they keep for themselves, which
 /// would be counted by chance.
 fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Device) -> Result<Option<Heap>, LabError> {
     let mut call = contender.ready::<B>(seed, device)?;

@@ -21,10 +21,10 @@ const FILE: &str = "attempts.jsonl";
 /// The least time between two signs at log points.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// What is known of an attempt at some point.
+/// State of an attempt at some point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Sign {
-    /// Which attempt, counted from 1.
+    /// Number of the attempt, from 1.
     attempt: usize,
     /// The iteration after which it went on.
     from: usize,

@@ -37,12 +37,12 @@ const STATE: &str = "state.safetensors";
 const PROGRESS: &str = "progress.json";
 /// Digests of the two.
 const DIGESTS: &str = "B3SUMS";
-/// How the folder of a checkpoint is called, before its iteration.
+/// Prefix of the name of a checkpoint's folder, before its iteration.
 const PREFIX: &str = "after-";
-/// How it is called while it is being written.
+/// Name of the folder while it is being written.
 const UNFINISHED: &str = "unfinished";
 
-/// Where a training is, beside its tensors.
+/// State of a training besides its tensors.
 #[derive(Debug, Serialize, Deserialize)]
 struct Progress {
     /// Iterations done.
@@ -60,7 +60,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// What is wrong with it as the progress after `done` of `iters` iterations, if anything is.
+    /// Defect of the progress after `done` of `iters` iterations, if any.
     fn fault(&self, done: usize, iters: usize) -> Option<String> {
         if self.done != done || done == 0 || done >= iters {
             return Some(format!("{} iterations are done in the checkpoint after {done} of {iters}", self.done));
