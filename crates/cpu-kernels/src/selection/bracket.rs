@@ -70,7 +70,7 @@ pub(super) fn search_bracket<M: Mask>(
     Ok(Found { threshold, pruned, passes: passes + more + 1, candidates, extra })
 }
 
-/// Where the `k`-th smallest score is, if `tallies` have `inside` scores in between.
+/// Position of the `k`-th smallest score, if `tallies` have `inside` scores in between.
 enum Place {
     /// At the bracket's lower end.
     Low,
@@ -131,8 +131,8 @@ fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
     Bracket { low, high }
 }
 
-/// How many times as far a quantile spreads, squared, because the sample was drawn in clusters, whose scores may be alike:
-/// the variance of the clusters' counts below the quantile, over what it were with scores drawn one by one. At least 1.
+/// Design effect of cluster sampling, since scores in a cluster may be alike: the variance of the clusters' counts
+/// below the quantile, relative to that of a sample of single scores. At least 1.
 fn effect(sample: &[u32], part: f64) -> f64 {
     /// Enough to know the quantile by for this.
     const SOME: usize = 1024;
@@ -210,8 +210,8 @@ fn draw(goal: &Goal<'_>, weights: usize, seed: u64) -> Result<Vec<u32>, NotANumb
     Ok(sample)
 }
 
-/// How many scores are drawn of `weights`: with two thirds as the exponent (Floyd and Rivest) the sample and what its
-/// bracket leaves to look at grow alike.
+/// Size of the sample of `weights`: with two thirds as the exponent (Floyd and Rivest), the sample and the number of
+/// candidates grow alike.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the weights")]
 fn sample_size(weights: usize) -> usize {
     (2.0 * (weights as f64).powf(2.0 / 3.0)) as usize / CLUSTER * CLUSTER

@@ -8,11 +8,11 @@ use sweep_job::tasks::{Prune, PruneMethod};
 use super::Layer;
 use super::PRUNED;
 
-/// How scores are computed.
+/// Formula of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Formula {
     kind: Kind,
-    /// What the first moment must be divided by to be without bias.
+    /// Bias correction of the first moment: its divisor.
     bias_correction_1: f32,
     epsilon: f32,
 }
@@ -46,7 +46,7 @@ impl Formula {
     /// The weights are the scores.
     pub const GIVEN: Self = Self { kind: Kind::Given, bias_correction_1: 1.0, epsilon: 0.0 };
 
-    /// What `settings` ask for, in 32 bits.
+    /// The formula that `settings` select, in 32 bits.
     #[expect(clippy::cast_possible_truncation, reason = "they meet numbers in single precision")]
     pub fn new(settings: &Prune, bias_correction_1: f64) -> Self {
         let kind = match settings.prune {

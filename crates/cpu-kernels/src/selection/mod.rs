@@ -72,7 +72,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// What is to be found.
+/// A threshold to find.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal<'a> {
     /// The layers that share the threshold.
@@ -95,7 +95,7 @@ impl Goal<'_> {
     }
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// The largest score that is pruned; never -0.
@@ -114,6 +114,6 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a score of layer {layer} is NaN")]
 pub struct NotANumber {
-    /// Which layer.
+    /// Index of the layer.
     pub layer: usize,
 }

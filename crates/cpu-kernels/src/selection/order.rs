@@ -17,7 +17,7 @@ pub(super) fn score(rank: u32) -> f32 {
 /// Ranks are counted in this many bins at a time.
 pub(super) const BINS: usize = 4096;
 
-/// How many ranks there are in every bin.
+/// Number of ranks in every bin.
 pub(super) type Counts = Box<[u64]>;
 
 /// No counts.

@@ -13,7 +13,7 @@ use super::{
     *,
 };
 
-/// What a layer is made of.
+/// Contents of a layer.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
     weights: Vec<f32>,

@@ -34,7 +34,7 @@ fn with_scratch(length: usize, work: impl FnOnce(&mut [f32])) {
     SCRATCH.set(scratch);
 }
 
-/// Where a task finds its numbers.
+/// Location of a task's numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Sequences.
@@ -53,7 +53,7 @@ impl Shape {
         self.heads * self.width
     }
 
-    /// What scores are multiplied by.
+    /// Factor of scores.
     fn scale(self) -> f32 {
         (self.width as f32).sqrt().recip()
     }

@@ -42,11 +42,11 @@ pub(crate) enum Vectors {
     Bits512,
     /// AVX2 and FMA.
     Bits256,
-    /// What every processor of the architecture has.
+    /// Instructions that every processor of the architecture has.
     Baseline,
 }
 
-/// What this processor has.
+/// Instructions that this processor has.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn vectors() -> Vectors {

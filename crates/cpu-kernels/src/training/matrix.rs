@@ -99,7 +99,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// What happens to the numbers that a product is written to.
+/// Treatment of the numbers that a product is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Into {
     /// They are replaced.

@@ -25,7 +25,7 @@ pub fn release_idle() {
     *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// What waits to be used again, by length.
+/// Free buffers, by length.
 #[derive(Default)]
 struct Idle {
     buffers: HashMap<usize, Vec<Vec<f32>>>,
