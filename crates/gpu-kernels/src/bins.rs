@@ -27,7 +27,7 @@ const SEARCHES: usize = 2;
 pub(crate) struct Bins(Handle);
 
 impl Bins {
-    /// What they take.
+    /// Size in bytes.
     pub(crate) const BYTES: usize = SEARCHES * BINS * size_of::<u32>();
 
     pub(crate) fn new<R: Runtime>(client: &ComputeClient<R>) -> Self {

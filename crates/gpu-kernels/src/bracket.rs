@@ -27,7 +27,7 @@ const CUBE_AT_LOW: usize = 1;
 /// Scores in between.
 const CUBE_INSIDE: usize = 2;
 
-/// How far a bracket reaches.
+/// Width of a bracket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
     /// With fewer weights radix selection is quicker than to draw a sample first. At least 1.
@@ -130,11 +130,11 @@ pub fn bracket<R: Runtime>(
     })
 }
 
-/// How much is drawn, and which of it are the bracket's ends.
+/// Size of the sample, and the positions of the bracket's ends in it.
 struct Drawn {
     /// Scores.
     size: usize,
-    /// Which of them, in their order, is the lower end and which the upper one; 0 where there is none.
+    /// Ranks of the lower and of the upper end; 0 if there is none.
     places: [u32; 2],
     /// Most candidates.
     room: usize,
@@ -159,7 +159,7 @@ impl Drawn {
         Self { size, places: [low, high], room }
     }
 
-    /// Which ends there are not: 1 for the lower one, 2 for the upper one.
+    /// Missing ends: 1 for the lower one, 2 for the upper one.
     fn open(&self) -> u32 {
         u32::from(self.places[0] == 0) + 2 * u32::from(self.places[1] == 0)
     }
@@ -338,7 +338,7 @@ fn compare(
     }
 }
 
-/// Where the `k`-th smallest score is, by the counts.
+/// Position of the `k`-th smallest score, according to the counts.
 #[cube(launch)]
 fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
     let (result, place) = (state[STATUS], state[PLACE]);

@@ -15,7 +15,7 @@ pub(crate) const UNITS: u32 = 256;
 
 // Words of the state, which stays on the device until all is done.
 
-/// What the bracket found out, one of the four below.
+/// Result of the bracket, one of the four below.
 pub(crate) const STATUS: usize = 0;
 /// The first layer with a score that is NaN.
 pub(crate) const NOT_A_NUMBER: usize = 1;
@@ -76,7 +76,7 @@ pub(crate) fn word(length: usize) -> u32 {
 
 /// A layer, ready for kernels.
 pub(crate) struct Ready {
-    /// Which layer.
+    /// Index of the layer.
     pub(crate) index: u32,
     /// Its weights, of which there are some.
     pub(crate) length: usize,
@@ -102,7 +102,7 @@ impl Ready {
         layers.map(|(index, layer)| Self::new(index, layer, &goal.formula)).collect()
     }
 
-    /// What its scores are computed from.
+    /// Inputs of its scores.
     pub(crate) fn inputs<R: Runtime>(&self) -> SequenceArg<R, Array<f32>> {
         self.reads.iter().map(|handle| array(handle, self.length)).collect()
     }
@@ -166,7 +166,7 @@ impl State {
         order::score(self.0[at])
     }
 
-    /// How many weights are pruned, by layer.
+    /// Numbers of pruned weights, by layer.
     pub(crate) fn pruned(&self) -> Vec<usize> {
         self.0[LAYERS..].chunks_exact(WORDS).map(|layer| layer[0] as usize).collect()
     }

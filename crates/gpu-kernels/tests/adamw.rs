@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sweep_gpu_kernels::{Factors, Tensors, adamw_step};
 
-/// What surrounds a step.
+/// Optional parts of a step.
 #[derive(Debug, Clone, Copy)]
 struct Beside {
     first: bool,

@@ -16,7 +16,7 @@ use sweep_gpu_kernels::{
 };
 use sweep_job::tasks::{Prune, PruneMethod};
 
-/// What a layer is made of.
+/// Contents of a layer.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
     weights: Vec<f32>,

@@ -10,7 +10,7 @@ use cubecl::{
     wgpu::{AutoGraphicsApi, GraphicsApi, WgpuDevice, WgpuRuntime},
 };
 
-/// What kernels are started through.
+/// Client that starts kernels.
 pub(crate) type Client = ComputeClient<WgpuRuntime>;
 
 /// The device's client; without a device the test says so and ends.
