@@ -26,10 +26,10 @@ struct State {
     notices: Vec<Notice>,
 }
 
-/// What there is to say of a pull.
+/// Message about a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether something is not as it should be.
+    /// True for a warning.
     pub warning: bool,
     /// A line.
     pub text: String,
@@ -54,7 +54,7 @@ impl Arriving {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is undecided about a record.
+    /// True if it is undecided about a record.
     pub fn has(&self, key: Key) -> bool {
         self.state().open.contains(&key)
     }
@@ -84,7 +84,7 @@ impl Arriving {
     }
 
     #[cfg(feature = "remote")]
-    /// Whether nobody waits for them any more.
+    /// True if nothing waits for them any more.
     #[cfg(feature = "remote")]
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped

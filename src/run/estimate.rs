@@ -18,7 +18,7 @@ pub struct Pace {
     jobs: HashMap<usize, Heard>,
 }
 
-/// What was heard of a job.
+/// Last information about a job.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
     /// It runs since then, and was to need so many more seconds at `at`, if it has said how far it is.
@@ -101,7 +101,7 @@ fn seconds(later: Timestamp, earlier: Timestamp) -> f64 {
 #[derive(Debug, Clone)]
 struct Estimate(Vec<Part>);
 
-/// What has to be known of a job.
+/// Data of a job.
 #[derive(Debug, Clone)]
 struct Part {
     step: usize,
@@ -113,7 +113,7 @@ struct Part {
     wanted: bool,
 }
 
-/// What a job is doing.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Now {
     /// It is over, after so many seconds; `None` if another process did it, or if it never began.
@@ -122,14 +122,14 @@ enum Now {
     Running {
         /// For so many seconds.
         since: f64,
-        /// How many more it needs at its own pace, if it has said how far it is.
+        /// Remaining time at its own pace, if it has reported progress.
         left: Option<f64>,
     },
     /// It has not begun.
     Open,
 }
 
-/// What is known of a step's jobs in this run.
+/// Data of a step's jobs in this run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     over: usize,
@@ -137,7 +137,7 @@ struct Seen {
     /// Of those of which something was expected: what, and what they took.
     expected: f64,
     against: f64,
-    /// What running jobs will take in all, as they say.
+    /// Total time that running jobs report.
     promised: f64,
     promises: usize,
 }
@@ -201,7 +201,7 @@ impl Estimate {
 }
 
 impl Seen {
-    /// How long a job of this step may take that took so long before.
+    /// Estimated duration of a job of this step with this earlier duration.
     fn guess(&self, expected: Option<f64>) -> Option<f64> {
         match expected {
             // A machine that is slower today is so for all of them.

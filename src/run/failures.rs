@@ -21,7 +21,7 @@ impl Failures {
         self.0.join(key.short())
     }
 
-    /// Why a job has failed, if it has.
+    /// Failure of a job, if it has failed.
     pub fn of(&self, key: Key) -> Option<Failure> {
         serde_json::from_slice(&std::fs::read(self.path(key)).ok()?).ok()
     }

@@ -16,14 +16,14 @@ use sweep_job::{Failure, Job, Message};
 use super::{engine::NotStored, listen::messages, reads::Reads};
 use crate::{host, record::Record};
 
-/// What the loop waits for.
+/// Events that the loop waits for.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A worker said something.
     Message(usize, Message),
     /// A worker will say nothing more; so many lines of what it said were no messages.
     Closed(usize, usize),
-    /// What a job reads has been looked at before its start.
+    /// A job's inputs have been checked before its start.
     Checked(usize, Result<Arc<Reads>, Failure>),
     /// A result has been stored, or not; with the time at which the job began.
     Stored(usize, Instant, Result<Box<Record>, NotStored>),
@@ -36,17 +36,17 @@ pub(super) enum Input {
 pub(super) struct Worker {
     child: Child,
     ended: bool,
-    /// When it last said anything, as its listener heard it: the loop may be late.
+    /// Time of its last message, as its listener received it: the loop may be late.
     heard: Arc<Mutex<Instant>>,
 }
 
-/// How a worker is started.
+/// Settings for the start of a worker.
 pub(super) struct Start<'a> {
     /// The job's index.
     pub(super) id: usize,
-    /// What to do.
+    /// The job.
     pub(super) job: &'a Job,
-    /// Where its standard error goes; what is there already stays.
+    /// File for its standard error; existing content stays.
     pub(super) log: &'a Path,
     /// The GPUs that it may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
     pub(super) gpus: Option<String>,
@@ -102,7 +102,7 @@ impl Worker {
         self.signal(Signal::KILL);
     }
 
-    /// How long it has said nothing.
+    /// Time since its last message.
     pub(super) fn silence(&self) -> Duration {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Whether it has ended; it still has to be waited for.
+    /// True if it has ended; it still has to be waited for.
     fn has_ended(&self) -> io::Result<bool> {
         let Some(pid) = self.pid() else { return Ok(true) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -50,31 +50,31 @@ use crate::{
     store::Store,
 };
 
-/// How to run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What to share among the jobs.
+    /// Resources to share among the jobs.
     pub limits: Limits,
     /// The GPUs, as `CUDA_VISIBLE_DEVICES` names them; those without a name are left to the environment.
     pub gpus: Vec<String>,
-    /// Whether the first failure stops the run.
+    /// Stop the run at the first failure.
     pub fail_fast: bool,
-    /// Where the jobs compute that need a device.
+    /// Device of the jobs that need one.
     pub device: Option<Device>,
     /// The folder of this run: its journal and the logs of its workers.
     pub folder: PathBuf,
-    /// How long the running jobs may go on after SIGTERM or SIGHUP.
+    /// Time for running jobs after SIGTERM or SIGHUP.
     pub deadline: Duration,
     /// The records that may come from a remote while the run goes on; their jobs wait for them.
     pub arriving: Arriving,
-    /// Where engines that share one run tell each other which jobs have failed for good.
+    /// Failures that engines of one run share.
     pub failures: Option<Failures>,
 }
 
 /// Whoever sends SIGTERM or SIGHUP will not wait for long.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a run has to do with a job.
+/// Decision of a run about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Disposition {
@@ -93,7 +93,7 @@ pub enum Disposition {
 pub struct Addition {
     /// The job.
     pub job: JobId,
-    /// What it is to decide.
+    /// The result that it is to decide.
     pub because: String,
 }
 
@@ -104,12 +104,12 @@ pub trait RoundPlanner {
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
 }
 
-/// What reaches into a run from outside.
+/// External control of a run.
 #[derive(Default)]
 pub struct Control<'a> {
     /// Signals that end it.
     pub signals: Option<Signals>,
-    /// What else is to run when everything has.
+    /// Source of further jobs when all others have run.
     pub rounds: Option<&'a mut dyn RoundPlanner>,
 }
 
@@ -126,8 +126,8 @@ pub fn run(
     engine::Run::new(plan, store, wanted, options, history, observers).drive(control)
 }
 
-/// What a job takes of the machine. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
-/// otherwise; a job that computes on the CPU has no use for any.
+/// Resources that a job uses. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
+/// otherwise; a job that computes on the CPU has none.
 pub fn demand(job: &Job, limits: Limits) -> Demand {
     let wanted = &job.resources;
     let gpus = gpus(job);
@@ -140,7 +140,7 @@ pub fn demand(job: &Job, limits: Limits) -> Demand {
     })
 }
 
-/// How many GPUs a job has for itself.
+/// Number of GPUs reserved for a job.
 fn gpus(job: &Job) -> usize {
     match (job.identity.backend, job.resources.gpus) {
         (Some(Backend::Cpu), _) => 0,

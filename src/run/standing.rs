@@ -10,7 +10,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// Which jobs of a plan are done.
+/// The finished jobs of a plan.
 #[derive(Debug)]
 pub struct Standing {
     /// For every job, in the plan's order, whether it is.

@@ -24,13 +24,13 @@ use crate::{
 const STRETCH: Duration = Duration::from_secs(2);
 /// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold so many.
 const MOST_NEEDS: usize = 1000;
-/// How long to wait for a failed job's own words before the batch system's are taken.
+/// Time to wait for a failed job's own message before the batch system's is used.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// The state of a run with one batch job for each job.
 pub(super) struct Run<'a, 'o> {
     session: ClusterSession<'a, 'o>,
-    /// Where each job's order begins.
+    /// Offset of each job's specification.
     orders: Vec<u64>,
     jobs: Jobs,
     by_key: HashMap<Key, usize>,
@@ -309,7 +309,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Whether nobody but this process waits for the jobs of a run.
+    /// True if only this process waits for the jobs of a run.
     fn is_ours(&self, run: &str) -> bool {
         *run == self.session.options.folder.name() || !RunFolder::named(&self.session.options.results, run).is_live()
     }

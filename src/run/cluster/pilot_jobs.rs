@@ -28,7 +28,7 @@ pub(super) struct Run<'a, 'o> {
     running: BTreeSet<usize>,
     /// The pilots, by their numbers.
     pilots: BTreeMap<usize, Pilot>,
-    /// How many have been submitted so far.
+    /// Number submitted so far.
     submitted: usize,
     /// The pilots have been told to start nothing more.
     interrupted: bool,
@@ -37,7 +37,7 @@ pub(super) struct Run<'a, 'o> {
 struct Pilot {
     /// Its number in the queue.
     id: u64,
-    /// How far its words have been read.
+    /// Length of its messages that have been read.
     read: u64,
     running: bool,
     /// Since when it has ended, or is not in the queue.

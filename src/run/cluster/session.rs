@@ -69,18 +69,18 @@ pub(super) struct ClusterSession<'a, 'o> {
     pub(super) launch: Launch,
     pub(super) begun: Instant,
     pub(super) summary: Summary,
-    /// How often in a row the batch system has not answered.
+    /// Number of consecutive polls without an answer.
     pub(super) troubles: u32,
     pub(super) signals: usize,
     /// Nothing more is submitted, and what has not begun is cancelled.
     pub(super) stopping: bool,
-    /// What runs is cancelled, too.
+    /// True if running jobs are canceled, too.
     pub(super) ending: bool,
-    /// When what runs will be cancelled.
+    /// Time at which running jobs will be canceled.
     pub(super) deadline: Option<Instant>,
     /// This process leaves, and the jobs stay.
     pub(super) leaving: bool,
-    /// When something last happened.
+    /// Time of the last change.
     pub(super) changed: Instant,
     pub(super) next_poll: Instant,
 }

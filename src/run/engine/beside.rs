@@ -39,7 +39,7 @@ pub(in crate::run) struct Prepared {
     pending: Pending,
 }
 
-/// Why a result is not in the store.
+/// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
     /// It is not what the job's key speaks of.
@@ -48,7 +48,7 @@ pub(in crate::run) enum NotStored {
     Store(StoreError),
 }
 
-/// Whether what a job reads is what it was.
+/// Checks that a job's inputs are unchanged.
 fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
     reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -89,7 +89,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What a job reads has been looked at.
+    /// Handles the result of a check of a job's inputs.
     pub(super) fn prepared(&mut self, job: usize, found: Result<Arc<Reads>, Failure>) -> Vec<Event> {
         // It may have been given up meanwhile.
         let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };
