@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 impl Node {
-    /// What kind of value this is, as an error message names it.
+    /// Kind of the value, as an error message names it.
     pub fn describe(&self) -> &'static str {
         match &self.kind {
             NodeKind::Scalar(value) => value.kind(),
@@ -79,7 +79,7 @@ fn parse(text: &str, options: Options) -> Result<serde_saphyr::Spanned<Raw>, ser
     serde_saphyr::from_str_with_options(text, options)
 }
 
-/// What the parser gives; its places are turned into ours in [`lower`].
+/// Output of the parser; its positions are converted in [`lower`].
 #[derive(Debug)]
 enum Raw {
     Scalar(Value),
@@ -269,7 +269,7 @@ fn in_our_words(message: &str) -> (String, Option<&'static str>) {
     }
 }
 
-/// Whether a line has an unquoted `${{` inside a flow mapping or list.
+/// True if a line has an unquoted `${{` inside a flow mapping or list.
 fn flow_expression(line: &str) -> bool {
     line.match_indices("${{").any(|(at, _)| {
         let before = &line[..at];

@@ -27,14 +27,14 @@ struct Details {
     help: Option<String>,
 }
 
-/// What is no mistake, and yet may not be what the author means.
+/// A valid but possibly unintended declaration.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Warning {
     /// `file:line:column`; of what was typed, the flag without its value.
     pub at: String,
-    /// What may be wrong.
+    /// The possible mistake.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub help: String,
 }
 
@@ -99,7 +99,7 @@ impl Problem {
         self
     }
 
-    /// Where the mistake is, as `file:line:column`.
+    /// Place of the mistake, as `file:line:column`.
     pub fn location(&self) -> &str {
         &self.0.location
     }
@@ -146,7 +146,7 @@ impl Collector {
         });
     }
 
-    /// What has been warned of, in the order of the text.
+    /// The warnings, in the order of the text.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings).into_values().collect()
     }
@@ -156,7 +156,7 @@ impl Collector {
         if self.found.is_empty() { Ok(value) } else { self.fail() }
     }
 
-    /// What is wrong.
+    /// Fails with the mistakes.
     pub fn fail<T>(mut self) -> Result<T, Problems> {
         self.found.sort_by_key(|(span, _)| (span.source, span.start));
         Err(Problems(self.found.into_iter().map(|(_, problem)| problem).collect()))

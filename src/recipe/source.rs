@@ -43,12 +43,12 @@ struct Text {
     name: String,
     /// The file; nothing for what was typed.
     path: Option<Arc<Path>>,
-    /// Where relative paths in it start from.
+    /// Base folder of its relative paths.
     folder: Arc<Path>,
     whole: Arc<str>,
-    /// What messages show of it: as long, without what could drive a terminal.
+    /// Text for messages: of the same length, without control characters.
     shown: Arc<str>,
-    /// Where lines begin.
+    /// Offsets of lines.
     lines: Arc<[usize]>,
 }
 
@@ -156,7 +156,7 @@ impl Sources {
     }
 }
 
-/// How messages name a file: as the user gave it, without detours such as `sweeps/../recipes`.
+/// Name of a file in messages: as the user gave it, without detours such as `sweeps/../recipes`.
 fn display_name(path: &Path) -> String {
     let mut shown = PathBuf::new();
     for component in path.components() {

@@ -35,7 +35,7 @@ pub(super) struct Loader {
     /// See [`Draft::typed`].
     typed: Vec<String>,
     problems: Collector,
-    /// What has been read, by its canonical path: a base of two recipes has one place for each of its mistakes.
+    /// Files that have been read, by canonical path: a base of two recipes has one place for each of its mistakes.
     files: HashMap<PathBuf, Option<Node>>,
 }
 
@@ -285,14 +285,14 @@ fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
     }
 }
 
-/// Whether a file names recipes instead of being one.
+/// True for a file that names recipes instead of being one.
 fn is_sweep(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Map(entries) if entries.iter().any(|entry| {
         entry.key.value == "recipe" || entry.key.value == "recipes"
     }))
 }
 
-/// What stands in a recipe's file. Devices and pipes, which may have no end, are not read, nor is what nobody has written.
+/// Text of a recipe's file. Devices and pipes, which may have no end, are not read, nor is a path without a file.
 fn read_text(path: &Path) -> io::Result<String> {
     let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     // Asked first: to open a pipe is to wait for whoever writes to it.

@@ -20,7 +20,7 @@ pub(in crate::recipe) struct Overlay {
 }
 
 impl Overlay {
-    /// What the command line says.
+    /// Changes on the command line.
     pub(super) fn typed(request: &Request<'_>, sources: &mut Sources, problems: &mut Collector) -> Self {
         let set = request.set.iter();
         let set = set.filter_map(|text| typed("--set", text, "NAME=VALUE", "iters=100", false, sources, problems));

@@ -80,7 +80,7 @@ pub(crate) const VALUE_KEYS: &[&str] = &["metric", "of"];
 pub(crate) const ORDER_KEYS: &[&str] = &["metric", "step", "where", "axis", "ascending"];
 /// The keys of a claim's `expect`.
 pub(crate) const EXPECT_KEYS: &[&str] = &["at_least", "at_most"];
-/// What a claim's `hardware` names.
+/// Values of a claim's `hardware`.
 pub(crate) const BACKEND_NAMES: &[&str] = &["cuda", "wgpu", "cpu"];
 
 impl<'a> Lower<'a> {
@@ -237,7 +237,7 @@ impl<'a> Lower<'a> {
         Some(step)
     }
 
-    /// What can be said of a step without expanding it: names of parameters and axes.
+    /// Checks of a step that need no expansion: names of parameters and axes.
     fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {
