@@ -14,11 +14,11 @@ const LONGEST_PATH: u64 = 16 << 10;
 
 /// A file, a folder or a link in an archive.
 pub(crate) struct Item<'e, 'a, R: Read> {
-    /// Where it is to be.
+    /// Path to unpack to.
     pub(crate) path: PathBuf,
-    /// Where it leads, if it is a link.
+    /// Target, if it is a link.
     pub(crate) link: Option<PathBuf>,
-    /// What it is, and its content.
+    /// The entry with its type and content.
     pub(crate) entry: &'e mut Entry<'a, R>,
 }
 

@@ -14,10 +14,10 @@ use crate::{
     host::{program, threads::refused},
 };
 
-/// How long drivers may take to answer.
+/// Largest time for an answer from drivers.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why there is no device.
+/// Error of a missing device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The backend cannot be used here.
@@ -56,7 +56,7 @@ pub fn probe() -> Result<Probe, DeviceError> {
     Ok(whole)
 }
 
-/// Why a probe has no answer.
+/// Reason for a missing answer of a probe.
 enum Silence {
     /// It could not be started or read.
     Broken(io::Error),

@@ -47,8 +47,8 @@ fn visible_gpus(visible: &str) -> Vec<String> {
     names.take_while(|name| !name.is_empty() && *name != "-1" && *name != "NoDevFiles").map(str::to_owned).collect()
 }
 
-/// How many processes the kernel has ended for want of memory: in this process's control group, and on the machine. The
-/// numbers mean something only compared with earlier ones.
+/// Numbers of processes that the kernel has killed for lack of memory: in this process's control group, and on the
+/// machine. The numbers mean something only compared with earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfMemory {
     group: Option<u64>,
@@ -66,7 +66,7 @@ impl OutOfMemory {
         Self { group, machine }
     }
 
-    /// Whether the kernel has ended a process since `earlier`; `None` if it does not say.
+    /// True if the kernel has killed a process since `earlier`; `None` if that is unknown.
     pub fn since(self, earlier: Self) -> Option<bool> {
         let risen = |now: Option<u64>, then: Option<u64>| Some(now? > then?);
         let (group, machine) = (risen(self.group, earlier.group), risen(self.machine, earlier.machine));

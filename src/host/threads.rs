@@ -22,7 +22,7 @@ pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T +
     })
 }
 
-/// Why no process or thread could be started, with what to do about it where the system has too many.
+/// Error for a process or thread that could not be started, with a remedy if the system has too many.
 pub(crate) fn refused(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::WouldBlock {
         return error;

@@ -29,7 +29,7 @@ struct Join {
     by_shared: HashMap<String, Vec<usize>>,
     /// The jobs that are needed at points with these values on those axes.
     groups: HashMap<String, Rc<Group>>,
-    /// Whether finding nothing is a mistake that is not yet reported.
+    /// True if an empty result is a mistake that is not yet reported.
     sound: bool,
 }
 
@@ -44,7 +44,7 @@ struct Group {
 }
 
 impl Join {
-    /// What decides which points of the needed step agree with a point.
+    /// Group of points of the needed step that agree with a point.
     fn group(&self, point: &Point) -> String {
         let values: Vec<String> = self.all.iter().map(|axis| format!("{:?}", point.get(axis))).collect();
         values.join("\u{0}")

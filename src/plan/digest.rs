@@ -23,7 +23,7 @@ pub struct Digests {
     /// The file that they are kept in; `None` keeps them for this run only.
     file: Option<PathBuf>,
     known: BTreeMap<String, Entry>,
-    /// What this run has asked for, files and folders.
+    /// Digests that this run has requested, of files and folders.
     asked: HashMap<PathBuf, String>,
     /// The folders among it, by where they are on the disk: links may lead to one in many ways. `None` for those on the way
     /// to what is being looked at.
@@ -31,7 +31,7 @@ pub struct Digests {
     changed: bool,
     /// Files that were read.
     read: usize,
-    /// What is known of files that are not here.
+    /// Digests of files that are not on this machine.
     locked: Option<Locked>,
 }
 
@@ -44,15 +44,15 @@ struct Locked {
     there: PathBuf,
 }
 
-/// What a file was like when it was read.
+/// State of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     stamp: Stamp,
     digest: String,
 }
 
-/// What changes whenever a file's content does: size, times of the last change of content and of anything, in
-/// nanoseconds, and where it is. Not the number of its disk: each machine gives a shared one another.
+/// Values that change with a file's content: size, times of the last change of content and of anything, in nanoseconds,
+/// and inode. Not the number of its disk: each machine gives a shared one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     size: u64,
@@ -71,8 +71,8 @@ struct Kept {
 const FORMAT: u32 = 1;
 /// A digest begins so if the file is one of tokens by its name.
 const BIN: &str = "bin:";
-/// How long a file must have rested before its times are trusted: longer than the 35 s after which Linux has brought every
-/// page to the disk that was written through a mapping, and then notes the time of the next such write.
+/// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
+/// page that was changed through a mapping, and updates the time at the next such write.
 const REST: Duration = Duration::from_mins(1);
 /// The same for a file of the store, which nobody has mapped: longer than the ticks of any file system's clock (FAT has two
 /// seconds).

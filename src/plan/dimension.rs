@@ -10,7 +10,7 @@ use crate::recipe::{
     Template,
 };
 
-/// What a matrix's values may refer to, and where mistakes go.
+/// Names that a matrix's values may refer to, and the collector of mistakes.
 pub(super) struct Context<'a> {
     pub(super) params: &'a Names,
     pub(super) sources: &'a Sources,
@@ -46,7 +46,7 @@ impl Context<'_> {
         (numbers.len() == templates.len()).then_some(numbers)
     }
 
-    /// How many values an axis shall have.
+    /// Number of values of an axis.
     fn count(&mut self, number: &Spanned<f64>, least: usize) -> Option<usize> {
         let Spanned { value, span } = *number;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: whole, in range")]

@@ -31,12 +31,12 @@ impl Point {
         Self { values: values.collect() }.to_string()
     }
 
-    /// Whether the point has all these values.
+    /// True if the point has all these values.
     pub(super) fn matches(&self, assignment: &[(&str, Value)]) -> bool {
         assignment.iter().all(|(axis, value)| self.get(axis) == Some(value))
     }
 
-    /// Whether two points agree wherever both have an axis.
+    /// True if two points agree wherever both have an axis.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         self.values.iter().all(|(axis, value)| other.get(axis).is_none_or(|other| *other == value.value))
     }
@@ -90,10 +90,10 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
     points
 }
 
-/// What a product is made of.
+/// Component of a product.
 struct Part {
     assignments: Vec<dimension::Values>,
-    /// Whether it also multiplies the points that `include` adds.
+    /// True if it also multiplies the points of `include`.
     crosses: bool,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -
     assignment.values.iter().filter_map(|(name, template)| Some((name.value.as_str(), value(template)?))).collect()
 }
 
-/// What [`expand`] and its helpers say about a mistake goes through here.
+/// Mistakes that [`expand`] and its helpers report.
 impl Context<'_> {
     pub(super) fn problem(
         &mut self,

@@ -28,7 +28,7 @@ pub(super) struct Inclusion<'s> {
     kept: usize,
     /// The values that the product has on axes whose values come from outside.
     known: Vec<(&'s str, Value)>,
-    /// Which entry has given a point its value on an axis.
+    /// Entry that has given a point its value on an axis.
     given: HashMap<(usize, &'s str), usize>,
     /// The points by their text; of several that read alike, all.
     by_text: HashMap<String, Vec<usize>>,

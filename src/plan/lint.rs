@@ -7,7 +7,7 @@ use crate::recipe::{Collector, Names, Recipe, Scope, Step, Template};
 
 /// The task that runs programs.
 const COMMAND: &str = "command";
-/// What a shell does not take for a part of a word. Blanks are left out: several words may be meant.
+/// Characters with a meaning in a shell. Blanks are omitted: several words may be intended.
 const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
 /// Parts of the names of variables whose values nobody else should read.
@@ -63,7 +63,7 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
     }
 }
 
-/// What stands in `env` stands in the record.
+/// Warns about secrets in `env`, which is stored in the record.
 fn environment(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
     let Some(Value::Map(entries)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
     for (name, value) in entries.iter().filter(|(name, value)| is_secret(name) && is_written_out(value)) {
@@ -89,13 +89,13 @@ pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
-/// Whether a name looks like that of a secret: has one of the words in it, whole.
+/// True if a name looks like that of a secret: it contains one of the words, whole.
 fn is_secret(name: &str) -> bool {
     let name = format!("_{}_", name.to_uppercase().replace('-', "_"));
     SECRETS.iter().any(|word| name.contains(&format!("_{word}_")))
 }
 
-/// Whether a value is one that somebody could want to keep to himself: numbers, words for yes and no, and nothing are not.
+/// True if a value may be confidential: numbers, words for yes and no, and empty values are not.
 fn is_written_out(value: &Value) -> bool {
     value
         .as_text()

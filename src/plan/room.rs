@@ -16,7 +16,7 @@ const ENTRY: u64 = 64;
 pub struct Room {
     whole: u64,
     left: u64,
-    /// Whether it has been said that there is not enough.
+    /// True if it has been reported that there is not enough.
     said: bool,
 }
 
@@ -50,7 +50,7 @@ impl Room {
     }
 }
 
-/// What a value takes.
+/// Size of a value in memory.
 pub(super) fn weight(value: &Value) -> u64 {
     match value {
         Value::Text(text) => ENTRY + text.len() as u64,
@@ -62,12 +62,12 @@ pub(super) fn weight(value: &Value) -> u64 {
     }
 }
 
-/// What the values of an assignment take.
+/// Size of the values of an assignment in memory.
 pub(super) fn weight_of(values: &Values) -> u64 {
     values.iter().map(|(name, value)| name.len() as u64 + weight(&value.value)).sum()
 }
 
-/// What the product of points and assignments takes.
+/// Size of the product of points and assignments in memory.
 pub(super) fn product_of(points: &[Point], assignments: &[Values]) -> u64 {
     let before: u64 = points.iter().map(|point| weight_of(&point.values)).sum();
     let further: u64 = assignments.iter().map(weight_of).sum();

@@ -54,7 +54,7 @@ pub(crate) fn resolved<'a>(recipe: &Recipe, selection: &'a Selection) -> Vec<(&'
     axes.map(|(axis, values)| (axis.value.as_str(), values.iter().filter_map(value).collect())).collect()
 }
 
-/// Whether a point has, on each of these axes, one of these values.
+/// True if a point has, on each of these axes, one of these values.
 pub(crate) fn selected(point: &Point, only: &[(&str, Vec<Value>)]) -> bool {
     only.iter().all(|(axis, values)| point.get(axis).is_some_and(|value| values.contains(value)))
 }

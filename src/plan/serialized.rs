@@ -16,15 +16,15 @@ pub struct SerializedJob {
     pub index: usize,
     /// Its key.
     pub key: Key,
-    /// How people name it.
+    /// Name for people.
     pub label: Label,
-    /// What the key is made of, as [`Plan::serialize_job`] gives it without the keys that stand in `lists`.
+    /// Identity, from which the key is made, as [`Plan::serialize_job`] gives it without the keys in `lists`.
     pub identity: Identity,
     /// Every parameter; what it takes from other jobs stands in them by their keys.
     pub values: Values,
-    /// What it takes of the machine.
+    /// Resources of the machine that it uses.
     pub resources: Resources,
-    /// What becomes of it if it does not go as it should.
+    /// Policy for failures.
     pub policy: Policy,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.
     pub needs: Vec<usize>,
@@ -33,7 +33,7 @@ pub struct SerializedJob {
     pub lists: Vec<usize>,
 }
 
-/// Why jobs from a file are no plan.
+/// Error of a file with jobs that are not a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum DeserializeError {
     /// The task is not known, or not in this revision.

@@ -49,12 +49,12 @@ impl KeyList {
 pub struct Needed(Vec<Arc<KeyList>>);
 
 impl Needed {
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|list| list.keys.is_empty())
     }
 
-    /// Whether a key is among them.
+    /// True if a key is among them.
     pub fn contains(&self, key: Key) -> bool {
         self.0.iter().any(|list| list.keys.binary_search(&key).is_ok())
     }

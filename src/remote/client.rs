@@ -42,15 +42,15 @@ const PARTS: usize = 4;
 const AT_ONCE: usize = 16;
 /// Of more records than this it is asked first which there are, instead of asking for each.
 const MANY: usize = 500;
-/// How long it may be silent.
+/// Longest time without data.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long it may take until it begins to answer, with everything that is tried again.
+/// Longest time until an answer begins, including retries.
 const ANSWER: Duration = Duration::from_mins(1);
-/// What comes slower than this many bytes in [`SILENCE`] would take for ever; a poor line is faster.
+/// A transfer of fewer bytes in [`SILENCE`] is abandoned; a poor connection is faster.
 const LEAST: usize = 16 << 10;
 /// After so many records that were too slow, it is given up.
 const MOST_SLOW: usize = 3;
-/// How often a pull looks whether somebody still waits for it.
+/// Interval at which a pull checks that it is still needed.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An object store.
@@ -68,7 +68,7 @@ pub struct Remote {
     given_up: AtomicBool,
 }
 
-/// What became of an object that was asked for.
+/// Result of a request for an object.
 enum Fetched {
     /// It is in this file, which has no name.
     Here(File),
@@ -78,7 +78,7 @@ enum Fetched {
     Slow(String),
 }
 
-/// What became of a record.
+/// Result for a record.
 enum Taken {
     /// It is here.
     Added,
@@ -149,12 +149,12 @@ impl Remote {
         &self.name
     }
 
-    /// Whether a pull has given it up.
+    /// True if a pull has abandoned it.
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Where a record is, there.
+    /// Location of a record in the remote.
     fn place(&self, key: Key) -> Path {
         let name = key.to_string();
         self.prefix.clone().join("records").join(&name[..2]).join(name.as_str())
@@ -291,8 +291,8 @@ impl Remote {
         }
     }
 
-    /// Whether a record would be signed; `None` without a key. One that came from elsewhere is not: a signature says that it
-    /// was made here.
+    /// True if a record would be signed; `None` without a key. A record made elsewhere is not: a signature means that
+    /// it was made here.
     pub fn signs(&self, store: &Store, key: Key) -> Option<bool> {
         self.key.as_ref().map(|_| store.origin(key).is_none())
     }
@@ -377,7 +377,7 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, max_retries: 3, retry_timeout: SILENCE }
 }
 
-/// What an error says, in a line, without what is secret.
+/// Text of an error in one line, without secrets.
 fn plain(error: &object_store::Error) -> String {
     if let Some(elsewhere) = connect::elsewhere(error) {
         return elsewhere;

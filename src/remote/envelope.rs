@@ -59,7 +59,7 @@ pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicK
     Ok(Ok(signed))
 }
 
-/// What a line says.
+/// Content of a line.
 struct Said<'l> {
     digest: &'l str,
     bytes: u64,
@@ -85,7 +85,8 @@ fn line(digest: &str, bytes: u64, key: Option<&SecretKey>) -> String {
     format!("{claim} {} {}\n", key.public(), key.sign(&claim))
 }
 
-/// What is signed. The archive, and so its digest, has the job's key in it: a signature is of one record in one place.
+/// Text that is signed. The archive, and so its digest, contains the job's key: a signature is of one record in one
+/// place.
 fn claim(form: u32, digest: &str, bytes: u64) -> String {
     format!("{WORD} {form} {digest} {bytes:020}")
 }

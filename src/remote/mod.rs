@@ -33,7 +33,7 @@ pub use self::{
 };
 use crate::{record::Key, store::TransferError};
 
-/// How a remote is used.
+/// Settings of a remote.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The file of the secret key that signs what is pushed; unsigned without one.
@@ -55,7 +55,7 @@ pub enum Trusting {
     Listed(PathBuf),
 }
 
-/// Why a remote cannot be used.
+/// Error of a remote that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address makes no sense.
@@ -77,7 +77,7 @@ pub enum RemoteError {
     Here(#[from] TransferError),
 }
 
-/// What became of records that were looked for in a remote.
+/// Results of a pull.
 #[derive(Debug, Default, PartialEq)]
 pub struct Pulled {
     /// Records that are here now.
@@ -86,6 +86,6 @@ pub struct Pulled {
     pub missing: usize,
     /// Objects that are not what they should be, come too slowly, or are nobody's who is trusted; and why.
     pub refused: Vec<(Key, String)>,
-    /// Why the remote was given up.
+    /// Reason for no longer using the remote.
     pub broken: Option<String>,
 }

@@ -16,7 +16,7 @@ use crate::{
     store::Store,
 };
 
-/// How long a run waits at its beginning while nothing comes, before it goes on with what does not need it.
+/// Time that a run waits at its beginning while nothing arrives, before it continues with independent jobs.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A thread that pulls records.
@@ -51,7 +51,7 @@ impl Puller {
         Ok(Self { arriving, thread })
     }
 
-    /// What is on its way.
+    /// Records that may still arrive.
     pub fn arriving(&self) -> &Arriving {
         &self.arriving
     }
@@ -76,7 +76,7 @@ impl Puller {
     }
 }
 
-/// What there is to say of a pull beside a run.
+/// Messages about a pull in parallel to a run.
 fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
     let mut notices = refused(pulled);
     if let Some(reason) = &pulled.broken {

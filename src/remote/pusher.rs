@@ -24,14 +24,14 @@ pub struct Pusher {
     thread: JoinHandle<Pushed>,
 }
 
-/// What became of it.
+/// Results of a push.
 #[derive(Debug, Default)]
 pub struct Pushed {
     /// Records that are there now.
     pub pushed: usize,
     /// Records that are not.
     pub left: usize,
-    /// Why not.
+    /// Error that made the remote unusable.
     pub broken: Option<RemoteError>,
 }
 

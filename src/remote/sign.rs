@@ -20,9 +20,9 @@ use fs_err as fs;
 
 use super::{RemoteError, Trusting};
 
-/// How a public key begins, as a text.
+/// Prefix of a public key, as a text.
 const PUBLIC: &str = "ed25519:";
-/// How the file of a secret key begins.
+/// Prefix of the file of a secret key.
 const SECRET: &str = "sweep-secret-key ed25519:";
 /// No file of keys is longer, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -65,7 +65,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// Whether this key has signed a text; `signature` is in base 64.
+    /// True if this key has signed a text; `signature` is in base 64.
     pub(super) fn has_signed(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = BASE64.decode(signature) else { return false };
         UnparsedPublicKey::new(&ED25519, self.0).verify(text.as_bytes(), &signature).is_ok()
@@ -156,7 +156,7 @@ impl Trust {
         Ok(Self::Keys(keys))
     }
 
-    /// Whether a record is taken that has this signature, or none; or why not.
+    /// Checks that a record with this signature, or without one, is trusted.
     pub(super) fn allows(&self, signed: Option<PublicKey>) -> Result<(), String> {
         match (self, signed) {
             (Self::Any, _) => Ok(()),

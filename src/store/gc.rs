@@ -16,23 +16,23 @@ use super::{
 };
 use crate::record::Key;
 
-/// How the names of temporary files begin.
+/// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".tmp";
 
-/// What would be removed.
+/// Files to remove.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Garbage {
     /// Records that nothing reaches, each with what it takes on the disk in bytes.
     pub records: Vec<(Key, u64)>,
-    /// What failed attempts left, and what killed engines did.
+    /// Remains of failed attempts and of killed engines.
     pub leftovers: Vec<PathBuf>,
-    /// What killed processes were writing, or unpacking.
+    /// Temporary files of killed processes.
     pub temporary: Vec<PathBuf>,
-    /// What the leftovers and the temporary files take on the disk, in bytes.
+    /// Size of the leftovers and of the temporary files on the disk, in bytes.
     pub leftover_bytes: u64,
 }
 
-/// Why nothing was removed.
+/// Error of a removal.
 #[derive(Debug, thiserror::Error)]
 pub enum GcError {
     /// Somebody relies on what is there.
@@ -44,7 +44,7 @@ pub enum GcError {
 }
 
 impl Garbage {
-    /// Whether there is nothing to remove.
+    /// True if there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.leftovers.is_empty() && self.temporary.is_empty()
     }
@@ -56,7 +56,7 @@ impl Garbage {
 }
 
 impl Store {
-    /// What is neither reached nor in the hands of a process.
+    /// Records and files that are neither reachable nor in use.
     pub fn garbage(&self, reached: &HashSet<Key>) -> io::Result<Garbage> {
         let mut garbage = Garbage::default();
         for key in self.keys()?.into_iter().filter(|key| !reached.contains(key)) {

@@ -24,7 +24,7 @@ use fs_err as fs;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 
-/// How often a holder says that it is alive.
+/// Interval at which a holder renews its lease.
 const BEAT: Duration = Duration::from_secs(10);
 /// A holder of whom nothing was heard for so long is dead: six beats, and twice what NFS may keep an attribute.
 const STALE: Duration = Duration::from_mins(2);
@@ -39,7 +39,7 @@ struct Owner {
     boot: String,
     numbers: String,
     pid: u32,
-    /// When the process began, in ticks of its machine: numbers are given out again.
+    /// Start time of the process, in ticks of its machine: process numbers are reused.
     begun: u64,
     /// The job in Slurm, and how often that was started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ impl Owner {
         }
     }
 
-    /// Whether the holder lives, as `me` sees it; `None` if that cannot be seen from here.
+    /// True if the holder lives, as `me` sees it; `None` if that is unknown here.
     fn lives(&self, me: &Self) -> Option<bool> {
         let here = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
         if here(self) == here(me) && !self.boot.is_empty() {
@@ -91,7 +91,7 @@ impl Owner {
     }
 }
 
-/// When a process of this machine began, in ticks; `None` if there is none, or only what is left of it.
+/// Start time of a process of this machine, in ticks; `None` if there is none, or only a zombie.
 fn begun(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -113,7 +113,7 @@ impl Presence {
         Ok(presence)
     }
 
-    /// Whether the process that has made this file is alive; `None` if there is no such file.
+    /// True if the process that has made this file is alive; `None` if there is no such file.
     pub(crate) fn is_alive(path: &Path) -> Option<bool> {
         // Asked often and only a hint, so by this machine's clock.
         Some(look(path)?.is_alive(&Owner::new(path), SystemTime::now()))
@@ -176,18 +176,18 @@ impl Lease {
         Ok(None)
     }
 
-    /// Whether a process holds the lease of this name, as far as can be seen without asking for it.
+    /// True if a process holds the lease of this name, as far as can be seen without requesting it.
     pub(super) fn is_held(folder: &Path, name: &str) -> bool {
         Presence::is_alive(&folder.join(name)).unwrap_or(false)
     }
 
-    /// Whether another process has taken it away, because nothing was heard of this one for too long.
+    /// True if another process has taken it over, because this one has not renewed it for too long.
     pub(super) fn is_lost(&self) -> bool {
         let inode = |metadata: io::Result<std::fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
         inode(std::fs::metadata(&self.path)) != inode(self.own.file.metadata())
     }
 
-    /// Whether the process that has made a file beside it is alive, by the clock of whoever serves the files.
+    /// True if the process that has made a file beside it is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         futimens(&*self.own.file, &now())?;
         let now = self.own.file.metadata()?.modified()?;

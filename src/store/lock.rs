@@ -50,7 +50,7 @@ impl Lock {
         }
     }
 
-    /// Whether a process holds the lock of this name.
+    /// True if a process holds the lock of this name.
     pub(super) fn is_held(folder: &Path, name: &str, shared: bool) -> bool {
         if shared {
             return Lease::is_held(folder, name);
@@ -59,7 +59,7 @@ impl Lock {
         file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Whether another process has taken it away.
+    /// True if another process has taken it over.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Lease(lease) if lease.is_lost())
     }

@@ -55,7 +55,7 @@ pub struct Store {
     root: PathBuf,
 }
 
-/// What the store says about a job that is about to run.
+/// Answer of the store about a job that is about to run.
 #[derive(Debug)]
 pub enum Claim {
     /// It is done.
@@ -66,7 +66,7 @@ pub enum Claim {
     Busy,
 }
 
-/// Why the store cannot be used.
+/// Error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk says no.
@@ -86,7 +86,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the next job would fare no better: the disk is full, or nobody may write to it.
+    /// True if the next job would fail, too: the disk is full, or not writable.
     pub fn is_lasting(&self) -> bool {
         use io::ErrorKind::{NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let lasting = [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied, NotADirectory];
@@ -173,7 +173,7 @@ impl Store {
         Ok(Some(text))
     }
 
-    /// Whether a job has a record; whether that is whole, [`Store::look`] says.
+    /// True if a job has a record; [`Store::look`] checks that it is valid.
     pub fn contains(&self, key: Key) -> bool {
         self.record(key).symlink_metadata().is_ok_and(|record| record.is_file())
     }
@@ -198,7 +198,7 @@ impl Store {
         Ok(self.keys()?.into_iter().filter(|key| key.to_string().starts_with(prefix)).collect())
     }
 
-    /// Whether a job is done, or nobody is at it.
+    /// True if a job is done, or no process has claimed it.
     pub fn is_free(&self, key: Key) -> bool {
         self.contains(key) || !self.is_locked(key)
     }
@@ -231,7 +231,7 @@ impl Store {
         Ok(self.root.clone())
     }
 
-    /// Whether several machines use it, so that its locks are leases.
+    /// True if several machines use it, so that its locks are leases.
     pub fn is_shared(&self) -> bool {
         self.root.join(SHARED).is_file()
     }
@@ -249,12 +249,12 @@ impl Store {
         Ok(true)
     }
 
-    /// Whether a process is at a job.
+    /// True if a process has claimed a job.
     fn is_locked(&self, key: Key) -> bool {
         Lock::is_held(&self.locks(), &key.to_string(), self.is_shared())
     }
 
-    /// What tells this store from all others: made when it is asked for first.
+    /// Unique identifier of this store: made at the first request.
     pub fn id(&self) -> io::Result<String> {
         self.create()?;
         let path = self.root.join("id");
@@ -289,7 +289,7 @@ impl Store {
         self.root.join("partial").join(key.to_string())
     }
 
-    /// Where a job's record and artifacts are, or will be.
+    /// Folder of a job's record and artifacts, which may not exist yet.
     pub fn folder(&self, key: Key) -> PathBuf {
         let name = key.to_string();
         self.root.join(&name[..2]).join(name)
@@ -305,7 +305,7 @@ impl Store {
         self.root.join("digests.json")
     }
 
-    /// Where the artifacts of a finished job are.
+    /// Folder of the artifacts of a finished job.
     pub fn files(&self, key: Key) -> PathBuf {
         self.folder(key).join("files")
     }
@@ -318,7 +318,7 @@ impl Store {
         }
     }
 
-    /// What is left of a record whose files were found damaged.
+    /// Remains of a record whose files were found damaged.
     fn condemned(&self, key: Key) -> PathBuf {
         self.folder(key).join("record.damaged.json")
     }

@@ -21,12 +21,12 @@ use crate::{
 
 /// The folder in the archive.
 const TOP: &str = "sweep-records";
-/// What an archive is unpacked to begins so, below `staging`.
+/// Prefix of the folders below `staging` that archives are unpacked to.
 pub(super) const IMPORT: &str = "import-";
 /// A record is never larger.
 const LARGEST_RECORD: u64 = 1 << 30;
 
-/// What became of an archive's records.
+/// Results for an archive's records.
 #[derive(Debug, Default, PartialEq)]
 pub struct Imported {
     /// Records that are new here.
@@ -37,7 +37,7 @@ pub struct Imported {
     pub refused: Vec<(Key, String)>,
 }
 
-/// Why an archive was not made or not read.
+/// Error of writing or reading an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The disk says no.
@@ -226,7 +226,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
     Ok(keys)
 }
 
-/// Whether nothing but zeros is left, with which an archive is padded.
+/// True if only zeros are left, with which an archive is padded.
 fn is_blank(mut rest: impl Read) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     loop {
@@ -249,8 +249,8 @@ fn place(path: &Path) -> Option<(Key, PathBuf)> {
     (normal && known).then_some((key, rest))
 }
 
-/// Whether a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders go, and
-/// then down. No link is on its way up, and one on its way down stays inside itself.
+/// Checks that a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders
+/// go, and then down. No link is on its way up, and one on its way down stays inside itself.
 fn stays_inside(path: &Path, to: &Path) -> bool {
     let mut up = path.components().count().saturating_sub(2);
     let mut down = false;

@@ -6,7 +6,7 @@ use super::{Origin, Record, Store, origin::ORIGIN};
 use crate::record;
 use crate::record::Key;
 
-/// What was looked at.
+/// Result of a verification.
 #[derive(Debug, Default, PartialEq)]
 pub struct Verified {
     /// Records in all.
@@ -17,7 +17,7 @@ pub struct Verified {
     pub without_digests: usize,
     /// Records that bear no digest of their own.
     pub unsealed: usize,
-    /// What is wrong.
+    /// Defects.
     pub defects: Vec<Defect>,
 }
 
@@ -26,7 +26,7 @@ pub struct Verified {
 pub struct Defect {
     /// Its key.
     pub key: Key,
-    /// What is wrong, as a phrase.
+    /// The defect, as a phrase.
     pub reason: String,
 }
 
@@ -85,7 +85,7 @@ impl Store {
     }
 }
 
-/// Why a record is not that of its key.
+/// Description of a record that is not that of its key.
 pub(crate) fn wrong_key(record: &Record) -> Option<String> {
     match record.identity.key() {
         Ok(key) if key == record.key => None,
