@@ -35,7 +35,7 @@ impl<'a> AdaptiveSeeds<'a> {
         Self { plan, store, reserve, ahead: Vec::new() }
     }
 
-    /// How many jobs the next round has, from what is in the store now.
+    /// Number of jobs of the next round, from the current state of the store.
     pub fn plan_ahead(&mut self) -> io::Result<usize> {
         self.ahead = self.next(&BTreeSet::new())?;
         Ok(self.ahead.len())
@@ -58,7 +58,7 @@ impl<'a> AdaptiveSeeds<'a> {
     }
 }
 
-/// Whether the seeds that were added to a step have taken as long as they may.
+/// True if the added seeds of a step have used up their time.
 fn is_spent(study: &Study, step: usize, results: &Results) -> bool {
     let Some(budget) = study.recipe.steps[step].adaptive.and_then(|adaptive| adaptive.budget) else { return false };
     let added = study.steps[step].iter().filter(|(_, id)| study.rounds.contains_key(id));

@@ -140,7 +140,7 @@ fn correct(rows: &mut [TableRow]) -> usize {
     chance.len()
 }
 
-/// What a metric's comparisons are made of.
+/// Measurements of a metric's comparisons.
 struct Sides<'a> {
     frame: &'a Frame<'a>,
     absences: &'a BTreeMap<JobId, Absence>,
@@ -150,7 +150,7 @@ struct Sides<'a> {
     /// The axis along which the same job is repeated.
     repeats: Option<&'a str>,
     ratio: bool,
-    /// How often the results may be looked at until they are decided.
+    /// Largest number of evaluations until the results are decided.
     looks: usize,
 }
 

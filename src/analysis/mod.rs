@@ -61,7 +61,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     (tables, verdicts)
 }
 
-/// What is undecided in a study and more seeds may decide: why, and the jobs at whose points they would help.
+/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points they would help.
 pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(String, Vec<JobId>)> {
     let mut undecided = Vec::new();
     for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, measured)).filter(|(_, verdict)| verdict.open) {

@@ -16,7 +16,7 @@ use crate::{
 /// The finished jobs of a plan.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// When the jobs' records were written.
+    /// Stamps of the jobs' records.
     stamps: HashMap<JobId, Stamp>,
     /// Of the jobs that tables, figures and claims are about those metrics, at least.
     measured: BTreeMap<JobId, Measured>,
@@ -56,17 +56,17 @@ impl Results {
         }
     }
 
-    /// What jobs have measured.
+    /// Measurements of jobs.
     pub fn measured(&self) -> &BTreeMap<JobId, Measured> {
         &self.measured
     }
 
-    /// Whether a job is done.
+    /// True if a job is done.
     pub(crate) fn is_done(&self, id: JobId) -> bool {
         self.stamps.contains_key(&id)
     }
 
-    /// When a job's record was written.
+    /// Stamp of a job's record.
     pub(crate) fn stamp(&self, id: JobId) -> Option<Stamp> {
         self.stamps.get(&id).copied()
     }

@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 /// Mean and spread of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// How many.
+    /// Number of measurements.
     pub n: usize,
     /// Their mean.
     pub mean: f64,
@@ -139,7 +139,7 @@ fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimat
     }
 }
 
-/// How many standard errors an interval of this level reaches to each side; `freedom` must be above zero.
+/// Half-width of an interval of this level in standard errors; `freedom` must be above zero.
 pub(crate) fn quantile(freedom: f64, level: f64) -> f64 {
     thread_local! {
         /// The cells of a table ask for few different ones, again and again.

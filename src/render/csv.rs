@@ -4,10 +4,10 @@
 
 use crate::analysis::{Cell, Column, Mark, Show, Table};
 
-/// What stands behind the axes in a table of values.
+/// Columns after the axes in a table of values.
 const VALUES: [&str; 14] =
     ["metric", "unit", "mean", "sd", "n", "low", "high", "median", "q1", "q3", "paper", "mark", "missing", "why"];
-/// What stands behind the axes in a table of comparisons.
+/// Columns after the axes in a table of comparisons.
 const COMPARED: [&str; 11] = ["metric", "unit", "measure", "value", "low", "high", "n", "p", "noise", "missing", "why"];
 
 pub(super) fn render(table: &Table) -> String {

@@ -26,7 +26,7 @@ const SHARE: u32 = 20;
 #[derive(Debug)]
 pub struct Live(Sender<News>);
 
-/// What is new.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum News {
     Progress,

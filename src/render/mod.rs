@@ -43,7 +43,7 @@ pub struct Report<'a> {
     store: &'a Store,
 }
 
-/// When to write the page.
+/// Rule for writing the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
     /// In any case.
@@ -53,7 +53,7 @@ pub enum Page {
     IfStale,
 }
 
-/// How to print tables.
+/// Output format of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For a terminal.
@@ -81,12 +81,12 @@ impl<'a> Report<'a> {
         &self.study.recipe.name
     }
 
-    /// What the report is of, where it is not that of the whole study.
+    /// The part that the report covers, if it is not the whole study.
     fn part(&self) -> Option<String> {
         part(&self.study.recipe)
     }
 
-    /// Whether there is nothing to show.
+    /// True if there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
     }
@@ -218,7 +218,7 @@ impl Report<'_> {
     }
 }
 
-/// What a report of a recipe is of, where flags ask for something else than the whole study.
+/// The part that a recipe's report covers, if flags select something else than the whole study.
 fn part(recipe: &Recipe) -> Option<String> {
     let flags = &recipe.flags;
     (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))

@@ -18,7 +18,7 @@ const LARGEST_FILE: u64 = 512 << 20;
 const BASE: u64 = 64 << 20;
 const FACTOR: u64 = 64;
 
-/// What was read until now.
+/// Amount read so far.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) files: usize,
@@ -48,7 +48,7 @@ impl Read {
     }
 }
 
-/// How much memory the jobs may take that a bundle of this size means.
+/// Limit on the memory of the planned jobs of a bundle of this size.
 pub(super) fn meant(bytes: u64) -> u64 {
     BASE.saturating_add(bytes.saturating_mul(FACTOR))
 }

@@ -41,7 +41,7 @@ const CONTENTS: &str = "bundle.json";
 /// So many runs may say why a job has no result.
 const MOST_RUNS: usize = 20;
 
-/// What is in a bundle.
+/// Contents of a bundle.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Contents {
     format: u32,
@@ -49,9 +49,9 @@ pub struct Contents {
     pub sweep: String,
     /// The names of the recipes.
     pub recipes: Vec<String>,
-    /// What was asked for; the paths are those of files in `sources`.
+    /// The request; the paths are those of files in `sources`.
     request: Asked,
-    /// Where jobs compute that need a device.
+    /// Backend of the jobs that need a device.
     pub backend: Backend,
     /// The folder that `sources` stands for.
     root: PathBuf,
@@ -59,7 +59,7 @@ pub struct Contents {
     inputs: BTreeMap<PathBuf, String>,
     /// Every job.
     pub jobs: Vec<BundledJob>,
-    /// Where the results come from: what, and its values.
+    /// Environment of the results: properties, and their values.
     pub environment: BTreeMap<String, BTreeSet<String>>,
     /// Every other file in the archive.
     files: BTreeMap<String, Sum>,
@@ -80,21 +80,21 @@ pub struct BundledJob {
     pub label: String,
     /// Its key.
     pub key: Key,
-    /// Whether there is a record.
+    /// True if there is a record.
     pub done: bool,
-    /// Where the record came from, if it was not made where the bundle was.
+    /// Origin of the record, if it was not made where the bundle was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// What a file is held to.
+/// Expected digest of a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sum {
     bytes: u64,
     blake3: String,
 }
 
-/// Why a bundle was not made or not read.
+/// Error of writing or reading a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The disk says no, or the archive is torn.
@@ -179,7 +179,7 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     Ok(contents)
 }
 
-/// Where a record comes from.
+/// Circumstances of a record.
 fn facts(record: &Record) -> Vec<(&'static str, String)> {
     let provenance = &record.provenance;
     let mut facts = vec![("sweep", provenance.sweep.clone()), ("host", provenance.host.clone())];

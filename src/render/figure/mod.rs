@@ -48,13 +48,13 @@ pub struct Figure {
     pub png: Option<Vec<u8>>,
 }
 
-/// Whether there was anything to draw. None of the errors can happen to a text in memory, but the library's interface has
-/// them.
+/// True if there was anything to draw. None of the errors can happen to a text in memory, but the library's interface
+/// has them.
 type Drawn = Result<bool, Box<dyn std::error::Error>>;
 type Area<B> = DrawingArea<B, Shift>;
 type Chart<'c, B> = ChartContext<'c, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// What can be drawn on.
+/// Drawing surface.
 trait Canvas: DrawingBackend<ErrorType: 'static> {}
 
 impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
@@ -163,7 +163,7 @@ fn by_color<'d, 'a>(figure: &recipe::Figure, dots: &'d [Dot<'a>]) -> Vec<(String
 
 // ---- What all of them have ------------------------------------------------------------------------------------------
 
-/// How the numbers along the edges are shown; `None` shows none.
+/// Format of the numbers along the edges; `None` shows none.
 #[derive(Clone, Copy)]
 struct Ticks {
     x: Option<Scale>,

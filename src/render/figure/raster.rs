@@ -13,7 +13,7 @@ use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8
 
 use super::{Area, Drawn};
 
-/// How many pixels a unit of the drawing has in each direction.
+/// Pixels per unit of the drawing in each direction.
 const SCALE: f32 = 2.0;
 /// `DejaVu` Sans; see `font/LICENSE`.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");

@@ -16,7 +16,7 @@ use crate::{
     recipe::{self, Roof},
 };
 
-/// Where one roof meets the other, and how high both are.
+/// Intersection of the roofs, and their heights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Heights {
     compute: Option<f64>,

@@ -131,7 +131,7 @@ impl Cuts {
         Self(pauses, LEFT * busy)
     }
 
-    /// Where a time is drawn.
+    /// Position of a time.
     fn place(&self, time: f64) -> f64 {
         let cut = |(from, to): &(f64, f64)| {
             if time <= *from {

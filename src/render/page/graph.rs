@@ -13,11 +13,11 @@ const GAP: (usize, usize) = (40, 18);
 pub(crate) struct Node {
     /// Its name.
     pub(crate) name: String,
-    /// What it does; may be empty.
+    /// Description; may be empty.
     pub(crate) about: String,
     /// The steps that it needs, by their index.
     pub(crate) needs: Vec<usize>,
-    /// What its jobs are doing.
+    /// States of its jobs.
     pub(crate) tally: Tally,
 }
 

@@ -5,15 +5,15 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// A page.
 pub(crate) struct Layout<'a> {
     pub(crate) title: &'a str,
-    /// What tells this page from another version of it; may be empty.
+    /// Mark that distinguishes this page from another version of it; may be empty.
     pub(crate) mark: &'a str,
     pub(crate) header: Markup,
     pub(crate) main: Markup,
     /// JSON for the script.
     pub(crate) data: &'a str,
-    /// What the page does, behind what the list of jobs does.
+    /// Script of the page, after that of the list of jobs.
     pub(crate) script: &'a str,
-    /// Whether it asks its server for anything.
+    /// True if it connects to its server.
     pub(crate) connect: bool,
 }
 

@@ -55,7 +55,7 @@ const MOST_DRAWN: usize = 300_000;
 /// Of a longer recipe the beginning is shown, in bytes.
 const MOST_ASKED: usize = 60_000;
 
-/// What the page is made of.
+/// Contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contents<'a> {
     pub(super) plan: &'a Plan,
@@ -106,7 +106,7 @@ pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<Stri
     Some(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-/// Whether a page bears a mark.
+/// True if a page contains a mark.
 pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
     let mut head = Vec::new();
     let read = fs_err::File::open(page).and_then(|file| file.take(1000).read_to_end(&mut head));
@@ -266,7 +266,7 @@ impl Laid<'_> {
     }
 }
 
-/// What the recipe says.
+/// Description of the recipe.
 fn asked(study: &Study) -> Markup {
     let recipe = &study.recipe;
     let mut texts: Vec<u16> = recipe.steps.iter().map(|step| step.name.span.source).collect();

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::format::count;
 
-/// How many jobs are doing what.
+/// Numbers of jobs by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Jobs in all.
