@@ -12,7 +12,7 @@ use crate::{
     store::{GcError, StoreError, TransferError},
 };
 
-/// How the program ends. The numbers are part of the interface.
+/// Exit status of the program. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Everything is done.
@@ -35,7 +35,7 @@ pub enum Exit {
     Interrupted(i32),
 }
 
-/// Why the program cannot go on.
+/// Failure that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The recipe cannot be read.
@@ -43,15 +43,15 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A recipe is invalid.
     #[error("{name} is not a valid recipe")]
     Recipe {
-        /// What was to be read.
+        /// Name of the file.
         name: String,
-        /// What is wrong with it.
+        /// The mistakes.
         problems: Problems,
     },
     /// The file is no plan.
@@ -59,7 +59,7 @@ pub enum Error {
     NoPlan {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         reason: String,
     },
     /// The recipes mean other jobs than when the plan was made.
@@ -67,7 +67,7 @@ pub enum Error {
     StalePlan {
         /// The file.
         path: PathBuf,
-        /// How many differences.
+        /// Number of differences.
         total: String,
         /// The first of them.
         changes: String,
@@ -83,15 +83,15 @@ pub enum Error {
     /// The recipe has no such job.
     #[error("the recipe has no job `{name}`; {help}")]
     UnknownJob {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Available names.
         help: String,
     },
     /// A variable is not set that a job takes from the environment.
     #[error("{at}`{name}` is not set, and `env` of step `{step}` takes it from the environment: set it, and run again")]
     Unset {
-        /// Where the recipe says so, with a colon behind it.
+        /// Place in the recipe, followed by a colon.
         at: String,
         /// The variable.
         name: String,
@@ -131,7 +131,7 @@ pub enum Error {
     /// The store could not be written any more while jobs ran, or no process could be started.
     #[error("the run was stopped: {0}; what was stored before is whole, and the next run goes on from there")]
     Broken(String),
-    /// Where jobs compute that this machine only submits cannot be found out here.
+    /// The backend of jobs that this machine only submits is unknown here.
     #[error(
         "say where the jobs compute, with `--backend cuda`, `wgpu` or `cpu`: they run on other machines than this one, so `auto` cannot tell"
     )]
@@ -155,9 +155,9 @@ pub enum Error {
     /// The disk says no.
     #[error("{what}: {source}")]
     Io {
-        /// What was to be done.
+        /// The failed operation.
         what: &'static str,
-        /// Why it could not.
+        /// Error of the system.
         source: io::Error,
     },
 }

@@ -123,7 +123,7 @@ struct Channel(Arc<Mutex<Line>>);
 
 struct Line {
     to: File,
-    /// When something was last said.
+    /// Time of the last message.
     said: Instant,
 }
 
@@ -147,7 +147,7 @@ impl Channel {
         line.to.write_all(text).is_ok()
     }
 
-    /// When something was last said.
+    /// Time of the last message.
     fn said(&self) -> Instant {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).said
     }

@@ -49,7 +49,7 @@ pub(super) struct VerifyArgs {
     /// Draws the same jobs again.
     #[arg(long, value_name = "N", requires = "rerun")]
     seed: Option<u64>,
-    /// How far a metric may be from the bundled one, relative to it; times, rates and sizes are not compared.
+    /// Largest relative difference of a metric from the bundled one; times, rates and sizes are not compared.
     #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
     tolerance: f64,
 }

@@ -33,7 +33,7 @@ pub(super) struct CacheArgs {
     command: CacheCommand,
 }
 
-/// What is different from what the recipes say.
+/// Changes to the recipes' values.
 #[derive(Debug, Args)]
 struct Values {
     /// Give a param of the recipes another value; can be repeated.
@@ -71,7 +71,7 @@ enum CacheCommand {
     Export {
         /// The archive.
         file: PathBuf,
-        /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe.
+        /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe.
         #[arg(required = true, value_name = "JOB|RECIPE")]
         which: Vec<String>,
         #[command(flatten)]
@@ -81,7 +81,7 @@ enum CacheCommand {
     Push {
         #[command(flatten)]
         remote: RemoteArgs,
-        /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe; all records if left out.
+        /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe; default: all records.
         #[arg(value_name = "JOB|RECIPE")]
         which: Vec<String>,
         #[command(flatten)]
@@ -91,7 +91,7 @@ enum CacheCommand {
     Pull {
         #[command(flatten)]
         remote: RemoteArgs,
-        /// Which recipes' records; all that the remote has if left out.
+        /// Recipes whose records to pull; default: all records of the remote.
         #[arg(value_name = "RECIPE")]
         recipes: Vec<PathBuf>,
         #[command(flatten)]

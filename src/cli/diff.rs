@@ -28,7 +28,7 @@ pub(super) struct DiffArgs {
     /// Show every metric that differs, not only those that matter most to the task or differ significantly.
     #[arg(long)]
     all: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     format: DiffFormat,
 }
@@ -60,7 +60,7 @@ pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// What a user means by a name.
+/// Resolves a name that the user gave.
 fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>) -> Result<Side, Error> {
     let path = Path::new(name);
     let reading = || Error::io("cannot read the store");

@@ -34,7 +34,7 @@ pub(super) struct LogsArgs {
     raw: bool,
 }
 
-/// How often a log that is followed is looked at.
+/// Interval at which a followed log is polled.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {

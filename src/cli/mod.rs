@@ -118,14 +118,14 @@ enum Command {
     ExecPilot(exec::ExecPilotArgs),
 }
 
-/// What a schema is of.
+/// Kind of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SchemaOf {
     Recipe,
     Sweep,
 }
 
-/// Which recipes, and with which values.
+/// Recipes, and the values to change.
 #[derive(Debug, Args)]
 struct RecipeArgs {
     /// Recipes, or sweep files, which name recipes and what is different in them.
@@ -135,7 +135,7 @@ struct RecipeArgs {
     changes: ChangeArgs,
 }
 
-/// What is different from what the files say.
+/// Changes to the files' values.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 struct ChangeArgs {
     /// Give a param of the recipe another value; can be repeated.
@@ -144,16 +144,16 @@ struct ChangeArgs {
     /// Give an axis other values, wherever it is or in one step; can be repeated.
     #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
     axes: Vec<String>,
-    /// Where to compute. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
+    /// Backend to compute on. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
-    /// How jobs get their processes: on this machine, or through Slurm; `local`, if no sweep file says otherwise.
+    /// How jobs get their processes: on this machine, or through Slurm; default: `local`, or the sweep file's executor.
     #[arg(long, value_name = "EXECUTOR")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<ExecutorArg>,
 }
 
-/// Which part of a recipe.
+/// Part of a recipe.
 #[derive(Debug, Args)]
 struct OnlyArgs {
     /// Only this step, or these of its points, and what they need; can be repeated.

@@ -14,7 +14,7 @@ use crate::{
     store::Store,
 };
 
-/// Where records also are.
+/// The remote.
 #[derive(Debug, Args)]
 pub(super) struct RemoteArgs {
     /// An object store or a folder that also keeps records: `s3://BUCKET/FOLDER`, `gs://…`, `az://…` or `file:///FOLDER`.

@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct ReportArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// How to print the tables.
+    /// Output format of the tables.
     #[arg(long, value_enum, default_value = "term")]
     format: Format,
     /// End with exit code 6 if a claim is refuted.

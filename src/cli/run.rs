@@ -136,12 +136,12 @@ struct Request<'a> {
     device: Option<(Probe, Device)>,
     limits: Limits,
     gpus: Vec<String>,
-    /// What is asked of Slurm, if the jobs run through it.
+    /// Settings for Slurm, if the jobs run through it.
     slurm: Option<Slurm>,
 }
 
-/// What a run with work to do has opened: its folder and journal, the way to the remote, and the store, which nobody clears
-/// meanwhile.
+/// Open resources of a run with work to do: its folder and journal, the connection to the remote, and the store, locked
+/// against removal.
 struct Opened {
     folder: RunFolder,
     journal: Journal,
@@ -152,7 +152,7 @@ struct Opened {
 }
 
 impl Request<'_> {
-    /// Whether a job is to run. What was undecided when an earlier run ended may be so still.
+    /// True if a job is to run. Results that were undecided when an earlier run ended may still be so.
     fn has_work(&mut self, seeds: &mut AdaptiveSeeds<'_>) -> Result<bool, Error> {
         if self.states.contains(&Disposition::Yes) {
             return Ok(true);
@@ -305,7 +305,7 @@ fn say_what_is_undecided(seeds: &mut AdaptiveSeeds<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a run says when it is over, and how the program ends.
+/// Prints the end of a run and returns the exit status.
 fn conclude(
     results: &Path,
     args: &RunArgs,
@@ -353,9 +353,9 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
     Ok((prepared, store, selected))
 }
 
-/// What there is before a run.
+/// State before a run.
 struct Looked {
-    /// Which jobs are done.
+    /// The finished jobs.
     standing: Standing,
     remote: Option<Arc<Remote>>,
     /// The pull of what the remote may have, if that goes on.
@@ -396,7 +396,7 @@ fn jobs_name(store: &Store) -> Result<String, Error> {
     Ok(format!("sweep-{id}"))
 }
 
-/// What is to be done with each job.
+/// Disposition of each job.
 fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Disposition> {
     let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
         (false, _) => Disposition::No,
@@ -447,8 +447,8 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
     Ok(refuted)
 }
 
-/// Whether somebody watches a terminal on which rows can be drawn over. What CI gives its jobs may look like one, and is
-/// read later.
+/// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but
+/// their output is read later.
 fn shows_bars() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -13,9 +13,9 @@ use crate::{
     run::{Observer, RunEvent, estimate},
 };
 
-/// How often a running job's progress is worth a line.
+/// Shortest interval between lines about a running job's progress.
 const PAUSE: Duration = Duration::from_secs(15);
-/// How often it is worth a line how far the whole is.
+/// Shortest interval between lines about the progress of the whole run.
 const LONG_PAUSE: Duration = Duration::from_mins(1);
 
 /// Writes lines to `W`.
@@ -26,7 +26,7 @@ pub struct Lines<W> {
     total: usize,
     said: BTreeMap<usize, Instant>,
     pace: Pace,
-    /// When it was last said how far the whole is.
+    /// Time of the last line about the progress of the whole run.
     counted: Instant,
 }
 

@@ -12,7 +12,7 @@ use crate::{
     run::{RunEvent, estimate},
 };
 
-/// How often the estimate is made anew.
+/// Interval between estimates.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The run's pace, asked from time to time.
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Pace {
     heard: estimate::Pace,
     made: Option<Instant>,
-    /// When it will be over, as it was said last.
+    /// Time of the last change of the estimate.
     end: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Pace {
         self.heard.on(host::clock::now(), event);
     }
 
-    /// Whether it is time to ask again.
+    /// True if it is time to estimate again.
     pub(super) fn is_due(&self) -> bool {
         self.made.is_none_or(|made| made.elapsed() >= PAUSE)
     }

@@ -7,7 +7,7 @@ use crate::{
     run::watch::{Snapshot, State},
 };
 
-/// How many jobs are doing what: `5 jobs: 1 done, 4 waiting`.
+/// Numbers of jobs by state: `5 jobs: 1 done, 4 waiting`.
 pub fn counts(snapshot: &Snapshot) -> String {
     let count_of = |word: &str| snapshot.jobs.iter().filter(|state| state.word() == word).count();
     let words = ["cached", "done", "running", "retrying", "waiting", "failed", "skipped", "lost"];

@@ -126,7 +126,7 @@ fn params(difference: &Difference, open: usize) -> Markup {
     }
 }
 
-/// What differs of what matters, and of the rest what chance cannot explain.
+/// Important differences, and significant ones among the others.
 fn metrics(difference: &Difference) -> Markup {
     let shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
     let changes: Vec<&MetricChange> = difference.metrics.iter().filter(shown).collect();

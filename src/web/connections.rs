@@ -15,13 +15,13 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
-/// How long the head of a request may take, and a connection may be kept without one.
+/// Time limit of the head of a request, and of an idle connection.
 const HEAD: Duration = Duration::from_secs(5);
 
 /// So many connections at once; further ones wait in the system's queue.
 const MOST: usize = 512;
 
-/// How long to wait where the system gives no connection, because there are too many files open.
+/// Delay if the system gives no connection, because there are too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// As many connections as leave half of this process's files for other things.

@@ -14,7 +14,7 @@ use axum::{
 
 use super::{Site, not_found, read};
 
-/// What a report is made of, and how a browser takes it.
+/// File types of a report, and their media types.
 const KINDS: [(&str, &str); 8] = [
     ("html", "text/html; charset=utf-8"),
     ("csv", "text/csv; charset=utf-8"),

@@ -20,7 +20,7 @@ pub(super) struct Names {
     machine: String,
 }
 
-/// What every answer says. The pages have a stricter policy of their own.
+/// Headers of every answer. The pages have a stricter policy of their own.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -36,7 +36,7 @@ impl Names {
         Self { loopback: host.is_loopback(), machine }
     }
 
-    /// Whether a `Host` header names this server. Which port it names makes no difference: it may be forwarded.
+    /// True if a `Host` header names this server. The port makes no difference: it may be forwarded.
     fn answers(&self, host: &str) -> bool {
         let (name, port) = match host.rfind(':') {
             Some(colon) if !host[colon..].contains(']') => (&host[..colon], &host[colon + 1..]),

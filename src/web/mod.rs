@@ -40,17 +40,17 @@ use crate::render::page::Layout;
 /// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.
 const READERS: usize = 4;
 
-/// How long connections have to end when the server does.
+/// Time for connections to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What all requests have in common.
+/// State that all requests share.
 #[derive(Debug)]
 struct Site {
     results: PathBuf,
     /// Turns true when the server ends.
     closing: watch::Receiver<bool>,
     runs: runs::Known,
-    /// What pages are told of as it happens.
+    /// Live updates for pages.
     hub: stream::Hub,
 }
 

@@ -18,10 +18,10 @@ use tokio::sync::watch;
 
 use super::{Site, read};
 
-/// How often the disk is looked at.
+/// Interval at which the disk is polled.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// How often a page hears that the connection holds.
+/// Interval of keep-alive messages to a page.
 const BEAT: Duration = Duration::from_secs(15);
 
 /// So many things that have ended are remembered.
@@ -35,11 +35,11 @@ const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
 
 /// Somebody who looks, and says what is new: texts that are one line of JSON.
 pub(super) trait Look: Send + 'static {
-    /// What a page has to be told that knew of the look before; `None` if nothing changed.
+    /// Update for a page that has the previous state; `None` if nothing changed.
     fn look(&mut self) -> Option<String>;
-    /// What a page has to be told that knows nothing, after a look.
+    /// Complete state for a new page, after a look.
     fn whole(&self) -> String;
-    /// Whether nothing will change any more.
+    /// True if nothing will change any more.
     fn is_over(&self) -> bool;
 }
 
@@ -54,17 +54,17 @@ struct Shows {
     ended: VecDeque<(String, State)>,
 }
 
-/// What was found when it was last looked.
+/// Result of the last look.
 #[derive(Debug, Clone, Default)]
 struct State {
-    /// How often something was new; 0 before the first look.
+    /// Number of changes; 0 before the first look.
     version: u64,
     /// For pages that know of the version before.
     news: Bytes,
     /// For all others.
     whole: Bytes,
     over: bool,
-    /// Whether there is such a thing, once that is known.
+    /// True if it exists, once that is known.
     there: Option<bool>,
 }
 
@@ -180,7 +180,7 @@ fn event(text: &str) -> Bytes {
     format!("data: {text}\n\n").into()
 }
 
-/// What one page is told.
+/// Messages to one page.
 fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
     let begin = Some((states, site.closing.clone(), 0));
     Body::from_stream(unfold(begin, |page| async move {

@@ -15,10 +15,10 @@ use sweep_job::{
 
 use crate::host::{machine::OutOfMemory, program};
 
-/// What is kept of a process's last words, in lines.
+/// Number of last lines of a process that are kept.
 const LAST_WORDS: usize = 200;
 
-/// What one batch size came to.
+/// Result of one batch size.
 enum Tried {
     /// It was trained with.
     Fits(Box<Outcome>),
@@ -157,7 +157,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
     }
 }
 
-/// Whether a failure says that memory was not enough.
+/// True if a failure was caused by lack of memory.
 fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
     let Failure { kind, message } = failure.recognised();
     match kind {
@@ -166,7 +166,7 @@ fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
     }
 }
 
-/// Why a process has ended without a word to its reader.
+/// Reason why a process has ended without a message to its reader.
 fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failure {
     // The kernel ends with SIGKILL whom it has no memory for, and nobody else does that here.
     if status.signal() == Some(9) && out_of_memory != Some(false) {

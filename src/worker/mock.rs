@@ -42,7 +42,7 @@ pub(super) fn run(mock: &Mock, job: &Job, channel: &mut Channel) -> Result<Outco
     end(mock.end, channel).map(|()| outcome)
 }
 
-/// Whether this attempt is one of the first, which are to fail.
+/// True if this attempt is one of the first, which are to fail.
 fn fail_again(failures: usize, scratch: &Path) -> Result<bool, Failure> {
     if failures == 0 {
         return Ok(false);

@@ -24,7 +24,7 @@ use signal_hook::{
 
 use super::words::{Word, understand};
 
-/// How a program ended.
+/// End of a program.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// From its start to its end.
@@ -33,7 +33,7 @@ pub(super) struct Ended {
     pub(super) complaint: String,
 }
 
-/// What the threads that follow the program say.
+/// Events from the threads that follow the program.
 enum Event {
     /// It said something that means something.
     Word(Word),
@@ -49,9 +49,9 @@ enum Event {
 const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
-/// How often what it writes counts as a sign of life.
+/// Shortest interval at which output counts as activity.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long to wait for what is killed to be gone, and for outputs to close after that.
+/// Time to wait for killed processes to end, and for outputs to close after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes the end of the engine the end of the whole process group. Until now it was the end of the worker alone, and a

@@ -17,7 +17,7 @@ pub(super) enum Word {
 /// A metrics file is never larger.
 const LARGEST_FILE: u64 = 16 << 20;
 
-/// What a line of standard output means; mostly nothing.
+/// Meaning of a line of standard output; mostly none.
 pub(super) fn understand(line: &[u8]) -> Option<Word> {
     let line = std::str::from_utf8(line).ok()?.trim();
     if let Some(progress) = line.strip_prefix("progress ") {
