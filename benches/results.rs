@@ -61,7 +61,7 @@ fn main() {
     println!("the page has {:.1} MB", page as f64 / 1e6);
 }
 
-/// What a training leaves.
+/// Outcome of a training.
 fn outcome(index: usize) -> Outcome {
     let mut outcome = Outcome::default();
     let noise = (index * 7919 % 1000) as f64 / 1000.0;

@@ -58,7 +58,7 @@ fn main() {
     }
 }
 
-/// How long it takes to bring a small file to the disk.
+/// Time to write a small file to the disk durably.
 fn sync_time() -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let mut file = fs::File::create(folder.path().join("file")).unwrap();
@@ -70,7 +70,7 @@ fn sync_time() -> Duration {
     begun.elapsed() / 20
 }
 
-/// How long a program takes; `None` if it is not installed.
+/// Run time of a program; `None` if it is not installed.
 fn time(command: &mut Command) -> Option<Duration> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
@@ -79,7 +79,7 @@ fn time(command: &mut Command) -> Option<Duration> {
     Some(begun.elapsed())
 }
 
-/// How long as many bare workers take, so many at once.
+/// Run time of as many bare workers, with the given number at once.
 fn processes(sweep: &str, count: usize, at_once: usize) -> Duration {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();

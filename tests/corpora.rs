@@ -19,7 +19,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// What is done to a seed.
+/// Change of a seed.
 #[derive(Debug, Clone)]
 enum Change {
     /// A byte becomes another one.

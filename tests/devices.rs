@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What `sweep devices` says of a backend, in its only line.
+/// The line of `sweep devices` about a backend.
 fn line(folder: &Path, backend: &str, env: &[(&str, &OsStr)]) -> String {
     let output = sweep(folder, &["devices"], env);
     let devices = text(&output.stdout);

@@ -16,7 +16,7 @@ use sweep_job::{Backend, Metric, Unit};
 /// Rows in the list of everything that each paper reports.
 const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003", 16), ("004", 13)];
 
-/// What a paper reports.
+/// Results of a paper.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Paper {
@@ -39,7 +39,7 @@ struct Row {
     because: Option<String>,
 }
 
-/// What a run said of a claim: a part of the report's `claims.json`.
+/// Verdict of a claim: a part of the report's `claims.json`.
 #[derive(Deserialize)]
 struct Verdict {
     claim: String,
@@ -223,7 +223,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// What is said of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
+/// State of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
 fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[f64]) -> String {
     let mut measured = BTreeMap::new();
     for (side, numbers) in [(of, numbers), (to, &[1.0, 1.01, 0.99][..numbers.len().min(3)])] {

@@ -91,7 +91,7 @@ fn only_a_name_can_be_passed_on() {
     }
 }
 
-/// What is warned of, as the plan for machines has it; held to what `plan` and `run` print.
+/// Warnings, as the JSON plan has them; compared with those that `plan` and `run` print.
 fn warnings(recipe: &str, args: &[&str]) -> Vec<(String, String, String)> {
     let sandbox = Sandbox::with(recipe);
     let plan = sandbox.sweep(&[&["plan", "recipe.yaml", "--format", "json"], args].concat());
