@@ -147,7 +147,7 @@ struct ChangeArgs {
     /// Backend to compute on. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
-    /// How jobs get their processes: on this machine, or through Slurm; default: `local`, or the sweep file's executor.
+    /// Executor of the jobs: this machine, or Slurm; default: `local`, or the sweep file's executor.
     #[arg(long, value_name = "EXECUTOR")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<ExecutorArg>,

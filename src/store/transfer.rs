@@ -1,6 +1,6 @@
 //! Records on their way to another machine: a tar archive with a folder for each.
 //!
-//! What comes from elsewhere is not believed: only files, folders and links that stay inside are taken, the key is computed
+//! Archives are not trusted: only files, folders and links that stay inside are taken, the key is computed
 //! anew, and so are the digests.
 
 use std::{

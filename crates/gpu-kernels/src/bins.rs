@@ -1,6 +1,6 @@
 //! Radix selection among ranks: counting them in bins, and picking the bin that holds the one that is searched.
 //!
-//! What shapes these kernels, here and in the other files:
+//! Constraints on these kernels, here and in the other files:
 //!
 //! - `CubeCL` 0.10 takes two stores of one value to different atomic numbers, in a row, for one expression, and then both numbers
 //!   for one. So no two are in a row. Where an atomic number is taken out of its array (`let place = state[PLACE]`), that is its

@@ -1,6 +1,6 @@
 //! Selection on a GPU, a software one included, against sorting, bit for bit.
 //!
-//! What is sorted are the scores as the device computes them: a GPU may round roots otherwise than the processor does.
+//! The sorted scores are the scores as the device computes them: a GPU may round roots otherwise than the processor does.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

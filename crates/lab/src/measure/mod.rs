@@ -1,6 +1,6 @@
 //! Measurement of the process itself and of its device, and of where the time of steps goes.
 //!
-//! What a machine cannot measure is absent, with a reason, and never 0.
+//! A quantity that a machine cannot measure is absent, with a reason, and never 0.
 
 pub mod ceiling;
 pub mod flops;

@@ -4,11 +4,11 @@
 //! norm joins the last hundred, and where it is far above them, both moments are damped; every `spam_interval` iterations
 //! the moments are forgotten, and the learning rate rises from 0 again.
 //!
-//! What the reference does otherwise is available as `spam_reference` only. There an iteration counts twice, so resets
+//! The differences of the reference are available as `spam_reference` only. There an iteration counts twice, so resets
 //! come twice as often as asked; and elements are clipped by a second moment that has no bias correction, which at the
 //! start and after every reset holds gradients down for hundreds of iterations.
 //!
-//! Whether a norm is a spike is decided on the device, in arithmetic: the host never waits for it.
+//! The spike test is computed on the device: the host never waits for it.
 
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::Optimizer;

@@ -175,7 +175,7 @@ impl BackendTask for Observe<'_> {
 
 /// Outputs of the embedding and of each block: for the input in `inputs`, or else for the previous output.
 ///
-/// What blocks hand on beside the residual stream is always this network's own.
+/// Values that blocks pass on besides the residual stream are always this network's own.
 fn modules<B: Compute>(
     network: &Gpt<B>,
     batch: &Batch,
