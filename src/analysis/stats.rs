@@ -97,7 +97,7 @@ impl Sample {
 }
 
 impl Quartiles {
-    /// Of these numbers, interpolated between neighbours as `NumPy` does; `None` if there are none.
+    /// Of these numbers, interpolated between neighbors as `NumPy` does; `None` if there are none.
     pub fn new(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -266,7 +266,7 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Colour on a terminal, unless the user does not want any (`NO_COLOR`).
+/// Color on a terminal, unless the user does not want any (`NO_COLOR`).
 fn use_color(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

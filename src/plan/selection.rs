@@ -5,7 +5,7 @@ use sweep_job::Value;
 use super::Point;
 use crate::recipe::{Collector, Names, Problem, Recipe, Selection, Template, suggest};
 
-/// Reports values that no point of a step has: a misspelt one would silently select nothing.
+/// Reports values that no point of a step has: a misspelled one would silently select nothing.
 pub(super) fn check_selection(
     recipe: &Recipe,
     step: usize,

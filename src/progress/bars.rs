@@ -49,7 +49,7 @@ const WIDEST_NAME: usize = 48;
 const OTHER_ROWS: usize = 4;
 
 impl Bars {
-    /// Bars, in colour or not; with what knows how long the rest takes.
+    /// Bars, in color or not; with what knows how long the rest takes.
     pub fn new(color: bool, pace: estimate::Pace) -> Self {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self {

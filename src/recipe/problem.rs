@@ -208,7 +208,7 @@ pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| {
-            // A third of the letters may differ, but not all of them: `b` is no misspelt `a`.
+            // A third of the letters may differ, but not all of them: `b` is no misspelled `a`.
             let letters = candidate.chars().count().min(word.chars().count());
             *distance <= (letters / 3).max(1) && *distance < letters
         })

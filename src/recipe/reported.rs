@@ -98,7 +98,7 @@ pub struct Figure {
     pub value: Option<Spanned<String>>,
     /// Direction in which a metric is better, if declared.
     pub best: Vec<(Spanned<String>, Option<Better>)>,
-    /// The axis whose values have a colour each.
+    /// The axis whose values have a color each.
     pub color: Option<Spanned<String>>,
     /// True if the 95 % confidence interval is drawn around means.
     pub band: bool,

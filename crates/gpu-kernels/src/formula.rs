@@ -139,7 +139,7 @@ fn momentum(m: f32, epsilon: f32) -> f32 {
     (m.abs() + epsilon).sqrt()
 }
 
-/// Positive where Adam's steps lead towards zero.
+/// Positive where Adam's steps lead toward zero.
 #[cube]
 fn shrinking(w: f32, m: f32, v: f32, epsilon: f32) -> f32 {
     // NaN stays NaN.

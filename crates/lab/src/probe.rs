@@ -193,7 +193,7 @@ mod cuda {
     fn explained(code: c_int) -> &'static str {
         match code {
             2 => " (out of memory)",
-            3 => " (not initialised)",
+            3 => " (not initialized)",
             35 | 803 => " (driver and library do not fit together)",
             46 => " (the GPU is taken by another process alone)",
             100 => " (no GPU)",
@@ -213,7 +213,7 @@ mod cuda {
     }
 
     fn open(name: &str) -> Option<Library> {
-        // SAFETY: loading runs the library's initialisers; these are the vendor's own libraries, found by the system's
+        // SAFETY: loading runs the library's initializers; these are the vendor's own libraries, found by the system's
         // search path, as every CUDA program loads them.
         unsafe { Library::new(name).ok() }
     }

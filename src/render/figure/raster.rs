@@ -54,7 +54,7 @@ impl Raster<'_> {
         }
     }
 
-    /// Lays a colour over a pixel.
+    /// Lays a color over a pixel.
     fn blend(&mut self, x: i64, y: i64, color: BackendColor, coverage: f32) {
         let (width, height) = (i64::from(self.pixmap.width()), i64::from(self.pixmap.height()));
         if x < 0 || y < 0 || x >= width || y >= height {

@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// The same as a sign, for whoever does not tell colours apart.
+    /// The same as a sign, for whoever does not tell colors apart.
     pub(crate) fn mark(self) -> &'static str {
         match self.class() {
             "failed" => "✗",

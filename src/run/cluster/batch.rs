@@ -103,7 +103,7 @@ pub enum QueuedState {
     Running,
     /// Its program has ended well.
     Completed,
-    /// It was cancelled.
+    /// It was canceled.
     Cancelled,
     /// Its program has ended with a failure of its own.
     Failed(String),

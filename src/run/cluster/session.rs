@@ -72,7 +72,7 @@ pub(super) struct ClusterSession<'a, 'o> {
     /// Number of consecutive polls without an answer.
     pub(super) troubles: u32,
     pub(super) signals: usize,
-    /// Nothing more is submitted, and what has not begun is cancelled.
+    /// Nothing more is submitted, and what has not begun is canceled.
     pub(super) stopping: bool,
     /// True if running jobs are canceled, too.
     pub(super) ending: bool,

@@ -18,7 +18,7 @@ const FEW: usize = 1 << 16;
 const DEVIATIONS: f64 = 3.3;
 /// Brackets tried before [`search`] takes over, which nothing can mislead.
 const TRIES: u32 = 3;
-/// Scores that are drawn at once: neighbours, because memory gives whole lines.
+/// Scores that are drawn at once: neighbors, because memory gives whole lines.
 pub(super) const CLUSTER: usize = 4;
 /// Scores that are drawn by one task, from a stream of its own.
 const DRAWN_TOGETHER: usize = 4096;
@@ -155,7 +155,7 @@ fn effect(sample: &[u32], part: f64) -> f64 {
     if alone == 0.0 { 1.0 } else { ((moment(2) - mean * mean) / alone).max(1.0) }
 }
 
-/// Scores drawn from all layers, by rank: [`CLUSTER`] neighbours from each of many intervals of equal length.
+/// Scores drawn from all layers, by rank: [`CLUSTER`] neighbors from each of many intervals of equal length.
 fn draw(goal: &Goal<'_>, weights: usize, seed: u64) -> Result<Vec<u32>, NotANumber> {
     let size = sample_size(weights);
     // Where each layer begins, were all of them one.

@@ -94,7 +94,7 @@ impl Formula {
         let [m, v] = layer.moments.unwrap_or([&[], &[]]);
         let (e, correction) = (self.epsilon, self.bias_correction_1);
         let momentum = |m: f32| (m.abs() + e).sqrt();
-        // Positive where Adam's steps lead towards zero.
+        // Positive where Adam's steps lead toward zero.
         let shrinking = |w: f32, m: f32, v: f32| sign(w) * m / (v.sqrt() + e);
         match self.of(layer) {
             Kind::Given => map(w, scores, |w| w),

@@ -1,4 +1,4 @@
-//! Functions of one number that compilers can vectorise: no branch, no table, no call.
+//! Functions of one number that compilers can vectorize: no branch, no table, no call.
 //!
 //! `FMA` says whether the target has fused multiply-add; without it the two operations round separately.
 

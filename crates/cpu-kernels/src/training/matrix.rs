@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-/// A matrix that is read: any two distances between neighbours in a slice.
+/// A matrix that is read: any two distances between neighbors in a slice.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
     data: &'a [f32],

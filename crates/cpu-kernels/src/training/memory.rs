@@ -61,7 +61,7 @@ impl Buffer {
     /// A tensor of this shape with these numbers.
     pub fn into_tensor<const D: usize>(self, shape: [usize; D]) -> FlexTensor {
         let bytes = self.0.len() * size_of::<f32>();
-        // SAFETY: all bytes of the vector are initialised, and `memory` gives exactly those.
+        // SAFETY: all bytes of the vector are initialized, and `memory` gives exactly those.
         #[expect(unsafe_code, reason = "memory that returns to the pool needs a controller of its own")]
         let bytes = unsafe { Bytes::from_controller(Box::new(self), bytes) };
         FlexTensor::new(bytes, Layout::contiguous(Shape::from(shape)), DType::F32)
@@ -111,13 +111,13 @@ impl AllocationController for Buffer {
     unsafe fn memory_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.0);
         let (pointer, length) = (bytes.as_mut_ptr().cast(), bytes.len());
-        // SAFETY: the same bytes, borrowed as long; the caller promises to write only initialised ones.
+        // SAFETY: the same bytes, borrowed as long; the caller promises to write only initialized ones.
         unsafe { std::slice::from_raw_parts_mut(pointer, length) }
     }
 
     fn memory(&self) -> &[MaybeUninit<u8>] {
         let bytes: &[u8] = bytemuck::cast_slice(&self.0);
-        // SAFETY: the same bytes, borrowed as long; initialised ones may be read as if they might not be.
+        // SAFETY: the same bytes, borrowed as long; initialized ones may be read as if they might not be.
         #[expect(unsafe_code, reason = "the trait gives bytes this type")]
         unsafe {
             std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len())

@@ -45,7 +45,7 @@ choice! {
         Topk = "topk",
         /// Those of at least `cross_tau` times the root mean square of a row's visible weights.
         Rms = "rms",
-        /// All, and they are not normalised.
+        /// All, and they are not normalized.
         None = "none",
     }
 }

@@ -186,7 +186,7 @@ params! {
         /// Exponent of the decay of token frequencies: the token of rank `r` is drawn with a probability proportional
         /// to `r` to the minus this.
         zipf_exponent: f64 = 1.1, in 0.0..=10.0;
-        /// The part of the tokens that follow from the one before, each token having one successor: what can be learnt.
+        /// The part of the tokens that follow from the one before, each token having one successor: what can be learned.
         markov: f64 = 0.5, in 0.0..=1.0;
     }
 }

@@ -13,7 +13,7 @@ choice! {
         None = "none",
         /// `|w|` (ratio-ablation, section 8.4). Like `movement`, without masks on gradients and moments.
         Magnitude = "magnitude",
-        /// `w (w - w0)`: weights that have moved towards zero go (ratio-ablation, section 8.5).
+        /// `w (w - w0)`: weights that have moved toward zero go (ratio-ablation, section 8.5).
         Movement = "movement",
         /// `|w m| |w| / (sqrt(v) + e)`. This and what follows: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
@@ -25,7 +25,7 @@ choice! {
         Bitter3 = "bitter3",
         /// As `bitter3`, with a threshold for every layer: later layers lose more.
         Bitter4 = "bitter4",
-        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives towards zero go.
+        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives toward zero go.
         Bitter5 = "bitter5",
         /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`.
         Bitter6 = "bitter6",

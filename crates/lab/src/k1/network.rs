@@ -155,7 +155,7 @@ pub struct Shared<B: Backend> {
     pub head: Linear<B>,
 }
 
-/// A transformer block that normalises after each of its parts has been added.
+/// A transformer block that normalizes after each of its parts has been added.
 #[derive(Module, Debug)]
 pub struct Node<B: Backend> {
     /// Self-attention.

@@ -1,4 +1,4 @@
-//! A block: attention and MLP, each on a normalised copy of the residual stream, and the mechanisms between them in the
+//! A block: attention and MLP, each on a normalized copy of the residual stream, and the mechanisms between them in the
 //! order of ratio-ablation, section 4.8.
 
 use burn::{

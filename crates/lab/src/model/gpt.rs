@@ -128,7 +128,7 @@ impl<B: Ops> Gpt<B> {
         self.stream(tokens, 0, &rows, dropout_p, None)
     }
 
-    /// The normalised residual stream of `tokens`, the first of which is at `position`.
+    /// The normalized residual stream of `tokens`, the first of which is at `position`.
     fn stream(
         &self,
         tokens: Tensor<B, 2, Int>,

@@ -115,24 +115,24 @@ impl Kernels<Flex> for Cpu {
         let qkv = dense(qkv);
         let rows = size(&qkv, 0);
         let shape = Shape { batch, length: rows / batch, heads, width: size(&qkv, 1) / 3 / heads };
-        let (out, normalisers) = attention::forward(numbers(&qkv), shape);
-        (out.into_tensor([rows, heads * shape.width]), normalisers.into_tensor([batch * heads, shape.length]))
+        let (out, normalizers) = attention::forward(numbers(&qkv), shape);
+        (out.into_tensor([rows, heads * shape.width]), normalizers.into_tensor([batch * heads, shape.length]))
     }
 
     fn causal_attention_backward(
         &self,
         qkv: &FlexTensor,
         out: &FlexTensor,
-        normalisers: &FlexTensor,
+        normalizers: &FlexTensor,
         gradient: &FlexTensor,
     ) -> FlexTensor {
-        let (qkv, out, normalisers, gradient) = (dense(qkv), dense(out), dense(normalisers), dense(gradient));
+        let (qkv, out, normalizers, gradient) = (dense(qkv), dense(out), dense(normalizers), dense(gradient));
         let [rows, d_model] = [size(&out, 0), size(&out, 1)];
-        let length = size(&normalisers, 1);
+        let length = size(&normalizers, 1);
         let batch = rows / length;
-        let heads = size(&normalisers, 0) / batch;
+        let heads = size(&normalizers, 0) / batch;
         let shape = Shape { batch, length, heads, width: d_model / heads };
-        let d_qkv = attention::backward(numbers(&qkv), numbers(&out), numbers(&normalisers), numbers(&gradient), shape);
+        let d_qkv = attention::backward(numbers(&qkv), numbers(&out), numbers(&normalizers), numbers(&gradient), shape);
         d_qkv.into_tensor([rows, 3 * d_model])
     }
 

@@ -124,7 +124,7 @@ pub trait Ops: BurnBackend {
         }
     }
 
-    /// Normalises the rows of `x` `[rows, d]` to mean 0 and variance 1 (`epsilon` is added to the variance), multiplies
+    /// Normalizes the rows of `x` `[rows, d]` to mean 0 and variance 1 (`epsilon` is added to the variance), multiplies
     /// them by `gain` `[d]` and adds `bias` `[d]`.
     fn layer_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, bias: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
         match fused::<Self>(&[x.dtype(), gain.dtype(), bias.dtype()]) {

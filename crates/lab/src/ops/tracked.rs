@@ -138,8 +138,8 @@ backward!(
     AttentionBackward,
     1,
     (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
-    |kernels, (qkv, out, normalisers), gradient, _| {
-        [Some(kernels.causal_attention_backward(&qkv, &out, &normalisers, &gradient))]
+    |kernels, (qkv, out, normalizers), gradient, _| {
+        [Some(kernels.causal_attention_backward(&qkv, &out, &normalizers, &gradient))]
     }
 );
 
@@ -150,8 +150,8 @@ pub(super) fn causal_attention<B: Backend, C: CheckpointStrategy>(
     batch: usize,
     heads: usize,
 ) -> Tracked<B, C> {
-    let (out, normalisers) = kernels.causal_attention(&qkv.primitive, batch, heads);
-    let kept = (qkv.primitive, out.clone(), normalisers);
+    let (out, normalizers) = kernels.causal_attention(&qkv.primitive, batch, heads);
+    let kept = (qkv.primitive, out.clone(), normalizers);
     record!(AttentionBackward(kernels), [qkv], out, kept)
 }
 

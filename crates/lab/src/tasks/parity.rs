@@ -116,7 +116,7 @@ impl BackendTask for Observe<'_> {
         let infos = model::infos(&network);
         if let Some(place) = self.spoilt.and_then(|name| infos.iter().position(|info| info.name == name)) {
             network = model::map_values::<Autodiff<B>, _>(network, &mut |index, weight| {
-                // Not by the same everywhere: a layer after a normalisation gives the same then.
+                // Not by the same everywhere: a layer after a normalization gives the same then.
                 if index == place { weight * 1.5 + 0.1 } else { weight }
             });
         }
