@@ -213,7 +213,7 @@ impl Error {
             | Self::Gc(_)
             | Self::Transfer(_)
             | Self::Bundle(_)
-            | Self::Remote(RemoteError::Broken(..) | RemoteError::Here(_))
+            | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
             | Self::NotShared
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,

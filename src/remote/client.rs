@@ -71,7 +71,7 @@ pub struct Remote {
 /// Result of a request for an object.
 enum Fetched {
     /// It is in this file, which has no name.
-    Here(File),
+    Object(File),
     /// There is none.
     Missing,
     /// It was left; why.
@@ -223,7 +223,7 @@ impl Remote {
                         return Ok(());
                     }
                 }
-                Err(error @ RemoteError::Here(_)) => return Err(error),
+                Err(error @ RemoteError::Local(_)) => return Err(error),
                 Err(error) => {
                     pulled.broken = Some(error.to_string());
                     return Ok(());
@@ -237,14 +237,14 @@ impl Remote {
     /// A record, from there to here.
     async fn bring(&self, store: &Store, key: Key, folder: PathBuf) -> Result<Taken, RemoteError> {
         let mut file = match self.fetch(key, folder).await? {
-            Fetched::Here(file) => file,
+            Fetched::Object(file) => file,
             Fetched::Missing => return Ok(Taken::Missing),
             Fetched::Slow(reason) => return Ok(Taken::Slow(reason)),
         };
         let (store, trust, from) = (store.clone(), Arc::clone(&self.trust), self.name.clone());
         // Beside the others, whose speed is measured meanwhile.
         let taken = self.runtime.spawn_blocking(move || take(&store, key, &mut file, &trust, &from)).await;
-        let taken = taken.map_err(|error| RemoteError::Here(TransferError::Io(std::io::Error::other(error))))??;
+        let taken = taken.map_err(|error| RemoteError::Local(TransferError::Io(std::io::Error::other(error))))??;
         Ok(taken.map_or_else(Taken::Refused, |()| Taken::Added))
     }
 
@@ -256,7 +256,7 @@ impl Remote {
     }
 
     async fn fetch_at_any_time(&self, key: Key, folder: PathBuf) -> Result<Fetched, RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
+        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let place = self.place(key);
         let found = match timeout(ANSWER, self.objects.get(&place)).await {
             Err(_) => {
@@ -277,7 +277,7 @@ impl Remote {
                     bytes += part.len();
                     file.write_all(&part).map_err(here)?;
                 }
-                Ok(Ok(None)) => return Ok(Fetched::Here(file)),
+                Ok(Ok(None)) => return Ok(Fetched::Object(file)),
                 Ok(Err(error)) => return Err(self.broken(&error)),
                 Err(_) => {}
             }
@@ -299,7 +299,7 @@ impl Remote {
 
     /// Brings a record there. It is there whole or not at all: an object comes to be with its last byte.
     pub fn push(&self, store: &Store, key: Key) -> Result<(), RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
+        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let folder = store.beside().map_err(here)?;
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;
         let signer = self.key.as_ref().filter(|_| self.signs(store, key) == Some(true));
@@ -310,7 +310,7 @@ impl Remote {
     }
 
     async fn put(&self, place: Path, mut file: File) -> Result<(), RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
+        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let broken = |error: object_store::Error| self.broken(&error);
         let mut part = Vec::new();
         (&mut file).take(PART as u64).read_to_end(&mut part).map_err(here)?;

@@ -74,7 +74,7 @@ pub enum RemoteError {
     Absent,
     /// The store here cannot be read or written.
     #[error(transparent)]
-    Here(#[from] TransferError),
+    Local(#[from] TransferError),
 }
 
 /// Results of a pull.

@@ -3,7 +3,7 @@
 //! `flock` is not enough there: some network file systems ignore it, others forget it with the server. What all of them do
 //! right is to make a hard link for one of several who ask at once (NFS has had no other exclusive creation from its
 //! beginning), and to keep the time of a change by one clock, the server's. So a lease is a file of the holder's own, linked
-//! to the lock's name and touched every [`BEAT`]; it is over when its process is, if that can be seen, or when it has not
+//! to the lock's name and touched every [`RENEWAL`]; it is over when its process is, if that can be seen, or when it has not
 //! been touched for [`STALE`]. How old it is is asked by touching a file of one's own beside it, so that no two clocks are
 //! compared, and nothing relies on a cached attribute that is younger than it says.
 
@@ -25,7 +25,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 
 /// Interval at which a holder renews its lease.
-const BEAT: Duration = Duration::from_secs(10);
+const RENEWAL: Duration = Duration::from_secs(10);
 /// A holder of whom nothing was heard for so long is dead: six beats, and twice what NFS may keep an attribute.
 const STALE: Duration = Duration::from_mins(2);
 
@@ -109,7 +109,7 @@ impl Presence {
         serde_json::to_writer(&*presence.file, &Owner::new(path))?;
         // So that others see it whole. A disk that cannot is no reason to do without.
         let _ = presence.file.sync_data();
-        beat(&presence.file);
+        keep_alive(&presence.file);
         Ok(presence)
     }
 
@@ -245,19 +245,19 @@ fn now() -> Timestamps {
 }
 
 /// Touches a file from now on, for as long as somebody has it.
-fn beat(file: &Arc<File>) {
+fn keep_alive(file: &Arc<File>) {
     static FILES: LazyLock<Mutex<Vec<Weak<File>>>> = LazyLock::new(|| {
         // A process that cannot have another thread has other worries.
         let _ = thread::Builder::new().name("leases".into()).spawn(|| {
             loop {
-                thread::sleep(BEAT);
+                thread::sleep(RENEWAL);
                 let held: Vec<Arc<File>> = {
                     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
                     files.retain(|file| file.strong_count() > 0);
                     files.iter().filter_map(Weak::upgrade).collect()
                 };
                 for file in held {
-                    // A disk that does not answer now may do so at the next beat.
+                    // A disk that does not answer now may do so at the next renewal.
                     let _ = futimens(&*file, &now());
                 }
             }
@@ -328,7 +328,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             holder(folder.path(), change);
             if silent {
-                age(&folder.path().join("x"), STALE + BEAT);
+                age(&folder.path().join("x"), STALE + RENEWAL);
             }
             assert_eq!(Lease::is_held(folder.path(), "x"), held);
             assert_eq!(Lease::try_take(folder.path(), "x").unwrap().is_none(), held);

@@ -22,7 +22,7 @@ use super::{Site, read};
 const PAUSE: Duration = Duration::from_millis(700);
 
 /// Interval of keep-alive messages to a page.
-const BEAT: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// So many things that have ended are remembered.
 const MOST_ENDED: usize = 8;
@@ -199,7 +199,7 @@ fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
                     changed.ok()?;
                     false
                 },
-                () = tokio::time::sleep(BEAT) => true,
+                () = tokio::time::sleep(KEEP_ALIVE) => true,
                 _ = closing.wait_for(|closing| *closing) => return None,
             };
             if silent {

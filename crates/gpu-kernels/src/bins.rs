@@ -10,7 +10,7 @@
 
 use cubecl::{prelude::*, server::Handle};
 
-use crate::launch::{INSIDE, PLACE, PREFIX, UNITS, Work, array, cubes, empty, word};
+use crate::launch::{INSIDE, PLACE, PREFIX, UNITS, Workspace, array, cubes, empty, word};
 
 /// Bins of a pass.
 pub(crate) const BINS: usize = 1 << 11;
@@ -41,12 +41,12 @@ impl Bins {
     }
 
     /// Makes `searches` know more bits: those from `shift` on.
-    pub(crate) fn pick<R: Runtime>(&self, work: &Work<'_, R>, searches: u32, shift: u32) {
+    pub(crate) fn pick<R: Runtime>(&self, workspace: &Workspace<'_, R>, searches: u32, shift: u32) {
         pick::launch::<R>(
-            work.client,
+            workspace.client,
             CubeCount::Static(searches, 1, 1),
             CubeDim::new_1d(UNITS),
-            work.state(),
+            workspace.state(),
             self.array(),
             shift,
         );
@@ -56,7 +56,7 @@ impl Bins {
     /// many as [`INSIDE`] says.
     pub(crate) fn search<R: Runtime>(
         &self,
-        work: &Work<'_, R>,
+        workspace: &Workspace<'_, R>,
         ranks: &Handle,
         length: usize,
         searches: u32,
@@ -65,18 +65,18 @@ impl Bins {
         let words = if pairs { 2 * length } else { length };
         for (shift, bits) in PASSES {
             count::launch::<R>(
-                work.client,
+                workspace.client,
                 CubeCount::Static(cubes(length, 16, COUNTING), searches, 1),
                 CubeDim::new_1d(UNITS),
                 array(ranks, words),
-                work.state(),
+                workspace.state(),
                 self.array(),
                 word(length),
                 shift,
                 bits,
                 pairs,
             );
-            self.pick(work, searches, shift);
+            self.pick(workspace, searches, shift);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     formula::{Kind, score},
     launch::{
         AT_LOW, AT_THE_LOW_END, BELOW, HIGH, IN_BETWEEN, INSIDE, LAYERS, LOW, MISSED, NOT_A_NUMBER, OVERFLOWED, PLACE,
-        PREFIX, Ready, STATUS, UNITS, WORDS, Work, array, cubes, empty, word,
+        PREFIX, Ready, STATUS, UNITS, WORDS, Workspace, array, cubes, empty, word,
     },
     order::{LEAST, MOST, rank},
     radix,
@@ -60,12 +60,12 @@ pub fn bracket<R: Runtime>(
     }
     let layers = Ready::all(goal);
     let drawn = Drawn::new(goal, reach, weights);
-    let work = Work::new(client, goal, drawn.places);
+    let workspace = Workspace::new(client, goal, drawn.places);
     let bins = Bins::new(client);
-    let sample = draw(&work, goal, &layers, drawn.size, seed);
-    bins.search(&work, &sample, drawn.size, 2, false);
+    let sample = draw(&workspace, goal, &layers, drawn.size, seed);
+    bins.search(&workspace, &sample, drawn.size, 2, false);
     let one = (CubeCount::Static(1, 1, 1), CubeDim::new_1d(1));
-    frame::launch::<R>(client, one.0.clone(), one.1, work.state(), drawn.open());
+    frame::launch::<R>(client, one.0.clone(), one.1, workspace.state(), drawn.open());
 
     let room = drawn.room;
     let candidates = empty(client, 2 * room);
@@ -75,9 +75,9 @@ pub fn bracket<R: Runtime>(
             CubeCount::Static(cubes(layer.length, 16, 8192), 1, 1),
             CubeDim::new_1d(UNITS),
             layer.inputs(),
-            array(&work.masks[layer.index as usize], layer.length),
+            array(&workspace.masks[layer.index as usize], layer.length),
             array(&candidates, 2 * room),
-            work.state(),
+            workspace.state(),
             layer.index,
             word(layer.length),
             word(room),
@@ -87,23 +87,23 @@ pub fn bracket<R: Runtime>(
             layer.masked,
         );
     }
-    decide::launch::<R>(client, one.0, one.1, work.state(), word(goal.k), word(room));
-    bins.search(&work, &candidates, room, 1, true);
+    decide::launch::<R>(client, one.0, one.1, workspace.state(), word(goal.k), word(room));
+    bins.search(&workspace, &candidates, room, 1, true);
     for layer in &layers {
         mend::launch::<R>(
             client,
             CubeCount::Static(cubes(room.min(layer.length), 16, 256), 1, 1),
             CubeDim::new_1d(UNITS),
             array(&candidates, 2 * room),
-            array(&work.masks[layer.index as usize], layer.length),
-            work.state(),
+            array(&workspace.masks[layer.index as usize], layer.length),
+            workspace.state(),
             layer.index,
             word(room),
         );
     }
-    let state = work.read()?;
+    let state = workspace.read()?;
     let inside = state.word(INSIDE) as usize;
-    let extra = work.bytes() + Bins::BYTES + (drawn.size + 2 * room) * size_of::<u32>();
+    let extra = workspace.bytes() + Bins::BYTES + (drawn.size + 2 * room) * size_of::<u32>();
     let threshold = match state.word(STATUS) {
         AT_THE_LOW_END => state.score(LOW),
         IN_BETWEEN => state.score(PREFIX),
@@ -122,7 +122,7 @@ pub fn bracket<R: Runtime>(
     Ok(Found {
         threshold: Some(threshold),
         pruned: state.pruned(),
-        masks: work.masks,
+        masks: workspace.masks,
         passes: 1,
         candidates: inside,
         readings: 1,
@@ -166,8 +166,8 @@ impl Drawn {
 }
 
 /// The ranks of `size` scores, one from each of as many intervals of equal length.
-fn draw<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
-    let sample = empty(work.client, size);
+fn draw<R: Runtime>(workspace: &Workspace<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
+    let sample = empty(workspace.client, size);
     let weights = goal.weights();
     let (mut before, mut first) = (0, 0);
     #[expect(clippy::cast_possible_truncation, reason = "both halves count")]
@@ -178,7 +178,7 @@ fn draw<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layers: &[Ready], size:
         let count = next - first;
         if count > 0 {
             gather::launch::<R>(
-                work.client,
+                workspace.client,
                 CubeCount::Static(cubes(count, 4, 4096), 1, 1),
                 CubeDim::new_1d(UNITS),
                 layer.inputs(),

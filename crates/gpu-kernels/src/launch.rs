@@ -109,14 +109,14 @@ impl Ready {
 }
 
 /// The state, and the masks.
-pub(crate) struct Work<'a, R: Runtime> {
+pub(crate) struct Workspace<'a, R: Runtime> {
     pub(crate) client: &'a ComputeClient<R>,
     pub(crate) state: Handle,
     pub(crate) masks: Vec<Handle>,
     layers: usize,
 }
 
-impl<'a, R: Runtime> Work<'a, R> {
+impl<'a, R: Runtime> Workspace<'a, R> {
     /// For searches whose places are `places`.
     pub(crate) fn new(client: &'a ComputeClient<R>, goal: &Goal<'_>, places: [u32; 2]) -> Self {
         let layers = goal.layers.len();

@@ -153,7 +153,7 @@ pub(super) fn figure() -> Value {
                     json!({ "type": "object", "additionalProperties": { "enum": best } }),
                 ),
             ),
-            ("color", described("The axis whose values have a colour each.", reference("name"))),
+            ("color", described("The axis whose values have a color each.", reference("name"))),
             (
                 "band",
                 json!({

@@ -50,7 +50,7 @@ const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
 /// Shortest interval at which output counts as activity.
-const BEAT: Duration = Duration::from_secs(1);
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait for killed processes to end, and for outputs to close after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -162,7 +162,7 @@ fn listen(
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
         let mut line = Vec::new();
-        let mut beaten = Instant::now();
+        let mut reported = Instant::now();
         loop {
             let count = match output.read(&mut buffer) {
                 Ok(0) => break,
@@ -172,8 +172,8 @@ fn listen(
             };
             // A log that is full is no reason to stop the program.
             let _ = io::stderr().write_all(&buffer[..count]);
-            if beaten.elapsed() >= BEAT {
-                beaten = Instant::now();
+            if reported.elapsed() >= ACTIVITY_INTERVAL {
+                reported = Instant::now();
                 let _ = closed.try_send(Event::Output);
             }
             for byte in &buffer[..count] {

@@ -56,9 +56,9 @@ pub(super) fn search_bracket<M: Mask>(
         let noted: usize = tallies.iter().map(Tally::bytes).sum();
         extra = extra.max(listed + scratch() + noted + size_of_val(&*tallies));
         let threshold = match place(goal.k, &tallies, inside) {
-            Place::Low => rank(bracket.low),
-            Place::Inside(k) => among(&tallies, bracket, k),
-            Place::Outside => continue,
+            Position::Low => rank(bracket.low),
+            Position::Inside(k) => among(&tallies, bracket, k),
+            Position::Outside => continue,
         };
         mend(&mut pieces, &tallies, threshold);
         let pruned = pruned(goal, &pieces, &tallies, threshold);
@@ -71,7 +71,7 @@ pub(super) fn search_bracket<M: Mask>(
 }
 
 /// Position of the `k`-th smallest score, if `tallies` have `inside` scores in between.
-enum Place {
+enum Position {
     /// At the bracket's lower end.
     Low,
     /// In between: the smallest there is the first.
@@ -80,14 +80,14 @@ enum Place {
     Outside,
 }
 
-fn place(k: usize, tallies: &[Tally], inside: usize) -> Place {
+fn place(k: usize, tallies: &[Tally], inside: usize) -> Position {
     let sum = |count: fn(&Tally) -> usize| tallies.iter().map(count).sum::<usize>();
     let (below, at_low) = (sum(|tally| tally.below), sum(|tally| tally.at_low));
     match k.checked_sub(below) {
-        None | Some(0) => Place::Outside,
-        Some(k) if k <= at_low => Place::Low,
-        Some(k) if k <= at_low + inside => Place::Inside((k - at_low) as u64),
-        Some(_) => Place::Outside,
+        None | Some(0) => Position::Outside,
+        Some(k) if k <= at_low => Position::Low,
+        Some(k) if k <= at_low + inside => Position::Inside((k - at_low) as u64),
+        Some(_) => Position::Outside,
     }
 }
 

@@ -101,7 +101,7 @@ pub fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
                 #[expect(unsafe_code, reason = "heads share rows")]
                 unsafe {
                     let mut mixed = shared.matrix(offset, queries, width, d_model);
-                    multiply(Matrix::new(scores, queries, keys), values, &mut mixed, Into::Place);
+                    multiply(Matrix::new(scores, queries, keys), values, &mut mixed, Into::Overwrite);
                     for (query, inverse) in inverses[..queries].iter().enumerate() {
                         let mixed = shared.slice(offset + query * d_model, width);
                         for mixed in mixed {
@@ -120,7 +120,7 @@ fn score(qkv: &[f32], shape: Shape, [row, column]: [usize; 2], [first, queries]:
     let keys = first + queries;
     let left = shape.part(qkv, 3, 0, [row + first, column], queries);
     let right = shape.part(qkv, 3, 1, [row, column], keys).transposed();
-    multiply(left, right, &mut MatrixMut::new(scores, queries, keys), Into::Place);
+    multiply(left, right, &mut MatrixMut::new(scores, queries, keys), Into::Overwrite);
 }
 
 versions!(
@@ -173,7 +173,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
                 score(qkv, shape, [row, column], [first, queries], probabilities);
                 let d_out = shape.part(gradient, 1, 0, at, queries);
                 let values = shape.part(qkv, 3, 2, [row, column], keys);
-                multiply(d_out, values.transposed(), &mut MatrixMut::new(d_scores, queries, keys), Into::Place);
+                multiply(d_out, values.transposed(), &mut MatrixMut::new(d_scores, queries, keys), Into::Overwrite);
                 let mut projections = [0.0; BLOCK];
                 for (query, projection) in projections[..queries].iter_mut().enumerate() {
                     let numbers = (row + first + query) * d_model + column;
@@ -183,7 +183,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
                 let normalizers = &normalizers[first..keys];
                 softmax_backward(probabilities, d_scores, first, shape.scale(), normalizers, &projections);
 
-                let into = if keys == length { Into::Place } else { Into::Sum };
+                let into = if keys == length { Into::Overwrite } else { Into::Sum };
                 let (probabilities, d_scores) =
                     (Matrix::new(probabilities, queries, keys), Matrix::new(d_scores, queries, keys));
                 let key = shape.part(qkv, 3, 1, [row, column], keys);
@@ -194,7 +194,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
                 #[expect(unsafe_code, reason = "heads share rows")]
                 unsafe {
                     let mut d_query = shared.matrix(offset + first * stride, queries, width, stride);
-                    multiply(d_scores, key, &mut d_query, Into::Place);
+                    multiply(d_scores, key, &mut d_query, Into::Overwrite);
                     let mut d_key = shared.matrix(offset + d_model, keys, width, stride);
                     multiply(d_scores.transposed(), query, &mut d_key, into);
                     let mut d_value = shared.matrix(offset + 2 * d_model, keys, width, stride);

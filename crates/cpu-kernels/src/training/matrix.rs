@@ -103,7 +103,7 @@ impl<'a> Shared<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Into {
     /// They are replaced.
-    Place,
+    Overwrite,
     /// The product is added to them.
     Sum,
 }

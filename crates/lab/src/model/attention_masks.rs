@@ -6,7 +6,7 @@ use burn::{
 };
 use sweep_job::tasks::{BlockSpec, GatePool, RaCtStatistic, Selection};
 
-use super::kv_prune::{PruneRows, PruneSight};
+use super::kv_prune::{PruneMasks, PruneRows};
 
 /// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
 /// infinities; its exponential is exactly 0 in every format.
@@ -24,7 +24,7 @@ pub(crate) struct AttentionMasks<B: Backend> {
     /// Number of keys that each query sees, `[1, n]`.
     visible: Option<Tensor<B, 2>>,
     /// For pruning of keys and values.
-    pruning: Option<PruneSight<B>>,
+    pruning: Option<PruneMasks<B>>,
 }
 
 /// The constants for sequences of one length `t`, or for one token behind a cache.
@@ -68,7 +68,7 @@ impl<B: Backend> AttentionMasks<B> {
             band: block.reciprocal.map(|spec| band(spec.window)),
             mean: block.gate.and_then(|spec| mean(spec.pool)),
             visible: rms.then(counts),
-            pruning: block.kv_prune.map(|spec| PruneSight::new(&spec, length, device)),
+            pruning: block.kv_prune.map(|spec| PruneMasks::new(&spec, length, device)),
         }
     }
 

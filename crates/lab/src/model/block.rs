@@ -116,7 +116,7 @@ impl<B: Ops> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
-        let Pass { batch, rows: sight, coupling } = flow.pass;
+        let Pass { batch, rows: visible, coupling } = flow.pass;
         let mut projected = self.attn.project(x, batch, coupling);
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
             projected.keys = recip.add_to_keys(projected.keys, back, coupling);
@@ -129,14 +129,14 @@ impl<B: Ops> Block<B> {
         let own = projected.values.clone();
         let scores = Scores::new(projected, cache.as_deref_mut());
         let reverse = self.ra.as_ref().and_then(|ra| {
-            let reverse = scores.reverse(ra.spec.window, sight, cache.as_deref_mut())?;
+            let reverse = scores.reverse(ra.spec.window, visible, cache.as_deref_mut())?;
             Some(ra.add(scores.raw.clone(), reverse, coupling))
         });
         let logits = reverse.unwrap_or_else(|| scores.raw.clone());
         let [_, heads, length, _] = logits.dims();
-        let mut weights = Scores::weights(logits, sight);
+        let mut weights = Scores::weights(logits, visible);
 
-        if let (true, Some(pruning)) = (self.kv_prune, &sight.pruning) {
+        if let (true, Some(pruning)) = (self.kv_prune, &visible.pruning) {
             weights = kv_prune::prune(weights, pruning, cache);
         }
         let handed = handed.gate.filter(|_| !mutants::active(Mutant::GateDropped));

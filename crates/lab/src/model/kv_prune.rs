@@ -21,7 +21,7 @@ const UNSEEN: f32 = -1.0;
 
 /// Inputs of the importance of a pair besides the weights, for sequences of up to `n` tokens.
 #[derive(Module, Debug)]
-pub(crate) struct PruneSight<B: Backend> {
+pub(crate) struct PruneMasks<B: Backend> {
     /// Sums over the queries so far, `[n, n]`.
     sums: Tensor<B, 2>,
     /// One over the number of queries that have seen a key, `[n, n]`; 0 where the query does not see it.
@@ -45,7 +45,7 @@ pub(crate) struct PruneRows<B: Backend> {
     keep: Tensor<B, 2>,
 }
 
-impl<B: Backend> PruneSight<B> {
+impl<B: Backend> PruneMasks<B> {
     pub(crate) fn new(spec: &KvPruneSpec, length: usize, device: &B::Device) -> Self {
         let square = |value: &dyn Fn(usize, usize) -> f32| {
             let values = (0..length * length).map(|index| value(index / length, index % length)).collect::<Vec<f32>>();

@@ -44,14 +44,19 @@ impl Kernels<Flex> for Cpu {
         let d_x = || {
             let mut d_x = Buffer::new(rows * inputs);
             let weight = Matrix::new(numbers(&weight), inputs, outputs);
-            multiply_on_all(upstream, weight.transposed(), &mut MatrixMut::new(&mut d_x, rows, inputs), Into::Place);
+            multiply_on_all(
+                upstream,
+                weight.transposed(),
+                &mut MatrixMut::new(&mut d_x, rows, inputs),
+                Into::Overwrite,
+            );
             d_x.into_tensor([rows, inputs])
         };
         let d_weight = || {
             let mut d_weight = Buffer::new(inputs * outputs);
             let x = Matrix::new(numbers(&x), rows, inputs);
             let mut out = MatrixMut::new(&mut d_weight, inputs, outputs);
-            multiply_on_all(x.transposed(), upstream, &mut out, Into::Place);
+            multiply_on_all(x.transposed(), upstream, &mut out, Into::Overwrite);
             d_weight.into_tensor([inputs, outputs])
         };
         let d_bias = || elementwise::column_sums(numbers(&gradient), outputs).into_tensor([outputs]);
@@ -292,7 +297,7 @@ fn product(left: &FlexTensor, right: &FlexTensor) -> Buffer {
     let [rows, inner, columns] = [size(&left, 0), size(&left, 1), size(&right, 1)];
     let mut out = Buffer::new(rows * columns);
     let (left, right) = (Matrix::new(numbers(&left), rows, inner), Matrix::new(numbers(&right), inner, columns));
-    multiply_on_all(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Place);
+    multiply_on_all(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Overwrite);
     out
 }
 
