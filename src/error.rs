@@ -89,7 +89,7 @@ pub enum Error {
         help: String,
     },
     /// A variable is not set that a job takes from the environment.
-    #[error("{at}`{name}` is not set, and `env` of step `{step}` takes it from the environment: set it, and run again")]
+    #[error("{at}`{name}` is not set, but `env` of step `{step}` reads it from the environment: set it and run again")]
     Unset {
         /// Place in the recipe, followed by a colon.
         at: String,
@@ -129,22 +129,18 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The store could not be written any more while jobs ran, or no process could be started.
-    #[error("the run was stopped: {0}; what was stored before is whole, and the next run goes on from there")]
+    #[error("the run was stopped: {0}; stored records are complete, and the next run continues from there")]
     Broken(String),
     /// The backend of jobs that this machine only submits is unknown here.
     #[error(
-        "say where the jobs compute, with `--backend cuda`, `wgpu` or `cpu`: they run on other machines than this one, so `auto` cannot tell"
+        "choose a backend with `--backend cuda`, `wgpu` or `cpu`: the jobs run on other machines, so `auto` cannot choose one"
     )]
     BackendElsewhere,
     /// There is no Slurm to speak to.
-    #[error(
-        "there is no Slurm here: no `sbatch` that works is on the PATH; run on a node of the cluster that submits jobs"
-    )]
+    #[error("there is no Slurm here: no working `sbatch` is on the PATH; run on a node that can submit jobs")]
     NoSlurm,
     /// Locks cannot be changed under a sweep.
-    #[error(
-        "a sweep that uses this store for itself is running; the store can be shared among machines when that has ended"
-    )]
+    #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
     NotShared,
     /// A flag that means something with Slurm only.
     #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]

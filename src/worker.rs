@@ -65,7 +65,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     let broken = |message: String| Failure { kind: FailureKind::Crash, message };
     if job.protocol != PROTOCOL {
         let message = format!("engine and worker speak protocols {} and {PROTOCOL}", job.protocol);
-        return Err(broken(format!("{message}: the program was replaced while the sweep was running")));
+        return Err(broken(format!("{message}: the program was replaced during the sweep")));
     }
     let task = Task::info(&job.task)
         .and_then(|info| info.build(&job.params))

@@ -77,7 +77,7 @@ fn a_broken_graphics_driver_is_one_sentence() {
     }
     assert_eq!(
         crashed,
-        "wgpu  none: the graphics driver broke the process that asked it (signal: 6 (SIGABRT)); mend or remove the driver, \
+        "wgpu  none: the graphics driver crashed the process that probed it (signal: 6 (SIGABRT)); mend or remove the driver, \
          or choose `--backend cpu`"
     );
     let hangs = library(

@@ -49,7 +49,7 @@ pub(crate) fn each<R: Read, E: From<Unreadable>>(
             EntryType::GNULongLink => link = Some(long(&mut entry)?),
             kind @ (EntryType::GNUSparse | EntryType::XHeader | EntryType::XGlobalHeader) => {
                 let kind = char::from(kind.as_byte());
-                return Err(Unreadable(format!("it has an entry of the kind {kind:?}, which is not read")).into());
+                return Err(Unreadable(format!("it has an entry of the unsupported kind {kind:?}")).into());
             }
             _ => {
                 let path = match path.take() {

@@ -24,7 +24,7 @@ pub enum DeviceError {
     #[error("`--backend {}` cannot be used: {}; {}", .0.backend, .0.reason, .0.advice)]
     Rejected(Rejected),
     /// The drivers could not be asked.
-    #[error("cannot find out what this machine computes on: {0}; choose with `--backend cpu`")]
+    #[error("cannot determine the devices of this machine: {0}; choose `--backend cpu`")]
     Probe(#[source] io::Error),
 }
 
@@ -47,7 +47,7 @@ pub fn probe() -> Result<Probe, DeviceError> {
                 format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
             }
             Err(Silence::Ended(status)) => {
-                format!("the {} broke the process that asked it ({status})", driver(backend))
+                format!("the {} crashed the process that probed it ({status})", driver(backend))
             }
         };
         let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
@@ -102,7 +102,7 @@ pub fn warning(device: &Device) -> Option<String> {
     device.software.then(|| {
         let Device { backend, name, .. } = device;
         format!(
-            "`--backend {backend}` computes on {name}, a program that imitates a GPU, far slower than `--backend cpu`"
+            "`--backend {backend}` computes on {name}, a software implementation of a GPU, which is far slower than `--backend cpu`"
         )
     })
 }

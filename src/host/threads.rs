@@ -27,6 +27,6 @@ pub(crate) fn refused(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::WouldBlock {
         return error;
     }
-    let text = format!("the system starts no more processes and threads for this user (`ulimit -u`): {error}");
+    let text = format!("the system cannot start more processes or threads for this user (`ulimit -u`): {error}");
     io::Error::new(io::ErrorKind::WouldBlock, text)
 }

@@ -116,7 +116,7 @@ impl Digests {
             return Ok(digest.clone());
         }
         if let Some(locked) = &self.locked {
-            return locked.of(path).ok_or_else(|| io::Error::other("its digest is not known here"));
+            return locked.of(path).ok_or_else(|| io::Error::other("its digest is unknown here"));
         }
         let metadata = fs::metadata(path)?;
         let digest = if metadata.is_dir() {
@@ -135,7 +135,7 @@ impl Digests {
         match self.folders.get(&place) {
             Some(Some(digest)) => return Ok(digest.clone()),
             Some(None) => {
-                return Err(io::Error::other(format!("{} leads back to a folder that it is in", path.display())));
+                return Err(io::Error::other(format!("{} is a link to a folder that contains it", path.display())));
             }
             None => {}
         }

@@ -85,7 +85,7 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
     }
     if points.is_empty() {
         let message = format!("step `{}` has no points left", step.name.value);
-        context.problem(step.name.span, message, "nothing to run", "exclude less, or remove the step");
+        context.problem(step.name.span, message, "nothing to run", "exclude fewer points, or remove the step");
     }
     points
 }
@@ -136,7 +136,7 @@ fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut
 /// Says that nobody means so many points.
 pub(super) fn too_many(step: &Step, context: &mut Context<'_>) {
     let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
-    context.problem(step.name.span, message, "too many", "vary less at once, or split the step");
+    context.problem(step.name.span, message, "too many", "use fewer values, or split the step");
 }
 
 fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, context: &mut Context<'_>) {
@@ -145,8 +145,8 @@ fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, c
     points.retain(|point| !point.matches(&values));
     if points.len() == before && must_match {
         let help =
-            "check the values, or remove the entry; `on` and `\"on\"` are the same text, `1` and `\"1\"` are not";
-        context.problem(assignment.span, "`exclude` leaves nothing out", "no point has these values", help);
+            "check the values, or remove the entry; `on` and `\"on\"` are the same string, `1` and `\"1\"` are not";
+        context.problem(assignment.span, "`exclude` excludes no points", "no point has these values", help);
     }
 }
 

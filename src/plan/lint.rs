@@ -52,7 +52,7 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
         let Some(special) = text.chars().find(|char| SPECIAL.contains(char)) else { continue };
         let name = &reference.name;
         let message = format!(
-            "`${{{{ {scope}.{name} }}}}` becomes part of the script, and at {label} it has `{}` in it, which the shell acts on",
+            "`${{{{ {scope}.{name} }}}}` becomes part of the script, and at {label} it contains `{}`, which the shell interprets",
             special.escape_default()
         );
         let variable = name.to_uppercase().replace('-', "_");
@@ -70,9 +70,10 @@ fn environment(recipe: &Recipe, template: &Template, matrix: &Names, problems: &
         let part = template.part(&Part::Key(name.clone())).unwrap_or(template);
         let span = part.resolve(&recipe.params, matrix).map_or(part.span, |value| value.span);
         debug_assert!(value.as_text().is_some());
-        let message = format!("`{name}` looks like a secret, and its value will stand in records, reports and bundles");
+        let message =
+            format!("`{name}` looks like a secret, but its value will be stored in records, reports and bundles");
         let help =
-            format!("`env: {{ {name}: {{ from: {name} }} }}` takes it from the environment, and keeps it out of them");
+            format!("`env: {{ {name}: {{ from: {name} }} }}` reads it from the environment and keeps it out of them");
         problems.warn(&recipe.sources, span, message, help);
     }
 }
@@ -80,10 +81,11 @@ fn environment(recipe: &Recipe, template: &Template, matrix: &Names, problems: &
 /// Looks at a recipe's params.
 pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
     for (name, value) in recipe.params.iter().filter(|(name, value)| is_secret(name) && is_written_out(&value.value)) {
-        let message = format!("param `{name}` looks like a secret, and its value will stand in reports and bundles");
+        let message =
+            format!("param `{name}` looks like a secret, but its value will be stored in reports and bundles");
         let variable = name.to_uppercase().replace('-', "_");
         let help = format!(
-            "`env: {{ {variable}: {{ from: {variable} }} }}` takes it from the environment, and keeps it out of them"
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
         );
         problems.warn(&recipe.sources, value.span, message, help);
     }

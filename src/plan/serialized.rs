@@ -37,7 +37,7 @@ pub struct SerializedJob {
 #[derive(Debug, thiserror::Error)]
 pub enum DeserializeError {
     /// The task is not known, or not in this revision.
-    #[error("this program does not know the task `{0}` as the one that planned it did: use the same version")]
+    #[error("the task `{0}` was planned by another version of the program: use the same version")]
     Task(String),
     /// The graph is none.
     #[error("the job {0} needs one that does not come before it")]

@@ -16,7 +16,7 @@ pub fn counts(snapshot: &Snapshot) -> String {
     let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
     let reserve = match count_of("reserve") {
         0 => String::new(),
-        reserve => format!("; {} in reserve, for what is undecided", count(reserve, "further seed")),
+        reserve => format!("; {} in reserve, for undecided results", count(reserve, "further seed")),
     };
     format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }

@@ -1,6 +1,6 @@
 //! Differences between two runs, recipes or stores: jobs, parameters, metrics, claims, environment.
 //!
-//! Jobs of both sides go together by their names. Jobs that differ in nothing but `seed` are one group; its differences are
+//! Jobs of both sides go together by their names. Jobs that differ only in `seed` are one group; its differences are
 //! taken in pairs, seed by seed, and are significant if chance cannot explain them after Holm's correction for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +128,7 @@ impl MetricChange {
         let chance = match p {
             Some(p) if *p < 0.001 => format!("p < 0.001, {}", count(*n, "pair")),
             Some(p) => format!("p = {p:.3}, {}", count(*n, "pair")),
-            None => "one pair says nothing about chance".to_owned(),
+            None => "one pair cannot show significance".to_owned(),
         };
         let difference = format!("{sign}{}{half}{unit}", shown(*difference));
         Shown { means: means.map(shown), unit, difference, chance }

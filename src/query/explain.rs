@@ -240,7 +240,7 @@ impl<'a> Explainer<'a> {
                     self.roots(causes, found);
                     continue;
                 }
-                Cause::Gone { label } => format!("does not need {label} any more"),
+                Cause::Gone { label } => format!("no longer needs {label}"),
             };
             if !found.contains(&text) {
                 found.push(text);

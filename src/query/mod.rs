@@ -97,7 +97,7 @@ pub enum QueryError {
         help: String,
     },
     /// The condition compares what cannot be compared.
-    #[error("the condition cannot be answered: {0}; text wants quotes: `prune == 'bitter7'`")]
+    #[error("the condition cannot be evaluated: {0}; strings need quotes: `prune == 'bitter7'`")]
     Condition(String),
 }
 

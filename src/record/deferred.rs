@@ -167,7 +167,7 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
             let found = match Deferred::whole(text).map(|flow| flow.product) {
                 Some(Product::Metric) => "a metric",
                 Some(Product::Artifact) => "an artifact's path",
-                None => "text with results in it",
+                None => "text with results",
             };
             Err(ParamError::Result { expected: kind.to_string(), found })
         }

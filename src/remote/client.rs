@@ -109,7 +109,7 @@ impl Remote {
                 // There all the same after the disk was taken away: a folder is not made, lest it be made elsewhere.
                 let folder = PathBuf::from(format!("/{folder}"));
                 if !bucket.is_empty() || !folder.is_dir() {
-                    return Err(bad("there is no such folder; it is not made"));
+                    return Err(bad("the folder does not exist, and is not created"));
                 }
                 (Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(invalid)?.with_fsync(true)), "")
             }
@@ -304,7 +304,7 @@ impl Remote {
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;
         let signer = self.key.as_ref().filter(|_| self.signs(store, key) == Some(true));
         envelope::seal(&mut file, signer, |archive| store.export(&BTreeSet::from([key]), archive))?;
-        let late = || RemoteError::Broken(self.name.clone(), "a record took too long on its way there".to_owned());
+        let late = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
         let put = async { timeout(self.timeout, self.put(self.place(key), file)).await };
         self.runtime.block_on(put).unwrap_or_else(|_| Err(late()))
     }

@@ -40,7 +40,7 @@ pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicK
     let mut reader = BufReader::new(&mut *file);
     let mut first = String::new();
     let read = (&mut reader).take(LONGEST).read_line(&mut first);
-    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is no record".into())) };
+    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is not a record".into())) };
     let mut hasher = blake3::Hasher::new();
     let found = io::copy(&mut reader, &mut hasher)?;
     if found != said.bytes {

@@ -80,7 +80,7 @@ impl Puller {
 fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
     let mut notices = refused(pulled);
     if let Some(reason) = &pulled.broken {
-        let later = "going on without it, and `sweep cache push` brings the results there later";
+        let later = "continuing without it; `sweep cache push` uploads the results later";
         notices.push(Notice { warning: true, text: format!("{}; {later}", clean(reason)) });
     }
     if pulled.added > 0 {

@@ -86,13 +86,13 @@ impl SecretKey {
         let file = std::fs::File::open(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.permissions().mode();
         if mode & 0o077 != 0 {
-            return Err(bad("others can read this secret key; make it yours alone with `chmod 600`".to_owned()));
+            return Err(bad("others can read this secret key; restrict it with `chmod 600`".to_owned()));
         }
         let mut text = String::new();
         file.take(LONGEST).read_to_string(&mut text).map_err(unreadable)?;
         let seed = text.strip_prefix(SECRET).and_then(|seed| BASE64.decode(seed.trim()).ok());
         let pair = seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok());
-        pair.map(Self).ok_or_else(|| bad("this is no secret key; `sweep cache keygen FILE` makes one".to_owned()))
+        pair.map(Self).ok_or_else(|| bad("this is not a secret key; `sweep cache keygen FILE` creates one".to_owned()))
     }
 
     /// The half that others may know.
@@ -117,7 +117,7 @@ pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => failed("there is such a file already; a key is not replaced".to_owned()),
+        io::ErrorKind::AlreadyExists => failed("the file already exists; a key is not replaced".to_owned()),
         _ => failed(error.to_string()),
     })?;
     let text = format!("{SECRET}{}\n", BASE64.encode(seed.as_ref()));
@@ -147,11 +147,11 @@ impl Trust {
         let mut keys = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#')) else { continue };
-            let wrong = || bad(format!("line {} begins with no public key, `{PUBLIC}…`", index + 1));
+            let wrong = || bad(format!("line {} does not begin with a public key, `{PUBLIC}…`", index + 1));
             keys.push(word.parse().map_err(|()| wrong())?);
         }
         if keys.is_empty() {
-            return Err(bad("there is no key in it, so nothing could be trusted".to_owned()));
+            return Err(bad("there is no key in it".to_owned()));
         }
         Ok(Self::Keys(keys))
     }
@@ -162,7 +162,7 @@ impl Trust {
             (Self::Any, _) => Ok(()),
             (Self::Keys(keys), Some(key)) if keys.contains(&key) => Ok(()),
             (Self::Keys(_), Some(key)) => Err(format!("it is signed by {key}, which is not trusted")),
-            (Self::Keys(_), None) => Err("it is not signed, and only what a trusted key has signed is taken".into()),
+            (Self::Keys(_), None) => Err("it is not signed, and only records signed by a trusted key are used".into()),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Store {
             let files = self.files(*key);
             let found = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
             if found != record.files {
-                let reason = "its files are not those that were written; `sweep cache verify` says more".to_owned();
+                let reason = "its files have changed; `sweep cache verify` lists them".to_owned();
                 return Err(TransferError::Damaged(key.short(), reason));
             }
             for (name, file) in &found {
@@ -155,7 +155,7 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     let files = folder.join("files");
     let found = if files.is_dir() { record::of_folder(&files) } else { Ok(BTreeMap::new()) };
     if found.map_err(|error| error.to_string())? != record.files {
-        return Err("its files are not those that its digests speak of".into());
+        return Err("its files do not match its digests".into());
     }
     Ok(record)
 }
@@ -188,7 +188,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         keys.insert(key);
         let target = into.join(key.to_string()).join(&inner);
         if target.ancestors().any(|ancestor| links.contains_key(ancestor)) {
-            return Err(foreign("it holds something below or in the place of a link:"));
+            return Err(foreign("it contains an entry below or instead of a link:"));
         }
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
@@ -210,7 +210,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
                 }
                 links.insert(target, to);
             }
-            _ => return Err(foreign("it holds something that is neither file nor folder:")),
+            _ => return Err(foreign("it contains an entry that is neither a file nor a folder:")),
         }
         Ok(())
     })?;
@@ -218,7 +218,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         return Err(TransferError::Foreign("there is nothing in it".to_owned()));
     }
     if only.is_some() && !is_blank(from)? {
-        return Err(TransferError::Foreign("there is something behind its end".to_owned()));
+        return Err(TransferError::Foreign("there is data after its end".to_owned()));
     }
     for (target, to) in &links {
         fs::os::unix::fs::symlink(to, target)?;

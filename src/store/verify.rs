@@ -48,7 +48,7 @@ impl Store {
         let text = match self.text(key) {
             Ok(Some(text)) => text,
             Ok(None) if self.condemned(key).exists() => {
-                return Ok(vec!["its files were found damaged, and its job is to run again".into()]);
+                return Ok(vec!["its files were found damaged; its job will run again".into()]);
             }
             Ok(None) => return Ok(vec!["it has no record.json".into()]),
             Err(error) => return Ok(vec![error.to_string()]),
@@ -79,7 +79,7 @@ impl Store {
             found
                 .keys()
                 .filter(|name| !record.files.contains_key(*name))
-                .map(|name| format!("the file {name} does not belong to it")),
+                .map(|name| format!("the file {name} does not belong to the record")),
         );
         Ok(reasons)
     }

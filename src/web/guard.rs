@@ -59,10 +59,9 @@ pub(super) async fn check(State(names): State<Arc<Names>>, request: Request, nex
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().host());
     let mut response = if !host.is_some_and(|host| names.answers(host)) {
-        (StatusCode::MISDIRECTED_REQUEST, "this server does not answer to that name\n").into_response()
+        (StatusCode::MISDIRECTED_REQUEST, "unknown host name\n").into_response()
     } else if ![Method::GET, Method::HEAD].contains(request.method()) {
-        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "nothing can be changed here\n")
-            .into_response()
+        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "this server is read-only\n").into_response()
     } else {
         next.run(request).await
     };

@@ -90,7 +90,7 @@ fn router(site: Arc<Site>, names: Names) -> Router {
         .route("/compare", get(compare::page))
         .route("/reports/{*path}", get(files::report))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
-        .fallback(|| async { not_found("There is nothing here.") })
+        .fallback(|| async { not_found("The page does not exist.") })
         .layer(middleware::from_fn_with_state(Arc::new(names), guard::check))
         .with_state(site)
 }

@@ -83,7 +83,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
                             tbody #runs-body {}
                         }
                     }
-                    p .note #none hidden { "There has been no run yet: " code { "sweep run RECIPE" } " makes one." }
+                    p .note #none hidden { "There are no runs yet: " code { "sweep run RECIPE" } " starts one." }
                 }
                 p .note #more {}
                 p .pages { button .plain #compare type="submit" disabled { "Compare two runs" } }
@@ -223,6 +223,6 @@ pub(super) fn how(snapshot: &Snapshot) -> String {
     match (&snapshot.summary, snapshot.live) {
         (_, true) => format!("for {}", span(now, snapshot.manifest.at)),
         (Some(summary), false) => format!("took {}", duration(summary.seconds)),
-        (None, false) => "its engine was killed; run the recipe again to go on".to_owned(),
+        (None, false) => "its engine was killed; run the recipe again to continue".to_owned(),
     }
 }

@@ -273,7 +273,7 @@ impl stream::Look for View {
 pub(super) async fn page(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
     match read(move || render(&site, &run)).await {
         Ok(Some(page)) => page,
-        Ok(None) => not_found("There is no such run."),
+        Ok(None) => not_found("The run does not exist."),
         Err(response) => response,
     }
 }

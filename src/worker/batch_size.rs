@@ -39,7 +39,7 @@ pub(super) fn run(bench: &BatchSize, job: &Job, report: &mut dyn Report) -> Resu
     let batches: Vec<usize> = steps.take_while(|batch| *batch <= sizes.last).collect();
     let mut points: Vec<Point> = Vec::new();
     let mut knee = None;
-    let mut stopped = format!("`last`: {} is the largest batch size that was asked for", sizes.last);
+    let mut stopped = format!("`last`: {} is the largest requested batch size", sizes.last);
     for (done, &batch) in batches.iter().enumerate() {
         let progress = Progress { done: done as u64, total: batches.len() as u64, ..Progress::default() };
         report.progress(progress);
@@ -63,7 +63,8 @@ pub(super) fn run(bench: &BatchSize, job: &Job, report: &mut dyn Report) -> Resu
         if let Some(gained) = gained.filter(|gained| *gained < sizes.min_gain) {
             knee = Some(points.len() - 2);
             let percent = gained * 100.0;
-            stopped = format!("throughput: a batch of {batch} brings {percent:+.1} % over the one before");
+            stopped =
+                format!("throughput: a batch of {batch} changes throughput by {percent:+.1} % over the previous one");
             break;
         }
     }
@@ -170,7 +171,7 @@ fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
 fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failure {
     // The kernel ends with SIGKILL whom it has no memory for, and nobody else does that here.
     if status.signal() == Some(9) && out_of_memory != Some(false) {
-        return Failure { kind: FailureKind::Memory, message: "the kernel ended it for want of memory".into() };
+        return Failure { kind: FailureKind::Memory, message: "the kernel killed it for lack of memory".into() };
     }
     let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognised();
     // A backtrace may follow what says why, indented but for its title and its last line.

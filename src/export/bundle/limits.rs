@@ -34,15 +34,15 @@ impl Read {
         let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
         if bytes > largest {
             let found = format!("`{}` has {}", name.display(), size(bytes));
-            return Err(BundleError::TooLarge(format!("{found}; {what} may have {}", size(largest))));
+            return Err(BundleError::TooLarge(format!("{found}; {what} may have at most {}", size(largest))));
         }
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         if self.files > MOST_FILES {
-            return Err(BundleError::TooLarge(format!("it may have {MOST_FILES} files, and has more")));
+            return Err(BundleError::TooLarge(format!("it has more than {MOST_FILES} files")));
         }
         if self.bytes > MOST_BYTES {
-            return Err(BundleError::TooLarge(format!("its files may have {}, and have more", size(MOST_BYTES))));
+            return Err(BundleError::TooLarge(format!("its files have more than {}", size(MOST_BYTES))));
         }
         Ok(())
     }

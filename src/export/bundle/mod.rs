@@ -107,13 +107,13 @@ pub enum BundleError {
     #[error("this is not a bundle: {0}")]
     Foreign(String),
     /// It is larger than a bundle may be.
-    #[error("the bundle is not read: {0}")]
+    #[error("the bundle was rejected: {0}")]
     TooLarge(String),
     /// It comes from a later version.
     #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
     TooNew(u32),
     /// There is nothing to bundle.
-    #[error("no job of the study is done; run it first")]
+    #[error("no job of the study is done; run the study first")]
     NothingDone,
 }
 

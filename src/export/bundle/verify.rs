@@ -109,7 +109,7 @@ impl Opened {
             if !found.remove(name) {
                 verified.defects.push(format!("{name} is missing"));
             } else if Sum::of(&fs::read(self.folder.join(name))?) != *sum {
-                verified.defects.push(format!("{name} is not what was bundled: its digest is another one"));
+                verified.defects.push(format!("{name} is not what was bundled: its digest differs"));
             }
         }
         verified.defects.extend(found.iter().map(|name| format!("{name} does not belong to the bundle")));
@@ -148,7 +148,7 @@ impl Opened {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = wrong {
-                verified.defects.push(format!("the record of {} is not its own: {reason}", job.label));
+                verified.defects.push(format!("the record of {} is invalid: {reason}", job.label));
                 continue;
             }
             let folder = store.folder(job.key);

@@ -55,7 +55,7 @@ pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     }
     let value: Value =
         serde_json::from_slice(&text).map_err(|error| format!("is not JSON (which has no NaN): {error}"))?;
-    let Value::Object(entries) = value else { return Err("must hold an object: `{\"loss\": 2.31}`".into()) };
+    let Value::Object(entries) = value else { return Err("must contain an object: `{\"loss\": 2.31}`".into()) };
     let mut found = BTreeMap::new();
     gather("", &entries, &mut found);
     Ok(found)
