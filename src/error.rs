@@ -113,7 +113,7 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// Nobody has said that somebody else's commands may run.
+    /// The bundle's commands were not confirmed.
     #[error("the bundle's commands were not run: {0}")]
     NotConfirmed(&'static str),
     /// A remote cannot be used.

@@ -31,7 +31,7 @@ pub enum Absence {
     NoRatio,
 }
 
-/// So many runs are looked at, the latest first: what nobody has touched for longer has not run.
+/// Number of runs that are searched, the latest first: jobs in none of them count as not run.
 const MOST_RUNS: usize = 20;
 
 /// Reasons for missing results, each once, in a word or two.

@@ -13,8 +13,8 @@ use crate::{
 /// Cell at a row and a column.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// The metric's sample over the points that are not told apart, or that of the differences between pairs of points;
-    /// `None` if no job of the cell has it.
+    /// The metric's sample over the points that are not distinguished, or that of the differences between pairs of
+    /// points; `None` if no job of the cell has it.
     pub sample: Option<Sample>,
     /// The middle half of that sample.
     pub quartiles: Option<Quartiles>,
@@ -180,7 +180,7 @@ fn mean(sample: Sample, scale: Scale) -> String {
     }
 }
 
-/// A number that somebody else has rounded.
+/// A number that was rounded elsewhere.
 fn plain(value: f64) -> String {
     let text = number(value, 6);
     if text.contains('.') && !text.contains('e') {

@@ -1,4 +1,4 @@
-//! Claims: whether a run supports what a recipe says of metrics.
+//! Claims: the verdict of a run on a recipe's statements about metrics.
 //!
 //! A claim is decided by a 95 % confidence interval: supported where the whole interval is as expected, refuted where none
 //! of it is, undecided in between. Points that agree on every axis but those that the claim names are compared in pairs,
@@ -56,7 +56,7 @@ pub enum State {
     Supported,
     /// It does not.
     Refuted,
-    /// Nobody can say.
+    /// Unknown.
     Undecided,
 }
 

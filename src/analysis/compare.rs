@@ -128,7 +128,7 @@ fn sides_named(compare: &Compare) -> String {
 /// Corrects the probabilities of all of a table's comparisons, and says which of them chance can explain; answers how many
 /// there are.
 fn correct(rows: &mut [TableRow]) -> usize {
-    // Whoever asks often enough finds something by chance.
+    // Repeated tests find something by chance.
     let mut compared: Vec<&mut Compared> =
         rows.iter_mut().flat_map(|row| &mut row.cells).filter_map(|cell| cell.compared.as_mut()).collect();
     compared.retain(|compared| compared.estimate.p.is_some());

@@ -1,4 +1,4 @@
-//! Results of a plan: what its jobs have measured, and their records as far as somebody asks for more.
+//! Results of a plan: the jobs' measurements, and their records as far as they are requested.
 
 use std::{
     borrow::Cow,
@@ -71,7 +71,7 @@ impl Results {
         self.stamps.get(&id).copied()
     }
 
-    /// The records of jobs that can be read. Those that cannot are nothing that a report could mend.
+    /// The readable records of jobs. A report cannot repair the others.
     pub(crate) fn records(
         &self,
         plan: &Plan,

@@ -281,7 +281,7 @@ impl<'a> Paper<'a> {
         Self(rows.map(|row| (resolved(&study.recipe, &row.only), row)).collect())
     }
 
-    /// The paper's value of a metric for a cell: the entry must speak of all of the cell's points.
+    /// The paper's value of a metric for a cell: the entry must cover all of the cell's points.
     fn value(&self, members: &Members<'_, '_>, metric: &str) -> Option<f64> {
         let about = |only: &[(&str, Vec<Value>)]| members.iter().all(|row| selected(row.point, only));
         let mut rows = self.0.iter().filter(|(only, _)| !members.is_empty() && about(only));

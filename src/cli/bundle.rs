@@ -43,7 +43,7 @@ pub(super) struct VerifyArgs {
     /// Run so many of its jobs again, drawn at random, with those that they need, and compare what they measure.
     #[arg(long, value_name = "N", default_value = "0")]
     rerun: usize,
-    /// Run the bundle's commands without asking; they are shown all the same.
+    /// Run the bundle's commands without asking; they are shown in any case.
     #[arg(long, requires = "rerun")]
     yes: bool,
     /// Draws the same jobs again.
@@ -182,7 +182,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     Ok(if differ == 0 { Exit::Done } else { Exit::Failure })
 }
 
-/// Shows the commands of somebody else's bundle, and asks whether they may run.
+/// Shows the commands of a bundle, and asks whether they may run.
 fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     let commands = bundle::commands(plan);
     if commands.is_empty() {

@@ -189,7 +189,7 @@ fn verify(store: &Store) -> Result<Exit, Error> {
     Ok(if verified.defects.is_empty() { Exit::Done } else { Exit::Failure })
 }
 
-/// The keys that somebody may still look for.
+/// The keys that may still be looked up.
 fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) -> Result<HashSet<Key>, Error> {
     let mut reached = HashSet::new();
     for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {

@@ -39,7 +39,7 @@ enum DiffFormat {
     Json,
 }
 
-/// No more names than this of a kind: whoever wants all of them asks for JSON.
+/// Largest number of names of a kind in the output; JSON has all of them.
 const MOST_NAMES: usize = 10;
 
 pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {

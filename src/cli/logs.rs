@@ -63,7 +63,7 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
     }
 }
 
-/// Prints a part of a log; `false` if nobody reads any more.
+/// Prints a part of a log; `false` if the output is closed.
 fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     let written = if raw {

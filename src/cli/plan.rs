@@ -287,7 +287,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// For every job, whether another sweep is at it, or at one that it needs.
+/// For every job, true if another sweep is running it, or one that it needs.
 fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
     let mut blocked = vec![false; plan.len()];
     let mut lists: HashMap<ListId, bool> = HashMap::new();

@@ -265,8 +265,8 @@ fn progress(pace: Pace) -> Box<dyn Observer> {
     }
 }
 
-/// Says what the recipes' author should look at, and refuses to begin if a job takes a variable from the environment that is
-/// not set. Through Slurm, a job has the environment of whoever submits it.
+/// Prints the warnings for the recipes' author, and refuses to begin if a job takes an unset variable from the
+/// environment. Through Slurm, a job has the environment of the submitting process.
 fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
     warn(plan);
     for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve))
@@ -286,7 +286,7 @@ fn index(store: &Store, plan: &Plan) {
     let _ = store.look(&keys);
 }
 
-/// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.
+/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
 fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
     for ((_, job), state) in plan.jobs().zip(states) {
         if *state == Disposition::Cached && !store.contains(job.key) {
@@ -412,7 +412,7 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
     let mut refuted = false;
     let done = Results::read(plan, store)?;
     let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
-    // What is done can be read where nobody may write; whoever has run something expects to find it.
+    // Finished jobs can be read in a read-only folder; after a run, the report is expected to exist.
     let is_refused = |error: &io::Error| {
         page == Page::IfStale
             && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
@@ -426,7 +426,7 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
             }
             written => Some(written.map_err(Error::io("cannot write the report"))?),
         };
-        // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
+        // The report of an interrupted run is not printed; the page shows its progress.
         if ended && !report.is_empty() {
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             print(&format!("\n{}", report.render(Format::Term)))?;

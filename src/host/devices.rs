@@ -28,7 +28,8 @@ pub enum DeviceError {
     Probe(#[source] io::Error),
 }
 
-/// Asks the drivers: one process for each backend, all at once, so that a driver that hangs or crashes takes nobody with it.
+/// Probes the drivers: one process for each backend, all at once, so that a driver that hangs or crashes affects no
+/// other.
 pub fn probe() -> Result<Probe, DeviceError> {
     let asked = Backend::ALL.map(|backend| thread::Builder::new().spawn(move || ask(backend)));
     let mut whole = Probe::default();
@@ -97,7 +98,8 @@ pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
     format!("{} · {}{facts}{reasons}", device.backend, device.name)
 }
 
-/// One sentence if `device` is a program that imitates a GPU, which takes minutes for what the CPU backend does in seconds.
+/// A warning if `device` is a software implementation of a GPU, which takes minutes for what the CPU backend does in
+/// seconds.
 pub fn warning(device: &Device) -> Option<String> {
     device.software.then(|| {
         let Device { backend, name, .. } = device;

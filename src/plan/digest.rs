@@ -74,8 +74,8 @@ const BIN: &str = "bin:";
 /// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
 /// page that was changed through a mapping, and updates the time at the next such write.
 const REST: Duration = Duration::from_mins(1);
-/// The same for a file of the store, which nobody has mapped: longer than the ticks of any file system's clock (FAT has two
-/// seconds).
+/// The same for a file of the store, which no process has mapped: longer than the ticks of any file system's clock (FAT
+/// has two seconds).
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
@@ -172,7 +172,7 @@ impl Digests {
         // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
         let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| BIN);
         let digest = format!("{prefix}{}", hasher.finalize().to_hex());
-        // Somebody may have written while it was read.
+        // It may have been written to while it was read.
         let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
         if let Some(name) = name.filter(|_| settled) {
             self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });

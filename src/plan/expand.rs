@@ -16,7 +16,7 @@ pub struct Point {
     pub values: Vec<(String, Spanned<Value>)>,
 }
 
-/// Nobody means more points than this in one step; whoever writes it has slipped.
+/// More points than this in one step are a mistake.
 pub(super) const MOST_POINTS: usize = 1_000_000;
 
 impl Point {
@@ -133,7 +133,7 @@ fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut
     Some(points)
 }
 
-/// Says that nobody means so many points.
+/// Reports that there are too many points.
 pub(super) fn too_many(step: &Step, context: &mut Context<'_>) {
     let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
     context.problem(step.name.span, message, "too many", "use fewer values, or split the step");

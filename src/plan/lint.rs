@@ -10,7 +10,7 @@ const COMMAND: &str = "command";
 /// Characters with a meaning in a shell. Blanks are omitted: several words may be intended.
 const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
-/// Parts of the names of variables whose values nobody else should read.
+/// Parts of the names of variables with confidential values.
 const SECRETS: &[&str] = &[
     "TOKEN",
     "SECRET",

@@ -144,7 +144,7 @@ impl Plan {
     }
 }
 
-/// Numbers for the shared lists that somebody writes down, in the order in which they are met.
+/// Numbers for the shared lists that are written, in the order in which they occur.
 #[derive(Debug, Default)]
 pub struct Numbering {
     numbers: BTreeMap<ListId, usize>,

@@ -28,7 +28,7 @@ pub struct SerializedJob {
     pub policy: Policy,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.
     pub needs: Vec<usize>,
-    /// More of them: lists that other jobs need, too, by numbers that whoever writes them gives.
+    /// More of them: lists that other jobs need, too, by the writer's numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<usize>,
 }

@@ -75,7 +75,7 @@ impl Bars {
     }
 
     fn print(&self, line: &str) {
-        // Without a terminal there is nobody to tell.
+        // Without a terminal there is nothing to draw.
         let _ = self.multi.println(line.trim_end());
     }
 

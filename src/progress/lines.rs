@@ -47,7 +47,7 @@ impl<W: Write> Lines<W> {
     }
 
     fn line(&mut self, text: &str) {
-        // Whoever has closed standard error does not want to know.
+        // A closed standard error is not an error.
         let _ = writeln!(self.out, "{text}");
     }
 

@@ -49,8 +49,8 @@ impl Pace {
     }
 }
 
-/// A terminal that does not write `^C` for Ctrl-C. The cursor stands at the end of the last row, so that it would wrap, and
-/// whoever draws over the rows would miss one.
+/// A terminal that does not write `^C` for Ctrl-C. The cursor stands at the end of the last row, so that it would wrap,
+/// and redrawing the rows would miss one.
 #[derive(Debug)]
 pub(super) struct Quiet(Termios);
 

@@ -21,7 +21,7 @@ pub fn counts(snapshot: &Snapshot) -> String {
     format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }
 
-/// A job's state as a word, and what there is to say of it.
+/// A job's state as a word, with its details.
 pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static str, String) {
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
     let rest = match state {

@@ -14,8 +14,8 @@ pub struct Matrix {
     pub exclude: Vec<Assignment>,
     /// Keeps the points for which it holds.
     pub condition: Option<Condition>,
-    /// Axes that have got other values than the author gave them, by a sweep file or on the command line: what he says
-    /// about further values does not count then.
+    /// Axes whose values were replaced by a sweep file or on the command line: the author's declarations about other
+    /// values do not apply then.
     pub narrowed: Vec<String>,
     /// Those of them that the author has not given it at all.
     pub added: Vec<String>,

@@ -250,8 +250,8 @@ pub(crate) fn quoted(argument: &str) -> String {
     }
 }
 
-/// Recipes as far as they could be understood, with the mistakes found on the way. Whoever turns them into a plan finds
-/// the others, so that the author sees all of them in one go.
+/// Recipes as far as they could be understood, with the mistakes found so far. Planning finds the others, so that the
+/// author sees all of them at once.
 #[derive(Debug)]
 pub struct Draft {
     pub(crate) recipes: Vec<Recipe>,

@@ -189,7 +189,8 @@ fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &m
     problems.push(key.span, problem);
 }
 
-/// `017` is 15 in YAML 1.1 and 17 in YAML 1.2: whoever wrote it should say which; and infinities are no parameters.
+/// `017` is 15 in YAML 1.1 and 17 in YAML 1.2, so it must be written unambiguously; and infinities are not valid
+/// parameters.
 fn check_number(value: &Value, sources: &Sources, span: Span, problems: &mut Collector) {
     if !matches!(value, Value::Int(_) | Value::Float(_)) {
         return;

@@ -38,7 +38,7 @@ pub struct Warning {
     pub help: String,
 }
 
-/// Nobody reads more than this at once.
+/// Largest number of mistakes that are shown.
 const MOST_SHOWN: usize = 50;
 
 /// Every mistake found, in the order of the text.
@@ -136,7 +136,7 @@ impl Collector {
     pub fn warn(&mut self, sources: &Sources, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.warnings.entry((span.source, span.start)).or_insert_with(|| {
             let name = sources.name(span.source);
-            // A warning may be about what nobody else is to read.
+            // A warning may be about a confidential value.
             let at = match name.split_once('=') {
                 Some((flag, _)) if name.starts_with("--") => format!("{flag}=…"),
                 _ => sources.location(span),

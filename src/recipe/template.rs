@@ -214,7 +214,7 @@ impl Template {
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
             TemplateKind::Whole(reference) => look_up(reference),
-            // Nobody makes a text that has been reported as too long.
+            // A text that has been reported as too long is not built.
             TemplateKind::Mixed(_) if self.size(params, matrix) > LONGEST => None,
             TemplateKind::Mixed(pieces) => {
                 let mut text = String::new();

@@ -183,7 +183,7 @@ fn takes(kind: Kind, text: &str) -> bool {
     }
 }
 
-/// Parameters as they will look to whoever judges them together: an artifact has its name, a metric is not known.
+/// Parameters in the form in which their combination is checked: an artifact has its name, a metric is unknown.
 pub(crate) fn preview(values: &Values) -> Cow<'_, Values> {
     fn shown(value: &Value) -> Value {
         match value {

@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// An object store.
 #[derive(Debug)]
 pub struct Remote {
-    /// Its address, without anything that is nobody's business.
+    /// Its address, without credentials.
     name: String,
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
@@ -106,7 +106,8 @@ impl Remote {
         let invalid = |error: object_store::Error| bad(&plain(&error));
         let (objects, folder): (Arc<dyn ObjectStore>, &str) = match scheme {
             "file" => {
-                // There all the same after the disk was taken away: a folder is not made, lest it be made elsewhere.
+                // Checked again, because the disk may have been removed: a folder is not created, lest it be created
+                // elsewhere.
                 let folder = PathBuf::from(format!("/{folder}"));
                 if !bucket.is_empty() || !folder.is_dir() {
                     return Err(bad("the folder does not exist, and is not created"));
@@ -164,8 +165,8 @@ impl Remote {
         RemoteError::Broken(self.name.clone(), plain(error))
     }
 
-    /// Brings records here. What is there but is not what it should be is left out; the job runs then, and what it leaves
-    /// takes the object's place. Ends early if nobody waits for it any more.
+    /// Downloads records. A damaged or wrong object is skipped; the job runs then, and its result replaces the object.
+    /// Ends early if the caller no longer waits.
     pub fn pull(&self, store: &Store, keys: &[Key], arriving: &Arriving) -> Result<Pulled, RemoteError> {
         let mut pulled = Pulled::default();
         let mut wanted = keys.to_vec();

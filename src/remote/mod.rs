@@ -84,7 +84,7 @@ pub struct Pulled {
     pub added: usize,
     /// Records that the remote does not have.
     pub missing: usize,
-    /// Objects that are not what they should be, come too slowly, or are nobody's who is trusted; and why.
+    /// Objects that are damaged or wrong, that come too slowly, or whose signer is not trusted; with the reason.
     pub refused: Vec<(Key, String)>,
     /// Reason for no longer using the remote.
     pub broken: Option<String>,

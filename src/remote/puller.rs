@@ -29,7 +29,7 @@ pub struct Puller {
 impl Puller {
     /// Starts it.
     pub fn new(remote: Arc<Remote>, store: Store, keys: Vec<Key>) -> io::Result<Self> {
-        /// Whatever ends the thread, nobody waits for it then.
+        /// However the thread ends, nothing waits for it then.
         struct Over(Arriving);
 
         impl Drop for Over {

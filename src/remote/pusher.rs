@@ -42,7 +42,7 @@ impl Pusher {
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
             let mut pushed = Pushed::default();
             for key in received {
-                // One that could not take this cannot take the next, and nobody shall wait for that each time.
+                // If this upload fails, the next will, too, and waiting for each of them is pointless.
                 let works = pushed.broken.is_none() && !remote.is_given_up();
                 match works.then(|| remote.push(&store, key)) {
                     Some(Ok(())) => pushed.pushed += 1,

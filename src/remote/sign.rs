@@ -79,7 +79,7 @@ impl fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// Reads it from its file, which nobody else may be able to read.
+    /// Reads it from its file, which only its owner may be able to read.
     pub(super) fn read(path: &Path) -> Result<Self, RemoteError> {
         let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
         let unreadable = |error: io::Error| bad(error.to_string());

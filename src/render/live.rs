@@ -33,8 +33,8 @@ enum News {
     State,
 }
 
-/// Does some work, and meanwhile keeps the reports of a plan up to date for an observer that is given to it. What cannot be
-/// written is left: whoever writes the last report says so.
+/// Does some work, and meanwhile keeps the reports of a plan up to date through an observer. Failures to write are
+/// ignored: the writer of the last report reports them.
 pub fn beside<T>(plan: &Plan, store: &Store, results: &Path, work: impl FnOnce(&mut Live) -> T) -> T {
     let (sender, receiver) = channel();
     thread::scope(|scope| {
@@ -56,7 +56,7 @@ impl Observer for Live {
     }
 }
 
-/// Writes until nobody is left who could have news.
+/// Writes until all senders are dropped.
 fn write(plan: &Plan, store: &Store, folder: &Path, receiver: &Receiver<News>) {
     let mut results = Results::default();
     let mut pause = Duration::ZERO;

@@ -250,7 +250,7 @@ fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content.as_ref())?;
-    // A temporary file is the owner's only; a report is for whoever may read the folder.
+    // A temporary file is the owner's only; a report is for everyone who may read the folder.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(mode)?;
     file.persist(path).map_err(|error| error.error)?;

@@ -9,7 +9,7 @@ use std::{
 
 use crate::record::Key;
 
-/// The records that it is not yet decided about, whether they will come. Clones speak of the same ones.
+/// The records whose arrival is undecided. Clones share the same state.
 #[derive(Debug, Clone, Default)]
 pub struct Arriving(Arc<Shared>);
 
@@ -78,7 +78,7 @@ impl Arriving {
         self.0.changed.notify_all();
     }
 
-    /// Nobody waits for them any more.
+    /// They are no longer waited for.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
     }
@@ -104,7 +104,7 @@ impl Arriving {
         }
     }
 
-    /// Leaves a line for whoever shows the run.
+    /// Adds a line for the run's output.
     pub(crate) fn note(&self, notice: Notice) {
         self.state().notices.push(notice);
     }

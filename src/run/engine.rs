@@ -161,7 +161,7 @@ impl<'a, 'o> Run<'a, 'o> {
             };
             over = (self.tick() || over) && !self.goes_on(&mut rounds)?;
         }
-        // Whoever still looks at files does so for a job that was given up.
+        // Remaining checks of files are for jobs that were given up.
         if let Ok(mut digests) = self.digests.try_lock() {
             digests.keep();
         }

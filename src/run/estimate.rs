@@ -9,8 +9,7 @@ use super::{
     slots::{Demand, Limits},
 };
 
-/// Follows a run and knows how long its rest takes. Whoever shows that, beside the engine or from the journal, shows what this
-/// says, so that all say the same.
+/// Follows a run and estimates its remaining time. The engine's output and the journal's readers use the same estimate.
 #[derive(Debug, Clone)]
 pub struct Pace {
     /// `None` where nothing can be said, or nothing more.

@@ -159,7 +159,7 @@ pub struct Summary {
     pub done: usize,
     /// Jobs that failed.
     pub failed: usize,
-    /// Jobs that failed although the recipe says to go on all the same.
+    /// Failed jobs that the recipe tolerates.
     #[serde(default)]
     pub tolerated: usize,
     /// Jobs that could not run.
@@ -176,11 +176,11 @@ pub struct Summary {
     pub broken: Option<String>,
 }
 
-/// Whoever wants to know.
+/// Receiver of events.
 pub trait Observer {
     /// Something happened.
     fn on(&mut self, plan: &Plan, event: &RunEvent);
-    /// Time has passed: some ten times a second, for whoever had put something off.
+    /// Time has passed: about ten times a second, for deferred work.
     fn tick(&mut self, _plan: &Plan) {}
 }
 
@@ -203,7 +203,7 @@ impl RunEvent {
         }
     }
 
-    /// The same about another job: events of one job's process speak of it as their only one.
+    /// The same about another job: events of one job's process have it as their only one.
     #[must_use]
     pub fn about(mut self, index: usize) -> Self {
         if let Self::Submitted { job, .. }

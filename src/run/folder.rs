@@ -52,7 +52,7 @@ pub struct Manifest {
     /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub typed: Vec<String>,
-    /// Every job of the plan; events speak of them by their place here.
+    /// Every job of the plan; events refer to them by index.
     pub jobs: Vec<ManifestJob>,
     /// Lists of jobs that many jobs need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -36,7 +36,7 @@ pub struct Journal {
     said: BTreeMap<usize, Instant>,
     /// Progress that came too soon after that, and when it came: of each job the latest.
     late: BTreeMap<usize, (Timestamp, RunEvent)>,
-    /// The first failure to write; the run goes on, and whoever started it can say that the journal is not whole.
+    /// The first failed write; the run continues, and its starter can report that the journal is incomplete.
     pub error: Option<io::Error>,
 }
 

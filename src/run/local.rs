@@ -31,7 +31,7 @@ pub(super) enum Input {
     Signal(i32),
 }
 
-/// A worker process. Whoever drops it ends it.
+/// A worker process. It is ended when it is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
@@ -118,7 +118,7 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // Before it is waited for: until then its number, which is its group's, is nobody else's.
+                // Before it is waited for: until then its number, which is its group's, is not reused.
                 self.kill();
                 let status = self.child.wait()?;
                 self.ended = true;
@@ -136,7 +136,7 @@ impl Worker {
         Ok(rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?.is_some())
     }
 
-    /// Its number, as long as nobody else can have it.
+    /// Its number, as long as it cannot be reused.
     fn pid(&self) -> Option<Pid> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         pid.filter(|_| !self.ended)

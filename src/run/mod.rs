@@ -1,8 +1,8 @@
 //! Brings the jobs that are not done yet to worker processes, and their results to the store.
 //!
-//! One loop (`engine.rs`) owns the state of a run. It turns what workers, signals and time say into
-//! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; whoever shows or records the run only
-//! observes [`RunEvent`]s.
+//! One loop (`engine.rs`) owns the state of a run. It turns messages of workers, signals and timers into
+//! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; output and journal only observe
+//! [`RunEvent`]s.
 
 pub mod allocation;
 mod arriving;
@@ -71,7 +71,7 @@ pub struct Options {
     pub failures: Option<Failures>,
 }
 
-/// Whoever sends SIGTERM or SIGHUP will not wait for long.
+/// The sender of SIGTERM or SIGHUP will not wait for long.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Decision of a run about a job.
@@ -97,7 +97,7 @@ pub struct Addition {
     pub because: String,
 }
 
-/// Whoever says what else is to run, once everything has.
+/// Source of further jobs, once all others have run.
 pub trait RoundPlanner {
     /// The next round, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
     /// skipped.
@@ -113,7 +113,7 @@ pub struct Control<'a> {
     pub rounds: Option<&'a mut dyn RoundPlanner>,
 }
 
-/// Runs what is wanted, on this machine. `wanted` speaks of every job, in the plan's order.
+/// Runs the wanted jobs on this machine. `wanted` has every job, in the plan's order.
 pub fn run(
     plan: &Plan,
     store: &Store,

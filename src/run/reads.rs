@@ -1,5 +1,5 @@
-//! The files that a job reads, held to what its key says of them: input files to the digests with which it was planned,
-//! artifacts of needed jobs to those that their records have.
+//! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
+//! of needed jobs with those in their records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,7 +50,7 @@ pub(crate) enum Changed {
         /// Time of the change, if it is known.
         during: &'static str,
     },
-    /// An input is gone, or nobody may read it.
+    /// An input is missing or not readable.
     #[error("the input `{}` cannot be read any more: {reason}", path.display())]
     Unreadable {
         /// The file or folder.

@@ -17,7 +17,7 @@ pub struct Standing {
     pub cached: Vec<bool>,
     /// Records that cannot be relied on, each as a sentence.
     pub warnings: Vec<String>,
-    /// Artifacts that are damaged, and that somebody takes.
+    /// Damaged artifacts that a job uses.
     damaged: Vec<Artifact>,
 }
 

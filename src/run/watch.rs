@@ -254,7 +254,7 @@ impl Snapshot {
         }
     }
 
-    /// Nobody waits for the jobs here; whether they are still to come, only Slurm knows.
+    /// No process waits for the jobs here; only Slurm knows whether they are still to come.
     fn ask_cluster(&mut self, name: &str, pilots: bool) {
         let Some(queue) =
             cluster::in_queue(&cluster::slurm::Slurm::new(name.to_owned(), crate::recipe::Slurm::default()))

@@ -1,4 +1,4 @@
-//! Removing what nobody will look for any more.
+//! Removal of unreachable records.
 
 use std::{
     collections::HashSet,
@@ -35,7 +35,7 @@ pub struct Garbage {
 /// Error of a removal.
 #[derive(Debug, thiserror::Error)]
 pub enum GcError {
-    /// Somebody relies on what is there.
+    /// The store is in use.
     #[error("a sweep is running on this store; nothing was removed")]
     InUse,
     /// The disk says no.
@@ -75,16 +75,16 @@ impl Store {
             }
         }
         let temporary = self.temporary()?;
-        // Without somebody who uses the store, nobody writes to them any more.
+        // If the store is not in use, nothing writes to them any more.
         if !temporary.is_empty() && InUse::alone(&self.root, self.is_shared())?.is_some() {
-            // The store's derived files are replaced by whoever reads: such a file may be gone by now.
+            // The store's derived files are replaced by readers: such a file may be gone by now.
             garbage.leftover_bytes += temporary.iter().filter_map(|path| size(path).ok()).sum::<u64>();
             garbage.temporary = temporary;
         }
         Ok(garbage)
     }
 
-    /// Files and folders that somebody writes to under a name that nobody looks for: temporary ones, and what archives are
+    /// Files and folders that are written under temporary names: temporary files, and the folders that archives are
     /// unpacked to.
     fn temporary(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
@@ -103,12 +103,12 @@ impl Store {
         for path in &garbage.leftovers {
             remove_if_there(path)?;
         }
-        // Looked for again: alone now, and whoever has come and gone meanwhile may have left more.
+        // Searched again, now exclusively, because other processes may have left more meanwhile.
         for path in self.temporary()? {
             let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
             if is_folder { remove_if_there(&path)? } else { remove_file_if_there(&path)? }
         }
-        // Locks that nobody holds: a killed engine could not remove its own.
+        // Locks without a holder: a killed engine could not remove its own.
         for path in entries(&self.locks())? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if !name.contains('.') {

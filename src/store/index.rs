@@ -110,7 +110,7 @@ pub struct Looked {
     pub damaged: Vec<StoreError>,
 }
 
-/// A line of a derived file: the record's stamp, and what the file says of it, with the key first.
+/// A line of a derived file: the record's stamp, and the file's data about it, with the key first.
 trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     /// The file.
     const FILE: &str;

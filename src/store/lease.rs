@@ -128,7 +128,7 @@ impl Drop for Presence {
 
 /// A lease as another process finds it.
 struct Found {
-    /// `None` where it is torn: whoever has made it has died over it, or is at it.
+    /// `None` for an incomplete file: its writer has died, or is still writing.
     owner: Option<Owner>,
     touched: SystemTime,
     inode: u64,
@@ -165,7 +165,7 @@ impl Lease {
                 Err(_) => {}
             }
             futimens(&*own.file, &now())?;
-            // Whoever serves the files says when that was.
+            // The file server gives the time.
             let now = own.file.metadata()?.modified()?;
             match look(&path) {
                 Some(found) if found.is_alive(&me, now) => return Ok(None),
@@ -227,7 +227,7 @@ fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result
     fs::remove_file(&aside)
 }
 
-/// A name that nobody else makes up: this machine's, this process's, and a number.
+/// A unique name: this machine's, this process's, and a number.
 pub(super) fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     static RANDOM: LazyLock<String> = LazyLock::new(|| {
@@ -244,7 +244,7 @@ fn now() -> Timestamps {
     Timestamps { last_access: now(), last_modification: now() }
 }
 
-/// Touches a file from now on, for as long as somebody has it.
+/// Touches a file from now on, until it is dropped.
 fn keep_alive(file: &Arc<File>) {
     static FILES: LazyLock<Mutex<Vec<Weak<File>>>> = LazyLock::new(|| {
         // A process that cannot have another thread has other worries.
@@ -321,7 +321,7 @@ mod tests {
             // This process lives, however late it is.
             (|_| {}, true, true),
             (|owner| owner.begun += 1, false, false),
-            // Nobody can see from here whether it lives: only its silence counts.
+            // Its process cannot be seen from here: only the age of its lease counts.
             (elsewhere, false, true),
             (elsewhere, true, false),
         ] {

@@ -43,7 +43,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            // The last holder removes the file; then the lock just taken is on a file that nobody else will open.
+            // The last holder removes the file; then the lock just taken is on a file that no other process will open.
             if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino())) {
                 return Ok(Some(Self::Flock { path, _file: file }));
             }
@@ -68,14 +68,14 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Self::Flock { path, .. } = self {
-            // Removed while it is still held, so that nobody can hold a lock on a removed file and believe in it. If it
-            // cannot be removed, an unlocked file stays behind, which the next claim takes.
+            // Removed while it is still held, so that no process can hold a lock on a removed file and rely on it. If
+            // it cannot be removed, an unlocked file stays behind, which the next claim takes.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Held by whoever relies on the store as it is: any number of sweeps, or one that removes from it.
+/// Held by users of the store: any number of sweeps, or one process that removes records.
 #[derive(Debug)]
 pub struct InUse(#[expect(dead_code, reason = "it is held, not read")] Use);
 
@@ -87,14 +87,14 @@ enum Use {
     Alone(Lease),
 }
 
-/// The lease of whoever removes from a store that several machines use.
+/// The lease of a process that removes records from a store that several machines use.
 const CLEARING: &str = "clearing";
 
 impl InUse {
     /// `None` while something is being removed.
     pub(super) fn shared(store: &Path, shared: bool) -> io::Result<Option<Self>> {
         if shared {
-            // First said, then looked: so does whoever removes, and one of both sees the other.
+            // First announced, then checked: removers do the same, and one of both sees the other.
             let users = store.join("users");
             fs::create_dir_all(&users)?;
             let present = Presence::announce(&users.join(unique()))?;

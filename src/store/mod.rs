@@ -60,9 +60,9 @@ pub struct Store {
 pub enum Claim {
     /// It is done.
     Hit(Box<Record>),
-    /// It is not done, and nobody else is at it.
+    /// It is not done, and no other process has claimed it.
     Miss(Pending),
-    /// Another process is at it.
+    /// Another process has claimed it.
     Busy,
 }
 
@@ -152,7 +152,7 @@ impl Store {
         let path = self.record(key);
         let no_file =
             || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is no file".into() });
-        // A pipe that nobody writes to would never be open.
+        // Opening a pipe without a writer would never return.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {
             Ok(file) => file,
@@ -203,8 +203,7 @@ impl Store {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// Says that somebody reads from the store and relies on what is there, so that nothing is removed meanwhile. Waits, and
-    /// says so, while something is being removed.
+    /// Announces a reader of the store, so that nothing is removed meanwhile. Waits, with a message, during a removal.
     pub fn hold(&self) -> io::Result<InUse> {
         const PAUSE: Duration = Duration::from_millis(50);
         let mut said = false;
@@ -323,10 +322,10 @@ impl Store {
         self.folder(key).join("record.damaged.json")
     }
 
-    /// Takes back a record whose files are no longer what was written, so that its job runs again: from now on it has none.
-    /// `damaged` is asked once nobody else can be at the job.
+    /// Removes a record whose files have changed, so that its job runs again. `damaged` is evaluated once no other
+    /// process can have claimed the job.
     pub fn condemn(&self, key: Key, damaged: impl FnOnce() -> bool) -> io::Result<()> {
-        // Whoever holds the lock is making the record anew.
+        // The holder of the lock is making the record again.
         let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
         if damaged() {
             host::failpoints::point("store: before a record is taken back")?;
@@ -345,7 +344,7 @@ impl Store {
         let Some(lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else {
             return Ok(Claim::Busy);
         };
-        // Whoever held the lock may have finished between the look and the lock.
+        // The holder of the lock may have finished between the look and the lock.
         if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }

@@ -13,7 +13,7 @@ pub struct Verified {
     pub records: usize,
     /// Files whose digests are right.
     pub files: usize,
-    /// Records with files of which nobody has written a digest.
+    /// Records with files without digests.
     pub without_digests: usize,
     /// Records that bear no digest of their own.
     pub unsealed: usize,

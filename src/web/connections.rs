@@ -1,5 +1,5 @@
-//! Connections: how many there may be at once, and how long a request may take to arrive. Whoever opens many, or never says
-//! what for, takes no more of the machine than that.
+//! Connections: limits on their number and on the time that a request may take to arrive, so that clients with many or
+//! idle connections cannot exhaust the machine.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
 //! `sweep ui`: a server of pages that show the runs of a results folder as they go. It reads and never writes.
 //!
-//! Whoever can reach it can read what the pages show, so it listens on this machine alone unless told otherwise, and
-//! answers only to names that a page from elsewhere cannot have (`guard.rs`). What it sends of the results folder are
-//! reports (`files.rs`), and what the pages are made of.
+//! Every client that can reach the server can read the pages, so it listens on this machine only unless configured
+//! otherwise, and answers only to host names that a page from elsewhere cannot have (`guard.rs`). It serves reports of
+//! the results folder (`files.rs`), and the data of its pages.
 
 mod compare;
 mod connections;

@@ -33,7 +33,7 @@ const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 /// Nothing more will come, so there is no need to ask again.
 const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
 
-/// Somebody who looks, and says what is new: texts that are one line of JSON.
+/// A source of updates: texts that are one line of JSON.
 pub(super) trait Look: Send + 'static {
     /// Update for a page that has the previous state; `None` if nothing changed.
     fn look(&mut self) -> Option<String>;
@@ -73,7 +73,7 @@ impl Hub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what nobody is told of any more.
+    /// Ends observers without subscribers.
     fn is_idle(&self, name: &str, sender: &watch::Sender<State>) -> bool {
         let mut shows = self.shows();
         let idle = sender.receiver_count() == 0;
@@ -83,7 +83,7 @@ impl Hub {
         idle
     }
 
-    /// Nobody looks any more; the last state is remembered if it stays as it is.
+    /// No observer is left; the last state is kept if it is final.
     fn end(&self, name: String, state: Option<State>) {
         let mut shows = self.shows();
         shows.live.remove(&name);
@@ -94,8 +94,8 @@ impl Hub {
     }
 }
 
-/// Looks at what has this name, unless somebody does so already, until every page that shows it is closed, it is over, or the
-/// server ends. `open` begins to look, if there is such a thing.
+/// Observes the source of this name, unless it is observed already, until every page that shows it is closed, it is
+/// over, or the server ends. `open` starts the observation, if there is such a source.
 pub(super) async fn stream<L: Look>(
     site: Arc<Site>,
     name: String,

@@ -134,7 +134,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         failed(error)
     })?;
     if let Some(mut stdin) = stdin {
-        // One that cannot read its job any more has something to say of its end.
+        // A process that cannot read its job any more has reported its end.
         let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));
     }
     let mut ended = None;
@@ -169,7 +169,7 @@ fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
 
 /// Reason why a process has ended without a message to its reader.
 fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failure {
-    // The kernel ends with SIGKILL whom it has no memory for, and nobody else does that here.
+    // The kernel kills processes with SIGKILL when memory runs out, and nothing else does that here.
     if status.signal() == Some(9) && out_of_memory != Some(false) {
         return Failure { kind: FailureKind::Memory, message: "the kernel killed it for lack of memory".into() };
     }

@@ -1,4 +1,4 @@
-//! Helpers to start kernels: buffers, how many units, and the small state that kernels hand on.
+//! Helpers to launch kernels: buffers, numbers of units, and the small state that kernels share.
 
 use std::marker::PhantomData;
 

@@ -189,7 +189,7 @@ struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// Calls `way` once, untimed, and prints what it says of itself.
+    /// Calls `way` once, untimed, and prints its report.
     fn new<M: Mask + 'a>(name: &str, goal: &'a Goal<'a>, way: Way<'a, M>) -> Self {
         let mut masks: Vec<Vec<M>> =
             goal.layers.iter().map(|layer| vec![M::default(); M::words(layer.weights.len())]).collect();

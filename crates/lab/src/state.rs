@@ -65,7 +65,7 @@ pub enum StateError {
         /// The parameter.
         parameter: String,
     },
-    /// Something is left that nobody has asked for.
+    /// Something is left over.
     #[error("`{name}` is not part of this training")]
     Unknown {
         /// Its name.

@@ -1,4 +1,4 @@
-//! Pruning while training, against loops written by hand.
+//! Pruning while training, compared with explicit loops.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

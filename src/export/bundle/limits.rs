@@ -1,4 +1,4 @@
-//! Limits of a bundle: it comes from somebody else, and is read with all that is in it.
+//! Limits of a bundle, which comes from an untrusted source.
 
 use std::path::Path;
 

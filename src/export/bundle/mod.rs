@@ -1,5 +1,5 @@
-//! A study as one archive that somebody else can check: the recipe as it was read, the keys of its jobs, their records,
-//! where they ran, and the report.
+//! A study as one archive that others can check: the recipe as it was read, the keys of its jobs, their records, where
+//! they ran, and the report.
 //!
 //! [`write()`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
 //! every key is computed from what it is made of, and every table, figure and verdict from the records.
@@ -226,7 +226,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Adds what the latest runs say of jobs that have no result: tables name the reason.
+    /// Adds the reasons of the latest runs for jobs without results, which tables show.
     fn runs(&mut self, results: &Path, jobs: &[BundledJob]) -> io::Result<()> {
         let open: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
         for run in RunFolder::all(results).iter().rev().take(MOST_RUNS) {

@@ -35,7 +35,7 @@ pub struct Opened {
 pub struct Verified {
     /// Jobs whose keys follow from the recipe.
     pub jobs: usize,
-    /// Records whose keys follow from what they say of themselves.
+    /// Records whose keys follow from their content.
     pub records: usize,
     /// Tables that follow from the records.
     pub tables: usize,

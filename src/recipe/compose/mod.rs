@@ -1,9 +1,9 @@
 //! From what the user names to whole recipes: base recipes that are extended, sweep files that change the values and axes
 //! of recipes, and changes from the command line.
 //!
-//! Everything here happens to the texts' values, before a recipe is read: whoever changes a param in a sweep file, on the
-//! command line or in the recipe itself means the same study, and gets the same keys. Each value keeps the place where it
-//! was written, so a mistake is shown there.
+//! Changes are applied to the texts' values, before a recipe is read: a param that is changed in a sweep file, on the
+//! command line or in the recipe itself gives the same study and the same keys. Each value keeps the place where it was
+//! written, so a mistake is shown there.
 
 mod merge;
 mod overlay;
@@ -295,7 +295,7 @@ fn is_sweep(node: &Node) -> bool {
 /// Text of a recipe's file. Devices and pipes, which may have no end, are not read, nor is a path without a file.
 fn read_text(path: &Path) -> io::Result<String> {
     let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-    // Asked first: to open a pipe is to wait for whoever writes to it.
+    // Checked first: opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         let what = if metadata.is_dir() { "a folder" } else { "a device or a pipe" };

@@ -133,7 +133,7 @@ fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool)
     }
     let NodeKind::Map(entries) = &mut step.kind else { return false };
     entries.retain(|entry| !seeds || entry.key.value != "seeds");
-    // Whoever gives a step an axis means it to count.
+    // An axis that is given to a step must have an effect.
     if let Some(Entry { value: Node { kind: NodeKind::Map(with), .. }, .. }) =
         entries.iter_mut().find(|entry| entry.key.value == "with")
     {

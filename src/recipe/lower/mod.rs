@@ -110,7 +110,7 @@ impl<'a> Lower<'a> {
         let steps = match find(entries, "steps") {
             Some(steps) => self.steps(steps, &params),
             None => {
-                // A recipe whose base could not be read has steps that nobody knows.
+                // A recipe whose base could not be read has unknown steps.
                 if matches!(node.kind, NodeKind::Map(_)) && find(entries, "extends").is_none() {
                     let span = node.span.part(0, 1);
                     let help = "a recipe needs `steps:` with at least one step";

@@ -1,9 +1,10 @@
 //! Figures as SVG and PNG: curves over iterations, bars by an axis, dots of one metric against another, heat maps,
 //! histograms, rooflines and timelines.
 //!
-//! The colors are those of Okabe and Ito, which color-blind people tell apart; lines differ in their dashes and dots
-//! in their shape, too, so that a figure printed in gray can be read. The files' ground is white whatever surrounds it; the
-//! page gives its dark form another one (`page.css`), which knows ground, ink and grid by the colors here.
+//! The colors are those of Okabe and Ito, which color-blind people can distinguish; lines differ in their dashes and
+//! dots in their shapes, too, so that a figure printed in gray can be read. The files' background is always white; the
+//! page's dark form replaces the colors of background, ink and grid (`page.css`), which it recognizes by the values
+//! here.
 
 mod bars;
 mod dots;
@@ -184,7 +185,7 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     if low > high {
         return None;
     }
-    // Numbers that are too large to be told apart from infinity cannot be drawn.
+    // Numbers too close to infinity cannot be drawn.
     if !(high - low).is_finite() || low.abs().max(high.abs()) > f64::MAX / 4.0 {
         return None;
     }

@@ -84,7 +84,7 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     chart.draw_series(spans.iter().map(|(span, _)| {
         let (from, to) = (cuts.place(span.begin), cuts.place(span.end));
         let (bottom, top) = (from_below(span.row) + 0.14, from_below(span.row) + 0.86);
-        // What is shorter than a pixel is seen all the same.
+        // An interval shorter than a pixel stays visible.
         let to = to.max(from + right / 600.0);
         Rectangle::new([(from, bottom), (to, top)], COLORS[span.color % COLORS.len()].mix(0.85).filled())
     }))?;

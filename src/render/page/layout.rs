@@ -22,7 +22,7 @@ impl Layout<'_> {
     pub(crate) fn render(&self) -> String {
         // In a script element JSON must not end the element; `<` is only in its texts.
         let data = self.data.replace('<', "\\u003c");
-        // Nobody who writes into the data knows it beforehand.
+        // The author of the data cannot know it in advance.
         let mut hasher = blake3::Hasher::new();
         hasher.update(data.as_bytes()).update(self.main.0.as_bytes()).update(self.header.0.as_bytes());
         let nonce = &hasher.finalize().to_hex()[..32];

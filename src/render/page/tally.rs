@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// The same as a sign, for whoever does not tell colors apart.
+    /// The same as a sign, for color-blind people.
     pub(crate) fn mark(self) -> &'static str {
         match self.class() {
             "failed" => "✗",

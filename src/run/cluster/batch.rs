@@ -88,7 +88,7 @@ pub struct QueuedJob {
     pub state: QueuedState,
     /// Reason why it waits, or its end, in the system's word.
     pub reason: String,
-    /// [`BatchJob::tag`]; somebody else's job of the same name may have any.
+    /// [`BatchJob::tag`]; an unrelated job of the same name may have any.
     pub tag: String,
     /// True if it will never start, because a job that it depends on has failed.
     pub orphaned: bool,
@@ -153,7 +153,7 @@ pub enum EndCause {
 /// Reason for rejecting a batch job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The system does not answer. It may have the job all the same.
+    /// The system does not answer. It may have accepted the job.
     Unreachable(String),
     /// There is a limit on jobs in the queue, which is reached.
     Full(String),

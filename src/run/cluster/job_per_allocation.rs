@@ -34,7 +34,7 @@ pub(super) struct Run<'a, 'o> {
     orders: Vec<u64>,
     jobs: Jobs,
     by_key: HashMap<Key, usize>,
-    /// Batch jobs that nobody needs any more.
+    /// Batch jobs that are no longer needed.
     to_cancel: Vec<u64>,
     adopted: usize,
     submitted: usize,
@@ -298,7 +298,7 @@ impl<'a, 'o> Run<'a, 'o> {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
                 Stage::Held => true,
-                // Somebody else waits for it, too.
+                // Another process waits for it, too.
                 Stage::Sent(sent) => !self.is_ours(&sent.run),
                 Stage::Over => false,
             };
@@ -314,7 +314,7 @@ impl<'a, 'o> Run<'a, 'o> {
         *run == self.session.options.folder.name() || !RunFolder::named(&self.session.options.results, run).is_live()
     }
 
-    /// Cancels what nobody needs any more; first what has not begun, so that nothing begins meanwhile.
+    /// Cancels batch jobs that are no longer needed; pending ones first, so that none of them starts meanwhile.
     fn cancel(&mut self) {
         let mut pending = std::mem::take(&mut self.to_cancel);
         let mut running = Vec::new();
@@ -396,7 +396,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.sent(job, id, run);
                 }
                 Err(Refusal::Unreachable(error)) => {
-                    // It may be in the queue all the same; the next look says so.
+                    // It may be in the queue nevertheless; the next poll shows it.
                     self.jobs[job].submissions -= 1;
                     self.session.trouble(&error);
                     return;

@@ -44,7 +44,7 @@ impl Launch {
     /// The script that runs this program with these arguments. Nothing in it is anybody's text but for paths.
     pub(super) fn script(&self, arguments: &str) -> String {
         let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted(path));
-        // A batch system may go elsewhere where the folder is missing, and nobody would notice.
+        // A batch system may run the job elsewhere if the folder is missing, which would go unnoticed.
         format!("#!/bin/sh\ncd {folder} || exit 78\nexec {program} --results {results} {arguments}\n")
     }
 

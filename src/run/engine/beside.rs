@@ -42,7 +42,7 @@ pub(in crate::run) struct Prepared {
 /// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
-    /// It is not what the job's key speaks of.
+    /// It is not the content in the job's key.
     Changed(Changed),
     /// The store says no.
     Store(StoreError),

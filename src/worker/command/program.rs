@@ -77,7 +77,7 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
 
 fn end_everything() -> ! {
     let _ = kill_process_group(getpid(), Signal::KILL);
-    // Only here if this process does not lead a group: somebody started it by hand.
+    // Only here if this process does not lead a group: it was started manually.
     std::process::exit(1)
 }
 
@@ -127,7 +127,7 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
             Ok(Event::Output) => on_word(None),
             Ok(Event::Closed) => open -= 1,
             Ok(Event::Ended(status, at)) => ended = Some((status, at)),
-            // Something that cannot be killed holds an output open; what it may still say is nobody's metric.
+            // A process that cannot be killed holds an output open; its later output is ignored.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -136,8 +136,8 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
     Ok(Ended { status, seconds: (at - begun).as_secs_f64(), complaint })
 }
 
-/// Makes the end of this worker the end of the program, even if nobody is left to tell it: the engine may have been
-/// killed at the same instant. What the program itself has started is not covered.
+/// Ends the program when this worker ends, even if the engine was killed at the same instant. Processes that the
+/// program has started are not covered.
 #[expect(unsafe_code, reason = "between `fork` and `exec` only the new process can say this of itself")]
 fn follow_worker(program: &mut Command) {
     let worker = getpid();

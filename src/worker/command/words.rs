@@ -44,7 +44,7 @@ pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
         std::io::ErrorKind::NotFound => "was not written".to_owned(),
         _ => format!("cannot be read: {error}"),
     };
-    // Asked first, because opening a pipe would wait for somebody to write to it.
+    // Checked first, because opening a pipe would wait for its writer.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("is no file".into());
     }

@@ -120,8 +120,8 @@ pub(super) fn compare<M: Mask>(
         .collect()
 }
 
-/// Mends the masks of [`compare`] for a threshold inside the bracket: what is in between and has a rank above
-/// `threshold` stays.
+/// Corrects the masks of [`compare`] for a threshold inside the bracket: candidates with a rank above `threshold` are
+/// kept.
 pub(super) fn mend<M: Mask>(pieces: &mut [Piece<'_, M>], tallies: &[Tally], threshold: u32) {
     pieces.par_iter_mut().zip(tallies).for_each(|(piece, tally)| {
         for (place, rank) in tally.places.iter().zip(&tally.ranks) {

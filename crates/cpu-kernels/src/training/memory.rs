@@ -34,7 +34,7 @@ struct Idle {
 
 static IDLE: Mutex<Option<Idle>> = Mutex::new(None);
 
-/// Numbers for a tensor, or for a computation: of any values, so whoever takes them writes each of them.
+/// Numbers for a tensor, or for a computation: uninitialized values, so the caller writes each of them.
 pub struct Buffer(Vec<f32>);
 
 impl Buffer {

@@ -130,7 +130,7 @@ impl ParamType for Scalar {
 pub enum Variable {
     /// To this text.
     Text(String),
-    /// To what the variable of this name is set to where the job runs. Nobody writes that down.
+    /// The value of this variable where the job runs. It is never stored.
     From(String),
 }
 

@@ -86,7 +86,7 @@ impl Batches {
     }
 }
 
-/// A thread that prepares batches from `at` on, until nobody wants them any more.
+/// A thread that prepares batches from `at` on, until the receiver is dropped.
 fn prepare(order: Order, ahead: usize, mut at: [u64; 2]) -> Receiver<Prepared> {
     let (sender, receiver) = sync_channel(ahead);
     thread::spawn(move || {

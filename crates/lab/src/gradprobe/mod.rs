@@ -50,7 +50,7 @@ impl Prunable {
     }
 }
 
-/// A network that can be probed. Tensors are told apart by their place in [`tensors`](Self::tensors).
+/// A network that can be probed. Tensors are identified by their index in [`tensors`](Self::tensors).
 pub trait Subject<B: Compute> {
     /// Prunable tensors, in the network's order.
     fn tensors(&self) -> &[Prunable];

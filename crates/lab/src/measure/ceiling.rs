@@ -45,8 +45,8 @@ impl Ceiling {
     }
 }
 
-/// Operations a second of a product of square matrices, as large as the device multiplies in a moment: a GPU needs large ones
-/// to show what it can do, and one that a program imitates would take minutes for them.
+/// Operations per second of a product of square matrices, as large as the device multiplies in a moment: a GPU needs
+/// large ones to reach its peak, and a software implementation would take minutes for them.
 fn products<B: Compute>(device: &B::Device, dtype: DType) -> Result<f64, LabError> {
     let sizes: &[usize] = if B::SYNCHRONOUS { &[1024] } else { &[256, 1024, 4096] };
     let mut best_flops = 0.0_f64;

@@ -1,5 +1,5 @@
-//! Samples of the process and its device, taken ten times a second by a thread of its own: resident memory and
-//! processor time, and for a GPU what its driver says of how busy it is.
+//! Samples of the process and its device, taken ten times a second by a separate thread: resident memory and processor
+//! time, and for a GPU the utilization that its driver reports.
 
 use std::{
     collections::BTreeMap,

@@ -256,8 +256,8 @@ impl GptDims {
         }
     }
 
-    /// Parameters that the loss cannot depend on: the first block gets nothing from a block before it, and what the last
-    /// block would give to the next is given to nobody (ratio-ablation, section 7).
+    /// Parameters that the loss cannot depend on: the first block has no previous block, and the last block has no next
+    /// one to pass values to (ratio-ablation, section 7).
     pub fn unreached(&self) -> Vec<String> {
         let last = self.n_layer - 1;
         let mut names = Vec::new();

@@ -1,5 +1,5 @@
-//! Ways to compute wrongly, for the tests of the check: each stands for a slip that somebody has made. Outside of tests
-//! none can be chosen, and the questions below are constants.
+//! Deliberate defects, for the tests of the check: each is a mistake that has been made in practice. Outside of tests
+//! none can be chosen, and the functions below are constants.
 
 #[cfg(not(test))]
 use burn::tensor::{Tensor, backend::Backend};

@@ -437,7 +437,7 @@ fn with_another_number_of_heads() {
 
 #[test]
 fn with_a_gradient_where_there_can_be_none() {
-    // In a network of two blocks nobody would get the second one's gate.
+    // In a network of two blocks the second one's gate would have no receiver.
     let built = expected_of(&step(Ablation::Step3));
     let claimed = GptDims { n_layer: 2, ..built.dims };
     let (failed, message) = failures(random(built.dims), &Expected { dims: claimed, ..built });
