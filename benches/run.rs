@@ -1,14 +1,14 @@
-//! Cost of a job beyond its work: mock jobs through real worker processes, beside ninja and GNU make running `true`.
+//! Overhead of a job: mock jobs in real worker processes, compared with ninja and GNU make running `true`.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench run [-- JOBS…]
 //! ```
 //!
-//! `process` is what starting and ending as many bare workers takes (`sweep worker` without a job, as many at once as the
-//! engine has cores for). `overhead` is what a job costs on top of that: its lock, the order and the messages, the record
-//! with its digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is what
-//! one of them takes here. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs nothing: the
-//! engine's own. ninja and make sync nothing; they are left out where they are not installed.
+//! `process` is the time to start and end as many bare workers (`sweep worker` without a job, as many at once as the
+//! engine has cores for). `overhead` is the additional time per job: its lock, the messages, the record with its
+//! digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is the time
+//! of one of them on this machine. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs
+//! nothing: the engine's own. ninja and make sync nothing; they are skipped if they are not installed.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 

@@ -1,5 +1,5 @@
-//! Devices: which one `auto` takes and why, and drivers that are broken in every way. Needs the lab,
-//! and a C compiler to break drivers with.
+//! Devices: the choice of `auto` and its reason, and drivers with all kinds of defects. Needs the lab, and a C compiler
+//! for defective drivers.
 #![cfg(feature = "cpu")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

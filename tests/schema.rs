@@ -1,5 +1,5 @@
-//! The JSON Schema says what the recipe's reader says: it takes every recipe that the reader takes, and refuses those
-//! whose mistake can be seen without looking a name up.
+//! Agreement of the JSON Schema and the recipe's reader: the schema accepts every recipe that the reader accepts, and
+//! rejects mistakes that can be found without looking up a name.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

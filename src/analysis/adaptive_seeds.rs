@@ -1,9 +1,9 @@
-//! Adaptive seeds: what is added to a run while something is undecided.
+//! Adaptive seeds: seeds that are added to a run while a result is undecided.
 //!
-//! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve. When
-//! everything else has run, the claims and the marked comparisons are looked at; every group of points that differ only in
-//! `seed`, and that an undecided one is about, gets its next seed. That is a round. Each look must decide at a level that
-//! allows for all of them, so that stopping at the first that does is no way to be right by luck.
+//! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve.
+//! When everything else has run, the claims and the marked comparisons are evaluated; every group of points that differ
+//! only in `seed`, and that belongs to an undecided one, gets its next seed. That is a round. Each evaluation uses a
+//! level that allows for all of them, so that stopping at the first decision does not raise the error rate.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

@@ -1,4 +1,4 @@
-//! Cells: what a row and a column of a table have in common, and how it is written.
+//! Cells: the values at a row and a column of a table, and their text.
 
 use crate::{
     analysis::{

@@ -1,8 +1,8 @@
 //! Claims: the verdict of a run on a recipe's statements about metrics.
 //!
-//! A claim is decided by a 95 % confidence interval: supported where the whole interval is as expected, refuted where none
-//! of it is, undecided in between. Points that agree on every axis but those that the claim names are compared in pairs,
-//! which is what equal seeds are for; a ratio is that of geometric means.
+//! A claim is decided by a 95 % confidence interval: supported if the whole interval is as expected, refuted if none of
+//! it is, undecided in between. Points that agree on every axis except those that the claim names are compared in pairs
+//! (equal seeds); a ratio is that of geometric means.
 
 use std::collections::{BTreeMap, HashSet};
 

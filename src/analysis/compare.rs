@@ -1,4 +1,4 @@
-//! A table of comparisons: what a change of one axis makes of a metric, in pairs over everything else.
+//! A table of comparisons: the effect of a change of one axis on a metric, in pairs over all other axes.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! Records to numbers and verdicts: which jobs a cell is made of, what is averaged, how sure a difference is, and which
-//! claims hold.
+//! Records to numbers and verdicts: the jobs of a cell, means, the uncertainty of differences, and the states of
+//! claims.
 
 mod absence;
 pub mod adaptive_seeds;

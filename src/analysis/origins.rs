@@ -1,4 +1,4 @@
-//! Footnotes about records that were not made here.
+//! Footnotes about records that were made elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 

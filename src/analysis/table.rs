@@ -1,4 +1,4 @@
-//! A table's content, before it becomes text.
+//! Content of a table, independent of its format.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

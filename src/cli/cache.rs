@@ -1,4 +1,4 @@
-//! `sweep cache`: what is in the store, whether it is whole, and what of it may go or travel.
+//! `sweep cache`: lists, checks, removes and transfers records.
 
 use std::{
     collections::{BTreeSet, HashSet},

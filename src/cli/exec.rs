@@ -1,4 +1,4 @@
-//! `sweep exec-job` and `sweep exec-pilot`: what a run through Slurm starts in its allocations.
+//! `sweep exec-job` and `sweep exec-pilot`: the commands that a run through Slurm starts in its allocations.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The command line: what was typed. What it does is one file per command.
+//! The command line; one file per command.
 
 mod bundle;
 mod cache;

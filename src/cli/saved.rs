@@ -1,4 +1,4 @@
-//! A plan in JSON: what `sweep plan --format json` prints, and `sweep run --plan` holds the recipes to.
+//! A plan in JSON, which `sweep plan --format json` prints and `sweep run --plan` compares with the recipes.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Archives from elsewhere, read so that no entry takes more memory than a path.
+//! External archives, read so that no entry takes more memory than a path.
 
 use std::{
     ffi::OsString,

@@ -1,4 +1,4 @@
-//! The devices of this machine, asked of a process that a broken driver may take with it.
+//! The devices of this machine, probed by separate processes, because a broken driver can crash its process.
 
 use std::{
     io::{self, Read as _},

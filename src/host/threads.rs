@@ -1,4 +1,4 @@
-//! Work that several threads share, as far as the system gives any.
+//! Work that several threads share, with as many threads as the system provides.
 
 use std::{io, panic::resume_unwind, thread};
 

@@ -1,4 +1,4 @@
-//! The points of a recipe's steps as jobs: their values, checked, their inputs, keys and needs.
+//! The points of a recipe's steps as jobs: their values, checked, with inputs, keys and dependencies.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

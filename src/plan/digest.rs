@@ -1,9 +1,9 @@
-//! Digests of input files: what a key knows of a file is its content.
+//! Digests of input files: a key depends on a file's content only.
 //!
-//! A file is read once for each content that it has. What was read is remembered by path, with the file's size, times
-//! and place on the disk; while all of them are as they were, so is the content. A file that was changed a moment ago
-//! may change again without any of them changing: clocks tick, and of what is written through a shared mapping only the
-//! first byte since the page was last brought to the disk changes the times. It is read again until it has rested.
+//! A file is read once for each of its contents. The digest is cached by path, with the file's size, times and inode,
+//! and is valid while all of them are unchanged. A file that was changed recently may change again without a change of
+//! any of them: clocks have ticks, and of the writes through a shared mapping only the first since the page was last
+//! written to the disk changes the times. Such a file is read again until it has been unchanged for long enough.
 
 use std::{
     collections::{BTreeMap, HashMap},

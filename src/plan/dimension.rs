@@ -1,4 +1,4 @@
-//! A dimension of a matrix to the assignments that the product takes from it.
+//! A dimension of a matrix, as the assignments that the product takes from it.
 
 use std::collections::HashMap;
 

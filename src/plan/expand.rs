@@ -1,4 +1,5 @@
-//! A step's matrix to its points: the product of its dimensions, less `exclude`, plus `include`, as far as `if` holds.
+//! A step's matrix to its points: the product of its dimensions, without `exclude`, with `include`, as far as `if`
+//! holds.
 
 use sweep_job::Value;
 

@@ -1,7 +1,7 @@
-//! `include`: points of their own, and further values for those that there are.
+//! `include`: additional points, and further values for existing ones.
 //!
-//! GitHub's rule holds for the axes of the matrix: an entry with further keys gives them to the points that it matches, else
-//! it is a point of its own. Seeds and ablations multiply whatever points there are, those of `include` among them.
+//! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it
+//! matches, else it is an additional point. Seeds and ablations multiply all points, including those of `include`.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Warnings: values that are valid in a recipe and may not be what its author means.
+//! Warnings: values that are valid in a recipe but possibly unintended.
 
 use sweep_job::{Part, Value};
 

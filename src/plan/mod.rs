@@ -1,7 +1,7 @@
-//! [`Recipe`]s to [`Plan`]: every job that they mean, typed, keyed, and connected to the jobs that it needs.
+//! [`Recipe`]s to [`Plan`]: all their jobs, typed, keyed, and connected to the jobs that they need.
 //!
-//! A `Plan` can only come from [`Plan::new`]; that it exists proves that the graph has no cycle, that every value fits
-//! its task, and that every key is computed.
+//! [`Plan::new`] is the only constructor of a `Plan`; its existence proves that the graph has no cycle, that every
+//! value fits its task, and that every key is computed.
 
 mod build;
 mod digest;

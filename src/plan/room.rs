@@ -1,4 +1,4 @@
-//! The memory that a plan may take: a short text can mean very many jobs.
+//! The memory limit of a plan: a short text can describe very many jobs.
 
 use sweep_job::{Unit, Value};
 

@@ -1,4 +1,4 @@
-//! `--only`, and `only` of a sweep file: a part of a plan, with everything that it needs.
+//! `--only`, and `only` of a sweep file: a part of a plan, with its dependencies.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! `where`: which points a table, a figure, a claim or a need is about.
+//! `where`: the selection of points for a table, a figure, a claim or a need.
 
 use sweep_job::Value;
 

@@ -1,4 +1,4 @@
-//! Jobs as a file has them, so that another process, on another machine, runs what was planned without planning again.
+//! Jobs in serialized form, so that another process, on another machine, runs them without planning again.
 
 use std::collections::{BTreeSet, HashMap};
 

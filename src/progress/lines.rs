@@ -1,4 +1,4 @@
-//! Progress where there is no terminal: one line for what has ended, none that is overwritten, no control character.
+//! Progress without a terminal: one line per event, without overwriting or control characters.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The remaining time of a run, as a terminal shows it; and a terminal that does not disturb what is shown.
+//! The remaining time of a run, as a terminal shows it; and the terminal's settings meanwhile.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Differences between two runs, recipes or stores: jobs, parameters, metrics, claims, environment.
 //!
-//! Jobs of both sides go together by their names. Jobs that differ only in `seed` are one group; its differences are
-//! taken in pairs, seed by seed, and are significant if chance cannot explain them after Holm's correction for all of them.
+//! Jobs of both sides are matched by name. Jobs that differ only in `seed` are one group; its differences are taken in
+//! pairs, seed by seed, and are significant after Holm's correction for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

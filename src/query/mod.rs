@@ -1,7 +1,7 @@
-//! The records as one table, from which a question takes rows and columns.
+//! The records as one table, from which a query selects rows and columns.
 //!
-//! A row is a record: what it is about, the axes of its point where recipes say which points there are, its parameters
-//! and its metrics. Nothing but the store's derived files is read for it.
+//! A row is a record: its job, the axes of its point if recipes define the points, its parameters and its metrics. Only
+//! the store's derived files are read for it.
 
 pub mod diff;
 pub mod explain;

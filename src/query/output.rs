@@ -1,4 +1,4 @@
-//! An answer as a text or a file.
+//! An answer as text or as a file.
 
 use std::io::{self, Write};
 

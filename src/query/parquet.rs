@@ -1,4 +1,4 @@
-//! An answer as a Parquet file: one row group, not compressed, every column optional.
+//! An answer as a Parquet file: one row group, uncompressed, every column optional.
 
 use std::sync::Arc;
 

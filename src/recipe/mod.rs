@@ -1,7 +1,7 @@
-//! Recipe text to [`Recipe`]: what the author wrote, checked word by word, with the place of everything.
+//! Recipe text to [`Recipe`]: checked declarations, with the place of everything.
 //!
-//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. What its matrices
-//! expand to, and whether the values fit the tasks, is [`crate::plan`]'s business.
+//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. [`crate::plan`]
+//! expands its matrices and checks that values fit the tasks.
 
 mod compose;
 mod condition;

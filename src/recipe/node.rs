@@ -1,4 +1,4 @@
-//! YAML with the place of every value: the only file that knows the YAML parser.
+//! YAML with the place of every value: the only file that depends on the YAML parser.
 
 use std::{
     collections::{HashMap, hash_map},

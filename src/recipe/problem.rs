@@ -1,4 +1,4 @@
-//! Mistakes in a recipe: always with a place, what is allowed, and what to do.
+//! Mistakes in a recipe: always with a place, the allowed values, and a remedy.
 
 use std::{
     collections::{BTreeMap, HashSet},

@@ -1,4 +1,4 @@
-//! Outputs that a recipe asks for: tables, figures, claims.
+//! Outputs of a recipe: tables, figures, claims.
 
 use sweep_job::Backend;
 

@@ -1,4 +1,4 @@
-//! Texts that a recipe comes from, and places in them.
+//! Texts of a recipe, and places in them.
 
 use std::{
     borrow::Cow,

@@ -1,8 +1,8 @@
 //! Values that one job takes from another: metrics and artifacts that are known when the needed job has run.
 //!
-//! Until then such a value stands in a job's parameters as a text of its own form, which names the needed job by its key.
-//! So it is in the job's identity as what it is, a result of that job, and two recipes that take the same result have
-//! the same key, whatever they call the step. No text of an author has this form: its expressions are all resolved.
+//! Until then such a value is a text of a special form in a job's parameters, which contains the needed job's key. The
+//! job's identity therefore contains the reference, and two recipes that take the same result have the same key,
+//! whatever the step's name is. No text of an author has this form: its expressions are all resolved.
 
 use std::{borrow::Cow, collections::BTreeSet, path::Path};
 

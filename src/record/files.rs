@@ -1,4 +1,4 @@
-//! Digests of a record's files, by which later changes are found.
+//! Digests of a record's files, which detect later changes.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! A job's identity: what goes into its key, and nothing else.
+//! A job's identity: the contents of its key.
 
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! A finished job's record, and the text that its file has: JSON, of which the first line is a digest of all the rest.
+//! A finished job's record, and the text of its file: JSON, the first line of which is a digest of all the rest.
 
 use std::{
     collections::BTreeMap,

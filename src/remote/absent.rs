@@ -1,4 +1,4 @@
-//! In a build without the feature `remote` there is none, and so nothing to be done with one.
+//! Stand-in for a build without the feature `remote`.
 
 use std::path::Path;
 

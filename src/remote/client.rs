@@ -1,4 +1,4 @@
-//! The remote itself, through `object_store`.
+//! The remote, through `object_store`.
 
 use std::{
     collections::{BTreeSet, HashSet},

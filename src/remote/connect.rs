@@ -1,4 +1,4 @@
-//! HTTP as it is spoken to a remote: to the host that was named, and to no other.
+//! HTTP to a remote: to the named host, and to no other.
 
 use std::{error::Error, time::Duration};
 

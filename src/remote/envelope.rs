@@ -1,6 +1,6 @@
-//! An object: a line that says what follows, and an archive with one record.
+//! An object: a line with a description, and an archive with one record.
 //!
-//! Form 1 has the archive's digest and length in its line; form 2 has a public key and its signature of them besides.
+//! Form 1 has the archive's digest and length in its line; form 2 also has a public key and its signature.
 
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 

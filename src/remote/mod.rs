@@ -1,12 +1,13 @@
 //! Records in an object store, or in a folder elsewhere: `s3://`, `gs://`, `az://`, `file://`.
 //!
-//! Each record is one object, an archive as `sweep cache export` makes it behind a line with its digest and its length. The
-//! object's name is the record's key. What comes from there is believed no more than any archive: the digest, the key and the
-//! digests of all files are computed anew, and an object with anything else in it is refused. None of that says who measured:
-//! a record from a remote is marked as such, and signatures (`sign.rs`) tell whose it is.
+//! Each record is one object: an archive, as `sweep cache export` makes it, after a line with its digest and its
+//! length. The object's name is the record's key. Objects are trusted no more than any archive: the digest, the key and
+//! the digests of all files are computed again, and an object with any other content is rejected. None of that proves
+//! who measured: a record from a remote is marked as such, and signatures (`sign.rs`) identify its author.
 //!
-//! A remote that cannot be reached, or refuses, costs one warning; the run goes on without it. One that is slow holds up the
-//! jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere else.
+//! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow one delays
+//! the jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere
+//! else.
 
 #[cfg(not(feature = "remote"))]
 mod absent;

@@ -1,4 +1,4 @@
-//! Brings records from a remote beside a run.
+//! Downloads of records from a remote, in parallel to a run.
 
 use std::{
     collections::BTreeMap,

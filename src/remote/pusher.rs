@@ -1,4 +1,4 @@
-//! Brings results to a remote while the run goes on.
+//! Uploads of results to a remote, in parallel to a run.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
-//! Signatures of pushed records: who made one, for teams that want to know.
+//! Signatures of pushed records, which identify their authors.
 //!
-//! A key pair is Ed25519's. The secret half is in a file that only its owner can read, and goes nowhere else; the public half
-//! is a line of text that teammates put into a file of trusted keys.
+//! A key pair is Ed25519's. The secret key is in a file that only its owner can read, and goes nowhere else; the public
+//! key is a line of text that teammates add to a file of trusted keys.
 
 use std::{
     fmt, io,

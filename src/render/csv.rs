@@ -1,6 +1,7 @@
-//! Tables as comma-separated values (RFC 4180): one line a cell, numbers unrounded and in base units.
+//! Tables as comma-separated values (RFC 4180): one line per cell, numbers unrounded and in base units.
 //!
-//! A text that a spreadsheet would take for a formula gets an apostrophe before it, which spreadsheets do not show.
+//! A text that a spreadsheet would interpret as a formula is prefixed with an apostrophe, which spreadsheets do not
+//! show.
 
 use crate::analysis::{Cell, Column, Mark, Show, Table};
 

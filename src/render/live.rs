@@ -1,4 +1,4 @@
-//! Reports that are written anew while a run goes on, beside the loop that runs it.
+//! Reports that are rewritten during a run, in parallel to its loop.
 
 use std::{
     path::Path,

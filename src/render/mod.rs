@@ -1,4 +1,4 @@
-//! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
+//! Records to tables: formats of tables and verdicts.
 
 pub(crate) mod csv;
 mod figure;

@@ -1,7 +1,7 @@
-//! The other end of a run through Slurm: one job, or an engine of its own, in an allocation.
+//! A run through Slurm inside an allocation: one job, or a separate engine.
 //!
-//! It runs what the run's folder says, as it was planned, with the engine that also runs jobs on one machine: time limits,
-//! retries and what becomes of a failure are the same. What it has to say goes to a file in that folder.
+//! It runs the jobs in the run's folder, as they were planned, with the engine that also runs jobs on one machine: time
+//! limits, retries and the treatment of failures are the same. Its events go to a file in that folder.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! The records that may be on their way from a remote: what a run knows of a pull that goes on beside it.
+//! The records that may still arrive from a remote: the state of a parallel pull.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! One attempt at a job: its process, what it said, and how it ended.
+//! One attempt at a job: its process, its messages, and its end.
 
 use std::{
     io::{Read as _, Seek as _, SeekFrom},

@@ -1,4 +1,4 @@
-//! The remaining time of a run: from how long jobs took before, corrected by how long they take now.
+//! The remaining time of a run: from the durations of earlier jobs, corrected by the current ones.
 
 use std::{collections::HashMap, sync::Arc};
 

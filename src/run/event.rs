@@ -1,4 +1,4 @@
-//! Events that observers of a run are told; the journal keeps them in this form.
+//! Events for observers of a run; the journal keeps them in this form.
 
 use std::path::PathBuf;
 

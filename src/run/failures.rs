@@ -1,4 +1,4 @@
-//! Jobs of a run that have failed for good, for engines that share it: none of them tries what another has given up.
+//! Jobs of a run that have failed for good, for engines that share it: none of them retries another's failed job.
 
 use std::{io, path::PathBuf};
 

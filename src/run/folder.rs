@@ -1,4 +1,4 @@
-//! The folder of a run: what was planned, what happened, what the workers wrote.
+//! The folder of a run: the plan, the events, the workers' output.
 
 use std::{
     fs::TryLockError,

@@ -1,4 +1,4 @@
-//! Durations of earlier jobs, from their records: the order of starts depends on them, and what `sweep plan` expects.
+//! Durations of earlier jobs, from their records, for the order of starts and the estimates of `sweep plan`.
 
 use std::collections::HashMap;
 

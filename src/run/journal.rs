@@ -1,4 +1,4 @@
-//! The run's events on disk, one JSON value a line, only ever appended to.
+//! The run's events on disk, one JSON value per line, append-only.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! A worker process on this machine: the same program, in a process group of its own.
+//! A worker process on this machine: the same program, in a separate process group.
 
 use std::{
     io::{self, BufReader, Write},

@@ -1,4 +1,4 @@
-//! Brings the jobs that are not done yet to worker processes, and their results to the store.
+//! Runs the jobs that are not done in worker processes, and stores their results.
 //!
 //! One loop (`engine.rs`) owns the state of a run. It turns messages of workers, signals and timers into
 //! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; output and journal only observe

@@ -1,7 +1,7 @@
-//! The scheduler: a pure function from what has happened to the jobs that start. No clock, no process, no disk.
+//! The scheduler: a pure function from events to the jobs that start. No clock, no process, no disk.
 //!
-//! Jobs on the longest way to the end of the run start first. A job that must wait for something keeps what is free of it:
-//! later ones may go first only if they need none of that, so that a wide job is not starved by narrow ones.
+//! Jobs on the longest path to the end of the run start first. A job that must wait for a resource reserves the free
+//! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one.
 
 use std::{
     cmp::Reverse,

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives, as inputs of the loop.
+//! Signals such as Ctrl-C, as inputs of the loop.
 
 use std::{io, sync::mpsc::Sender, thread};
 

@@ -1,4 +1,4 @@
-//! Slots: the resources to share among the jobs, and who has which.
+//! Slots: the resources to share among the jobs, and their assignment.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The jobs of a plan that are done, as far as that can be relied on: a record is held to its digest, and what an open job takes
-//! from a finished one to the digests in that one's record.
+//! The jobs of a plan that are done, verified: a record is compared with its digest, and an artifact that a job uses
+//! with the digests in its record.
 
 use std::collections::{HashMap, HashSet};
 

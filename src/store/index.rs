@@ -1,10 +1,10 @@
-//! The index of the store: one line for each record, so that questions about all of them need not open
-//! thousands of folders.
+//! The index of the store: one line for each record, so that queries over all of them need not open thousands of
+//! folders.
 //!
-//! `index.jsonl` says what the records are about, `metrics.jsonl` what they have measured. Both are derived: which records
-//! there are, and whether each is still the file that it was, is asked of the folders each time. A record that a file does not
-//! know, or that is another file since, is opened, held to its digest, and added; a line that cannot be read or has no record
-//! counts for nothing. So a line also says that its record was found whole. Deleting the files loses nothing.
+//! `index.jsonl` describes the records, `metrics.jsonl` has their measurements. Both are derived: the folders decide
+//! each time which records exist, and whether each is still the same file. A record that a file does not list, or that
+//! has changed, is opened, compared with its digest, and added; a line that cannot be read or has no record is ignored.
+//! So a line also proves that its record was checked. Deleting the files loses nothing.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -1,11 +1,11 @@
 //! Locks for a store that several machines use: a file that exists or not, with a heartbeat.
 //!
-//! `flock` is not enough there: some network file systems ignore it, others forget it with the server. What all of them do
-//! right is to make a hard link for one of several who ask at once (NFS has had no other exclusive creation from its
-//! beginning), and to keep the time of a change by one clock, the server's. So a lease is a file of the holder's own, linked
-//! to the lock's name and touched every [`RENEWAL`]; it is over when its process is, if that can be seen, or when it has not
-//! been touched for [`STALE`]. How old it is is asked by touching a file of one's own beside it, so that no two clocks are
-//! compared, and nothing relies on a cached attribute that is younger than it says.
+//! `flock` is not enough there: some network file systems ignore it, others lose it with the server. All of them
+//! correctly create a hard link for one of several concurrent requests (NFS has had no other exclusive creation from
+//! its beginning), and take modification times from one clock, the server's. So a lease is a file of the holder, linked
+//! to the lock's name and touched every [`RENEWAL`]; it ends with its process, if that can be seen, or when it has not
+//! been touched for [`STALE`]. Its age is measured against another file that is touched at that moment, so that no two
+//! clocks are compared, and no cached attribute is relied on.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! One lock a job: an operating-system lock on a file, which ends with its process, however that ends; or a lease, where the
+//! One lock per job: an operating-system lock on a file, which ends with its process in any case; or a lease, if the
 //! store is shared among machines.
 
 use std::{

@@ -1,8 +1,8 @@
-//! Records of finished jobs, by key: found or not, and if not, the right to write one.
+//! Records of finished jobs, by key, and the right to write missing ones.
 //!
-//! A record's folder is written beside the store, synced, and renamed in: it is there whole or not at all, and never
-//! edited. [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing
-//! that can write its record, or `Busy` while another process holds the lock.
+//! A record's folder is written beside the store, synced, and renamed into it: it is atomic, and never edited.
+//! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
+//! can write its record, or `Busy` while another process holds the lock.
 
 mod disk;
 mod gc;

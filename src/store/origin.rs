@@ -1,7 +1,7 @@
-//! The origin of a record that was not made here: beside the record, in `origin.json`.
+//! The origin of a record that was made elsewhere: beside the record, in `origin.json`.
 //!
-//! A record's digests say that nothing in it has changed since it was written, not who wrote it. So what comes from a remote
-//! or an archive is marked as such for as long as it is in the store.
+//! A record's digests prove that it has not changed since it was written, not who wrote it. A record from a remote or
+//! an archive is therefore marked as such for as long as it is in the store.
 
 use std::{fmt, io, path::Path};
 

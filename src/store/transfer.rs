@@ -1,7 +1,7 @@
-//! Records on their way to another machine: a tar archive with a folder for each.
+//! Transfer of records to another machine: a tar archive with a folder for each.
 //!
-//! Archives are not trusted: only files, folders and links that stay inside are taken, the key is computed
-//! anew, and so are the digests.
+//! Archives are not trusted: only files, folders and links that stay inside are accepted, and the key and the digests
+//! are computed again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

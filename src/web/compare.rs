@@ -1,4 +1,4 @@
-//! Two runs side by side: where they ran, what was asked, and what came out, as `sweep diff` has it.
+//! Comparison of two runs: environments, parameters and metrics, as `sweep diff` has them.
 
 use std::sync::Arc;
 

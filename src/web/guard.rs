@@ -1,8 +1,8 @@
-//! Access rules: which requests are answered, and what a browser may do with the answer.
+//! Access rules: the requests that are answered, and the permissions of the browser for the answer.
 //!
-//! A page from elsewhere can make a browser ask this server under a name of its own that leads to this machine (DNS
-//! rebinding), and would then be allowed to read the answer. Such a name is not one of those that are answered to: the
-//! loopback addresses and `localhost`; where the server listens for other machines, any address and this machine's name.
+//! A page from elsewhere can make a browser request this server under its own host name that resolves to this machine
+//! (DNS rebinding), and would then be allowed to read the answer. The server therefore answers only to certain names:
+//! the loopback addresses and `localhost`; if it listens for other machines, any address and this machine's name.
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `sweep ui`: a server of pages that show the runs of a results folder as they go. It reads and never writes.
+//! `sweep ui`: a server of pages that show the runs of a results folder live. It reads and never writes.
 //!
 //! Every client that can reach the server can read the pages, so it listens on this machine only unless configured
 //! otherwise, and answers only to host names that a page from elsewhere cannot have (`guard.rs`). It serves reports of

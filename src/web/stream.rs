@@ -1,5 +1,5 @@
-//! Server-sent events for pages. A run is looked at once, however many pages show it: all of them
-//! are sent the same bytes.
+//! Server-sent events for pages. A run is observed once, regardless of the number of pages that show it: all of them
+//! get the same bytes.
 
 use std::{
     collections::{HashMap, VecDeque},

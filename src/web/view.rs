@@ -1,4 +1,4 @@
-//! One run: what its jobs are doing, as it happens, and what is known of each.
+//! One run: the live state and the details of each job.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

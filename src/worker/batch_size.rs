@@ -1,4 +1,4 @@
-//! `uses: bench/batch-size`: a training for each batch size, in a worker process of its own, which may run out of memory.
+//! `uses: bench/batch-size`: a training for each batch size, in a separate worker process, which may run out of memory.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! A program as a job: its inputs put in place, its output listened to, its metrics and files gathered.
+//! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 
 mod folder;
 mod program;

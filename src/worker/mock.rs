@@ -1,4 +1,4 @@
-//! A job without a network, for tests of recipes and of the engine: real process, real protocol, chosen end.
+//! A job without a network, for tests of recipes and of the engine: a real process, the real protocol, a chosen end.
 
 use std::{
     path::Path,

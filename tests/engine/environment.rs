@@ -1,4 +1,4 @@
-//! A program's environment: texts that can be passed, numbers in one form, secrets that nobody writes down.
+//! A program's environment: texts that can be passed, canonical numbers, secrets that are never stored.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Pulls from remotes that are slow, lead elsewhere, or are interrupted: HTTP on loopback, as bad as it gets.
+//! Pulls from remotes that are slow, redirect, or are interrupted: HTTP on loopback.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

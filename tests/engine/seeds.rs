@@ -1,4 +1,4 @@
-//! Seeds that are added while something is undecided.
+//! Adaptive seeds.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Whose records are taken from a remote, and how those that were not made here are known.
+//! Trust in a remote's records, and the marks of records made elsewhere.
 
 use std::{
     collections::BTreeMap,

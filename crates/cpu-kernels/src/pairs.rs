@@ -1,4 +1,4 @@
-//! The loops of chapter 13's pairs: each does something in a way that is to be compared with another.
+//! The loops of chapter 13's pairs: implementations to compare.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Random streams that depend on what they are for, and on nothing else.
+//! Random streams that depend on their role only.
 //!
 //! A stream is `ChaCha8` keyed by the blake3 digest of a job's seed and the stream's role. Drawing from one stream never
 //! moves another, so the weights do not change when the data is read in another order, and a batch does not depend on

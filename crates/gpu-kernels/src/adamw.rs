@@ -1,7 +1,7 @@
-//! The step of AdamW over numbers in place: everything that becomes of a parameter, in one pass over its memory.
+//! The step of AdamW in place: all changes of a parameter in one pass over its memory.
 //!
-//! In tensor operations it is some fifteen kernels that read and write all numbers each; here a weight costs what must be read
-//! and written once: 28 bytes, and 4 for a mask.
+//! In tensor operations it is about fifteen kernels that read and write all numbers each; here a weight costs the
+//! minimum: 28 bytes, and 4 for a mask.
 
 use cubecl::{prelude::*, server::Handle};
 

@@ -1,4 +1,4 @@
-//! Radix selection among ranks: counting them in bins, and picking the bin that holds the one that is searched.
+//! Radix selection among ranks: counts them in bins and selects the bin that contains the requested one.
 //!
 //! Constraints on these kernels, here and in the other files:
 //!

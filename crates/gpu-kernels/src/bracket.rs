@@ -1,4 +1,4 @@
-//! Selection with a sample that says where to look.
+//! Selection with a bracket from a sample.
 
 use cubecl::{prelude::*, server::Handle};
 

@@ -1,9 +1,9 @@
-//! GPU kernels beside Burn: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
+//! GPU kernels in addition to Burn's: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
 //! source for CUDA and Vulkan.
 //!
-//! Selection does on the device what `sweep_cpu_kernels::selection` does on the processor. Scores are computed in registers from weights
-//! and moments, in the pass that needs them, and never stored. What to do next is decided on the device: the host starts
-//! kernels one after the other and reads once, at the end.
+//! Selection on the device corresponds to `sweep_cpu_kernels::selection` on the CPU. Scores are computed in registers
+//! from weights and moments, in the pass that needs them, and never stored. Decisions are made on the device: the host
+//! launches the kernels in sequence and reads once, at the end.
 //!
 //! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies. One pass counts what is below,
 //!   writes the masks, and notes the few scores in between, among which the threshold is found; then their masks are mended.
@@ -13,7 +13,7 @@
 //!
 //! [`adamw_step`] changes weights and moments in place, in one pass, with the gradient's factor and the mask.
 //!
-//! It is a package of its own so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
+//! It is a separate package so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
 //! algorithm and its cost.
 
 #![expect(

@@ -1,4 +1,4 @@
-//! The order of scores in whole numbers.
+//! The order of scores as integers.
 
 use cubecl::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The step of AdamW on a GPU, a software one included, against a loop in double precision.
+//! The step of AdamW on a GPU, or on a software implementation of one, compared with a loop in double precision.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

@@ -1,6 +1,6 @@
-//! Selection on a GPU, a software one included, against sorting, bit for bit.
+//! Selection on a GPU, or on a software implementation of one, compared with sorting, bit by bit.
 //!
-//! The sorted scores are the scores as the device computes them: a GPU may round roots otherwise than the processor does.
+//! The sorted scores are the scores as the device computes them: a GPU may round roots differently than the CPU.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

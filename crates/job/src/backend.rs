@@ -1,4 +1,4 @@
-//! The backend and device that a job computes on, and how they were decided.
+//! The backend and device of a job, and the reason for their choice.
 
 use serde::{Deserialize, Serialize};
 

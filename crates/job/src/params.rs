@@ -1,5 +1,5 @@
-//! Declaring a task's parameters once: type, range, unit, default and text come from one place, and validation, keys,
-//! documentation and the typed struct from it.
+//! Declarations of a task's parameters: type, range, unit, default and text are declared once, and validation, keys,
+//! documentation and the typed struct are derived from them.
 
 mod typed;
 

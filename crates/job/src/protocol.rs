@@ -1,4 +1,4 @@
-//! The protocol between the engine and a worker process: one JSON value a line, the job on standard input, messages
+//! The protocol between the engine and a worker process: one JSON value per line, the job on standard input, messages
 //! on standard output.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};

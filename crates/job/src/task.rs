@@ -1,4 +1,4 @@
-//! The tasks: what a recipe's `uses` may name.
+//! The tasks that a recipe's `uses` may name.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Sizes and spans of time as people write them: `4GiB`, `512MB`, `1h30m`, `90s`.
+//! Sizes and durations as people write them: `4GiB`, `512MB`, `1h30m`, `90s`.
 //!
-//! A number never stands alone: `timeout: 30` would be seconds to one reader and minutes to the next.
+//! A number without a unit is rejected, because `timeout: 30` could mean seconds or minutes.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A value of a parameter or of a matrix axis: what YAML and JSON can say, and nothing that they say differently.
+//! A value of a parameter or of a matrix axis: the values that YAML and JSON share.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,11 +1,11 @@
-//! The concrete Burn backends, named here and nowhere else.
+//! The concrete Burn backends, which only this file names.
 //!
-//! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. Burn's own `fusion`
-//! feature stays off, because it makes every type a fusing one: here each backend is there as it is, and inside `Fusion`,
-//! so that fusion is a choice of the job.
+//! All computations are written once, generic over [`Compute`], and reached through `dispatch`. Burn's own `fusion`
+//! feature is disabled, because it makes every type a fusing one: here each backend exists both as it is and inside
+//! `Fusion`, so that fusion is a parameter of the job.
 //!
-//! The unit tests of this package compute on the CPU: for every backend all that computes is compiled once more, which takes
-//! minutes. The tests in `tests/` have all backends.
+//! The unit tests of this package compute on the CPU: every further backend means that all computations are compiled
+//! once more, which takes minutes. The tests in `tests/` have all backends.
 
 use burn::backend::{Autodiff, Flex, autodiff::checkpoint::strategy::CheckpointStrategy};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]

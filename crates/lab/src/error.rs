@@ -1,4 +1,4 @@
-//! Everything that can go wrong in the lab, and which kind of failure it is for the engine.
+//! Errors of the lab, and their failure kinds for the engine.
 
 use std::{io, path::PathBuf};
 

@@ -1,11 +1,11 @@
-//! The loss of a network on a batch and its gradients: what the backward pass keeps and what it computes again, and in
-//! which formats.
+//! The loss of a network on a batch and its gradients: the values that the backward pass keeps or recomputes, and their
+//! formats.
 //!
-//! Checkpointing by segments (after Chen et al., "Training Deep Nets with Sublinear Memory Cost"): the forward pass runs
-//! without a graph and keeps only what each segment of blocks gets. The backward pass goes from the last segment to the
-//! first: it runs the segment again, with a graph, from what was kept, and takes the gradient of the scalar product of its
-//! output with the gradient that the next segment has left. That costs one more forward pass of the blocks, and there is
-//! never more than one segment's graph.
+//! Checkpointing by segments (after Chen et al., "Training Deep Nets with Sublinear Memory Cost"): the forward pass
+//! runs without a graph and keeps only the input of each segment of blocks. The backward pass goes from the last
+//! segment to the first: it runs the segment again from its input, with a graph, and takes the gradient of the scalar
+//! product of its output with the gradient from the next segment. This costs one more forward pass of the blocks, and
+//! at most one segment's graph exists at a time.
 
 use std::{mem::take, ops::Range};
 

@@ -1,9 +1,9 @@
 //! Networks in the Hub's layout for GPT-2: a folder with `config.json` and `model.safetensors`.
 //!
 //! Linear weights are `[in, out]` there as here, so nothing is transposed. Names may carry the prefix `transformer.`,
-//! numbers may be F32, F16 or BF16. What is written of a GPT-2, `GPT2LMHeadModel.from_pretrained` reads. Another network
-//! of this program is written in the same form, but as model type `sweep-gpt`, with what its blocks are made of and without
-//! the prefix, so that nothing takes it for a GPT-2.
+//! numbers may be F32, F16 or BF16. `GPT2LMHeadModel.from_pretrained` reads the files of a GPT-2. Another network of
+//! this program is written in the same form, but as model type `sweep-gpt`, with a description of its blocks and
+//! without the prefix, so that no program mistakes it for a GPT-2.
 
 use std::{
     collections::{BTreeMap, HashMap},

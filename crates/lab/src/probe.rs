@@ -1,6 +1,7 @@
-//! The devices of this machine that the lab can compute on, asked without starting a runtime.
+//! The devices of this machine that the lab can compute on, found without starting a runtime.
 //!
-//! A missing driver makes the libraries below panic on the first tensor; asking first turns that into one sentence.
+//! A missing driver makes the libraries below panic on the first tensor; probing first turns that into an error
+//! message.
 
 #[cfg(feature = "wgpu")]
 use std::{sync::mpsc, thread, time::Duration};

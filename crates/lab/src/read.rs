@@ -1,4 +1,4 @@
-//! Numbers from the device to the host. Nothing else in the lab reads what a training computes, so that readings, each of
+//! Numbers from the device to the host. No other file in the lab reads results of a training, so that reads, each of
 //! which waits for the device, can be counted.
 
 use std::{

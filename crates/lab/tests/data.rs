@@ -1,4 +1,4 @@
-//! Data that cannot be used is refused, with the file, the place and the numbers.
+//! Unusable data is rejected, with the file, the place and the numbers.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,5 +1,5 @@
-//! Masks chosen by kernels on a GPU, a software one included, against masks from scores that the host reads: with Burn's
-//! operations one by one, and inside `Fusion`.
+//! Masks chosen by kernels on a GPU, or on a software implementation of one, compared with masks from scores that the
+//! host reads: with Burn's operations one by one, and inside `Fusion`.
 #![cfg(any(feature = "cuda", feature = "wgpu"))]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

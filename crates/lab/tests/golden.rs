@@ -1,4 +1,4 @@
-//! Against PyTorch and the Hub's transformers: forward, backward, AdamW, and the pruning masks.
+//! Comparison with PyTorch and Hugging Face transformers: forward, backward, AdamW, and the pruning masks.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! GradProbe: the tests of its authors, and what must hold of candidates, gradients and decisions (paper 003).
+//! GradProbe: the tests of its authors, and properties of candidates, gradients and decisions (paper 003).
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

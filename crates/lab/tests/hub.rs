@@ -1,4 +1,4 @@
-//! Folders in the Hub's layout: what is written is read, and what is wrong is refused by name.
+//! Folders in the Hub's layout: written folders can be read, and defects are rejected by name.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

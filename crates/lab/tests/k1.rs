@@ -1,4 +1,4 @@
-//! Paper 002's hierarchy: its network, how nodes are chosen, and what a step changes.
+//! Paper 002's hierarchy: its network, the selection of nodes, and the changes of a step.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! Chapter 13's pairs at tiny sizes: every way gives the same output, and needs the memory that it should.
+//! Chapter 13's pairs at tiny sizes: all variants give the same output, and need the expected memory.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,5 +1,5 @@
-//! Every GPU of this machine, a software one included, against plain operations on the CPU: fused and eager, with every kind
-//! of checkpointing, every optimizer, every way to prune.
+//! Every GPU of this machine, including software implementations, compared with Burn's operations on the CPU: fused and
+//! eager, with all kinds of checkpointing, optimizers and pruning methods.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! Pinned results of every task on the CPU, at its present revision.
+//! Pinned results of every task on the CPU, at its current revision.
 //!
 //! If one of these numbers changes, finished records change their meaning: raise the task's `revision` in `crates/job`
 //! together with the number here.

@@ -1,4 +1,4 @@
-//! A training that is interrupted goes on from its checkpoint as if nothing had happened.
+//! An interrupted training resumes from its checkpoint with the same results.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

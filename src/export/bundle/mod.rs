@@ -1,8 +1,8 @@
 //! A study as one archive that others can check: the recipe as it was read, the keys of its jobs, their records, where
 //! they ran, and the report.
 //!
-//! [`write()`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
-//! every key is computed from what it is made of, and every table, figure and verdict from the records.
+//! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
+//! is computed from its identity, and every table, figure and verdict from the records.
 
 mod limits;
 mod rerun;

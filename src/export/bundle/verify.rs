@@ -1,4 +1,4 @@
-//! Verification of a bundle: digests, keys, and everything that is made of the records.
+//! Verification of a bundle: digests, keys, and everything that is derived from the records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

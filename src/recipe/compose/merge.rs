@@ -1,4 +1,4 @@
-//! `extends`: a recipe over another one, entry by entry.
+//! `extends`: a recipe merged over another one, entry by entry.
 
 use sweep_job::Value;
 

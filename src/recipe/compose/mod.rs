@@ -1,5 +1,5 @@
-//! From what the user names to whole recipes: base recipes that are extended, sweep files that change the values and axes
-//! of recipes, and changes from the command line.
+//! Names from the user to whole recipes: base recipes that are extended, sweep files that change the values and axes of
+//! recipes, and changes on the command line.
 //!
 //! Changes are applied to the texts' values, before a recipe is read: a param that is changed in a sweep file, on the
 //! command line or in the recipe itself gives the same study and the same keys. Each value keeps the place where it was

@@ -1,4 +1,4 @@
-//! `--set`, `--axis` and their like in sweep files: other values for params and axes.
+//! `--set`, `--axis` and their counterparts in sweep files: other values for params and axes.
 
 use sweep_job::Value;
 

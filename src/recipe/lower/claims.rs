@@ -1,4 +1,4 @@
-//! `claims`: what metrics must be for a statement to hold.
+//! `claims`: statements about metrics and their bounds.
 
 use sweep_job::{Backend, Value};
 

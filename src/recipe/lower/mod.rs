@@ -1,4 +1,4 @@
-//! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
+//! [`Node`] to [`Recipe`]: interprets every key and reports all mistakes at once.
 
 mod claims;
 mod executor;

@@ -1,4 +1,4 @@
-//! A sweep file: which recipes, and what is different in them.
+//! A sweep file: its recipes, and the changes to them.
 
 use super::{Lower, SWEEP_KEYS, find};
 use crate::recipe::{

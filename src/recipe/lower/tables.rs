@@ -1,4 +1,4 @@
-//! `tables`: which metrics of which step make rows and columns.
+//! `tables`: steps, metrics, rows and columns.
 
 use sweep_job::{
     Unit, Value,

@@ -1,4 +1,4 @@
-//! Steps and what varies in them.
+//! Steps and their axes.
 
 use serde_json::{Value, json};
 use sweep_job::{Task, TaskInfo};

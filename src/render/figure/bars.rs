@@ -1,4 +1,4 @@
-//! Bars: a metric by an axis, or how many jobs have how much of it.
+//! Bars: a metric by an axis, or the distribution of a metric over jobs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Dots: one metric against another, and which of them no other one beats in both.
+//! Dots: one metric against another, and the Pareto front.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A ground of pixels: draws what the SVG has as a PNG, twice as large, with a font of its own, so that the picture is the same
-//! on every machine.
+//! A raster canvas: draws the content of the SVG as a PNG, twice as large, with an embedded font, so that the picture
+//! is the same on every machine.
 
 use std::convert::Infallible;
 

@@ -1,6 +1,6 @@
-//! Timelines: when which job ran, and beside which others.
+//! Timelines: the times at which jobs ran, and their concurrency.
 //!
-//! Jobs of one study may have run days apart; time in which none of them ran is cut out where it is long.
+//! Jobs of one study may have run days apart; long pauses are omitted.
 
 use std::collections::BTreeMap;
 

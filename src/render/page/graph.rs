@@ -1,4 +1,4 @@
-//! The steps of a recipe and what they need, as a small drawing.
+//! The steps of a recipe and their dependencies, as a small drawing.
 
 use maud::{Markup, html};
 

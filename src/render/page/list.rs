@@ -1,4 +1,4 @@
-//! The jobs of a recipe: what each is doing, and what is known of it.
+//! The jobs of a recipe: the state and details of each.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

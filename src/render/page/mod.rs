@@ -1,8 +1,8 @@
-//! A report as one HTML page: what was asked, verdicts, tables, figures, the graph of steps, and every job.
+//! A report as one HTML page: the request, verdicts, tables, figures, the graph of steps, and every job.
 //!
-//! The page needs no network and, as long as all that is known of the jobs fits into it, no other file; of a larger study
-//! it has a line for every job, and the details are in pages beside it. Everything that comes from a recipe or a record is
-//! escaped where it is put in, and the page's own policy lets no script run but the one that it brings.
+//! The page needs no network and, as long as the details of all jobs fit into it, no other file; for a larger study it
+//! has a line for every job, and the details are in other pages. Everything from a recipe or a record is escaped, and
+//! the page's policy allows no script except its own.
 
 mod detail;
 mod graph;

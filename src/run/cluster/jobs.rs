@@ -1,4 +1,4 @@
-//! The state of each job of a run through a batch system, and the resources that it asks for.
+//! The state of each job of a run through a batch system, and its requested resources.
 
 use std::{
     collections::HashSet,

@@ -1,9 +1,9 @@
-//! A run through a batch system: one batch job for each job, or a few that run an engine each.
+//! A run through a batch system: one batch job per job, or a few pilot jobs with an engine each.
 //!
-//! A batch system is a way to get processes, and no more: a [`Cluster`] submits, polls and cancels. What is done is in the
-//! store, and what has failed is in the files that the jobs' own processes write into the run's folder
-//! ([`crate::run::allocation`]); the queue only says which jobs are still to come. So nothing is lost when this process dies:
-//! the next one reads the store and the queue, takes over the jobs that are there, and submits the others.
+//! A batch system only provides processes: a [`Cluster`] submits, polls and cancels. Finished jobs are in the store,
+//! and failed jobs are in the files that the jobs' own processes write into the run's folder
+//! ([`crate::run::allocation`]); the queue only has the pending ones. Nothing is lost when this process dies: the next
+//! one reads the store and the queue, adopts the jobs in the queue, and submits the others.
 
 mod batch;
 mod job_per_allocation;

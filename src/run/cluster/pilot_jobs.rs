@@ -1,5 +1,5 @@
-//! Allocations with an engine in each, for jobs so short that a batch system would take longer to start them than they run. The engines
-//! share the jobs as sweeps on one machine do; what they say in their files is put together here.
+//! Allocations with an engine in each, for jobs so short that a batch system would take longer to start them than they
+//! run. The engines share the jobs as sweeps on one machine do; the events in their files are merged here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

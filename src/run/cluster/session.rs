@@ -1,4 +1,4 @@
-//! State that both ways through a batch system share: observers, the queue's poll interval, stopping and leaving.
+//! State that both ways through a batch system share: observers, the queue's poll interval, stopping and detaching.
 
 use std::{
     io,

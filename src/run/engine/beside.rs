@@ -1,5 +1,5 @@
-//! Work that takes too long for the loop: looking at what a job reads, before it starts and before its result counts, and bringing
-//! the result to the store.
+//! Work that takes too long for the loop: checks of a job's inputs, before it starts and before its result is accepted,
+//! and the transfer of the result to the store.
 
 use std::{
     collections::BTreeMap,

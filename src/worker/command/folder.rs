@@ -1,4 +1,4 @@
-//! The folder that a program works in: its inputs are links there, and of what it writes only the outputs are kept.
+//! The folder that a program works in: its inputs are links, and only the outputs are kept.
 
 use std::{
     fs::Permissions,

@@ -1,4 +1,4 @@
-//! A program in the worker's process group: it is started, listened to, and leaves nothing running.
+//! A program in the worker's process group, which leaves no processes behind.
 
 use std::{
     io::{self, Read, Write as _},

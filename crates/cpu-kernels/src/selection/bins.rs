@@ -1,4 +1,4 @@
-//! An estimate from equal bins, as GradProbe makes it, to compare with.
+//! An estimate from equal bins, as in GradProbe, for comparison.
 
 use super::{
     Found, Goal, Mask, NotANumber,

@@ -1,4 +1,4 @@
-//! Selection with a sample that says where to look.
+//! Selection with a bracket from a sample.
 
 use rand::RngCore as _;
 use rayon::prelude::*;

@@ -1,6 +1,6 @@
 //! Scores from a layer's numbers, in registers: the formulas that the lab has in tensor operations, over slices.
 //!
-//! Every operation is rounded on its own, as tensor operations are, so that all instruction sets and the tensors' way
+//! Every operation is rounded separately, as tensor operations are, so that all instruction sets and tensor operations
 //! give the same bits. A score is never -0, so that bits order scores as `<` does.
 
 use sweep_job::tasks::{Prune, PruneMethod};

@@ -1,4 +1,4 @@
-//! Comparing many scores at once, with the instructions that a processor turns out to have.
+//! Comparison of many scores at once, with the instructions of the present processor.
 
 use pulp::Scalar;
 

@@ -1,4 +1,4 @@
-//! Exact selection at the speed of memory: the k-th smallest of all scores of many layers, and the masks that follow.
+//! Exact selection at memory bandwidth: the k-th smallest of all scores of many layers, and the resulting masks.
 //!
 //! Scores are computed in registers from weights and moments, in the pass that needs them, and never stored.
 //!

@@ -1,4 +1,4 @@
-//! The order of scores in whole numbers, and the smallest of them.
+//! The order of scores as integers, and the smallest of them.
 
 /// A number that orders scores as `<` does: -inf is the smallest, inf the largest. The score must be neither -0 nor NaN.
 #[inline(always)]

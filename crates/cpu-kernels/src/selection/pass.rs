@@ -1,4 +1,4 @@
-//! One pass over all layers, in pieces that fit into a core's caches, on all threads.
+//! One pass over all layers, in blocks that fit into a core's caches, on all threads.
 
 use pulp::Arch;
 use rayon::prelude::*;

@@ -1,4 +1,4 @@
-//! Selection against sorting, bit for bit.
+//! Selection compared with sorting, bit by bit.
 
 use proptest::prelude::*;
 use rand::{Rng as _, SeedableRng as _};

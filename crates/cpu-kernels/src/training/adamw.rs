@@ -1,4 +1,4 @@
-//! The step of AdamW over numbers in place: everything that becomes of a parameter, in one pass over its memory.
+//! The step of AdamW in place: all changes of a parameter in one pass over its memory.
 
 use rayon::prelude::*;
 

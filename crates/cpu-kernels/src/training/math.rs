@@ -1,6 +1,6 @@
 //! Functions of one number that compilers can vectorize: no branch, no table, no call.
 //!
-//! `FMA` says whether the target has fused multiply-add; without it the two operations round separately.
+//! `FMA` is true if the target has fused multiply-add; without it the two operations round separately.
 
 /// Compiles a body for the instruction sets that matter and chooses among them at run time.
 ///

@@ -1,7 +1,7 @@
 //! Memory that is kept for the next tensor of the same size.
 //!
-//! A training step makes the same tensors over and over. Giving their memory back to the system in between would cost
-//! a page fault for every 4 KiB at the next step, so freed buffers wait here, up to a limit.
+//! A training step allocates tensors of the same sizes repeatedly. Returning their memory to the system in between
+//! would cost a page fault for every 4 KiB at the next step, so freed buffers are kept for reuse, up to a limit.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Helpers that the tests of kernels share: a device, and what is read from it.
+//! Helpers that the tests of kernels share: a device, and reads from it.
 
 use std::sync::OnceLock;
 

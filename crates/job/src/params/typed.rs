@@ -1,4 +1,4 @@
-//! Typed parameters: the Rust types that can be one, and the macros that declare groups of them and words to choose from.
+//! Typed parameters: the Rust types of parameters, and the macros that declare groups of them and their choices.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `uses: bench/threshold`, `bench/mask-update` and `bench/masking`: what pruning costs, apart from any training.
+//! `uses: bench/threshold`, `bench/mask-update` and `bench/masking`: the cost of pruning, apart from any training.
 //!
 //! The workload is paper 001's: square layers with random weights and moments, of which a part is pruned.
 

@@ -1,8 +1,8 @@
 //! `uses: k1`: the hierarchy of paper 002, a tree of transformer blocks of which a part is updated in each step.
 //!
-//! Everything that the paper calls a bottleneck is a parameter, so that it can be measured on its own: how often the loss is
-//! read, when the causal mask is made, how the nodes to update are found, how large a batch is. Where the original has a
-//! defect, the right way is the default and the defect an option.
+//! Every bottleneck of the paper is a parameter, so that it can be measured separately: how often the loss is read,
+//! when the causal mask is made, how the nodes to update are found, how large a batch is. Where the original has a
+//! defect, the correct way is the default and the defect an option.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! One file per task: its parameters, what it measures, and which parameters do not go together.
+//! One file per task: its parameters, metrics, and conflicts among parameters.
 
 mod architecture;
 mod batch_size;

@@ -1,5 +1,5 @@
-//! `uses: pair/…`: the pairs of paper 004's chapter 13. Each task does one thing in several ways, of which one is the
-//! baseline; all get the same inputs and must give the same output.
+//! `uses: pair/…`: the pairs of paper 004's chapter 13. Each task has several variants of one computation, one of which
+//! is the baseline; all get the same inputs and must give the same output.
 
 use super::Checkpointing;
 use crate::{

@@ -1,4 +1,4 @@
-//! The batches of a training, in its order: each when it is needed, or prepared ahead by a thread of their own.
+//! The batches of a training, in order: each made when it is needed, or prefetched by a separate thread.
 
 use std::{
     sync::mpsc::{Receiver, sync_channel},

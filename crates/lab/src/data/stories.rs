@@ -1,4 +1,4 @@
-//! Short stories from a grammar: data that a small network can learn something from, in the manner of `TinyStories`.
+//! Short stories from a grammar: data from which a small network can learn, in the manner of `TinyStories`.
 //!
 //! A story has a hero with a trait, who wants a thing, meets another person, and gets or loses it. Names and wishes
 //! stay the same through a story, so that a network gains by looking back; words of a kind have frequencies like those

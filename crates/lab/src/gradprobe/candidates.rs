@@ -1,6 +1,6 @@
 //! Candidates for pruning: strategies and thresholds (paper 003).
 //!
-//! Scores are compared on the host, whatever the backend is.
+//! Scores are compared on the host for every backend.
 
 use std::time::Instant;
 

@@ -1,13 +1,12 @@
-//! `GradProbe` (paper 003): pruning a trained network by what shrinking its weights does to the
-//! gradients.
+//! `GradProbe` (paper 003): pruning a trained network by the effect of shrinking its weights on the gradients.
 //!
-//! A strategy names candidates, the weights with the smallest scores. Candidates are shrunk, and a candidate goes if its
-//! gradient, the largest over some calibration batches, has not grown by more than a tolerance; otherwise it gets its
-//! value back. What goes is therefore a part of the candidates, the larger the tolerance the more; a weight that gets no
-//! gradient before and after goes always.
+//! A strategy selects candidates, the weights with the smallest scores. Candidates are shrunk, and a candidate is
+//! pruned if its gradient, the largest over some calibration batches, has not grown by more than a tolerance; otherwise
+//! its value is restored. A larger tolerance therefore prunes a larger part of the candidates; a weight without a
+//! gradient before and after is always pruned.
 //!
-//! Calibration batches are drawn once, so that both gradients are of the same data. A gradient that is needed and not
-//! there is an error, because two absent ones would be equal, and everything would go.
+//! Calibration batches are drawn once, so that both gradients are of the same data. A missing gradient is an error,
+//! because two missing ones would be equal, and all weights would be pruned.
 
 mod candidates;
 mod classifier;

@@ -1,5 +1,5 @@
-//! Rounds with rising sparsity, until the network has become worse than the limit allows; and looking for another tolerance
-//! then (paper 003).
+//! Rounds with rising sparsity, until the network has become worse than the limit allows, and the search for another
+//! tolerance (paper 003).
 
 use burn::tensor::Tensor;
 use sweep_job::tasks::Tuning;

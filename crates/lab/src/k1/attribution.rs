@@ -1,5 +1,5 @@
-//! Attribution (K-1): the nodes that a step updates, those with the largest gradients, or those on the way down along
-//! them.
+//! Attribution (K-1): the nodes that a step updates, which are those with the largest gradients, or those on the path
+//! down along them.
 
 use std::{
     cmp::{Ordering, Reverse},

@@ -1,4 +1,4 @@
-//! The optimizer's step, of all nodes or of a part of them.
+//! The optimizer's step for all nodes or some of them.
 
 use burn::{
     backend::Autodiff,

@@ -1,4 +1,4 @@
-//! Operations that were fused, as Burn's fusion itself reports.
+//! Counts of fused operations, as Burn's fusion reports them.
 
 use sweep_job::Backend;
 

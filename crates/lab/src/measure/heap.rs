@@ -1,8 +1,8 @@
-//! The heap of this process, counted to the byte.
+//! The heap of this process, counted exactly.
 //!
-//! The program installs [`Counting`] as its allocator. It counts only while it is asked to, so otherwise an allocation
-//! costs one more reading of a flag. Memory that a pool keeps for later counts as long as the pool has it; memory of a GPU
-//! is not the heap's.
+//! The program installs [`Counting`] as its allocator. It counts only while counting is enabled; otherwise an
+//! allocation costs one more read of a flag. Memory that a pool keeps is counted; memory of a GPU is not part of the
+//! heap.
 
 #![expect(unsafe_code, reason = "an allocator that counts is one")]
 

@@ -1,4 +1,4 @@
-//! Measurement of the process itself and of its device, and of where the time of steps goes.
+//! Measurement of the process, of its device, and of the time of each part of a step.
 //!
 //! A quantity that a machine cannot measure is absent, with a reason, and never 0.
 

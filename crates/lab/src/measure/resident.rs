@@ -1,4 +1,4 @@
-//! By how much a piece of work raises the memory of this process.
+//! The increase of this process's memory by a computation.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

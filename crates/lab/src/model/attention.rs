@@ -1,4 +1,4 @@
-//! The kinds of attention, taken apart where mechanisms reach in: projection, scores, weights, context, output.
+//! The kinds of attention, split where mechanisms act: projection, scores, weights, context, output.
 
 use burn::{
     module::{Module, Param},

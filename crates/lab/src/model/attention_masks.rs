@@ -1,4 +1,5 @@
-//! Attention masks: what every query of a sequence may see, as constants, made once for a network's longest sequence.
+//! Attention masks: the visible positions of every query of a sequence, as constants, made once for a network's longest
+//! sequence.
 
 use burn::{
     module::Module,

@@ -1,4 +1,4 @@
-//! The cache that decoding keeps of the tokens so far.
+//! The cache of past tokens for decoding.
 
 use burn::tensor::{Tensor, backend::Backend};
 

@@ -1,4 +1,4 @@
-//! The kinds of MLP, taken apart at their hidden numbers, where mechanisms reach in.
+//! The kinds of MLP, split at their hidden activations, where mechanisms act.
 
 use burn::{
     module::{Module, Param},

@@ -1,5 +1,5 @@
-//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps those of its keys that had the most
-//! attention from the queries so far, its own included, and weighs them anew.
+//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps those of its keys that had the
+//! most attention from the queries so far, including itself, and normalizes their weights again.
 
 use burn::{
     module::Module,

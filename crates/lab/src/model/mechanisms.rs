@@ -1,5 +1,5 @@
-//! The mechanisms that a block may have beside attention and MLP (ratio-ablation, section 4). Each keeps its learned
-//! numbers and its settings; the block decides the order.
+//! The mechanisms that a block may have besides attention and MLP (ratio-ablation, section 4). Each keeps its
+//! parameters and settings; the block decides the order.
 
 use burn::{
     module::{Module, Param},

@@ -1,4 +1,4 @@
-//! The operations that a backend implements its own way.
+//! The operations for which a backend can have its own implementation.
 
 use std::fmt::Debug;
 

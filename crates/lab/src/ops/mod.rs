@@ -1,14 +1,14 @@
-//! Operations of training that are worth more than one call into Burn.
+//! Operations of training that take more than one call into Burn.
 //!
 //! [`Ops`] has a function for each, with a body in tensor operations (in [`plain`]) that every backend can run and
-//! differentiate. A backend with [`Kernels`] runs those instead; under `Autodiff` they bring their own backward pass
-//! (in `tracked`) and keep only what it needs. The CPU has kernels (in `cpu`): with plain operations it spends most
-//! of a step outside matrix products, walking over broadcasts number by number on one core.
+//! differentiate. A backend with [`Kernels`] runs those instead; under `Autodiff` they have their own backward pass (in
+//! `tracked`) and keep only the values that it needs. The CPU has kernels (in `cpu`): with Burn's operations it spends
+//! most of a step outside matrix products, in broadcasts on one core.
 //!
-//! On a GPU the step of AdamW is a kernel (in `cube`), where operations are not fused anyway.
+//! On a GPU the step of AdamW is a kernel (in `cube`), unless operations are fused.
 //!
-//! The kernels compute in single precision; on other numbers the plain bodies run. The same inputs give the same bits
-//! again with the same number of threads.
+//! The kernels compute in single precision; other numbers use Burn's operations. The same inputs give the same bits
+//! with the same number of threads.
 
 mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]

@@ -1,4 +1,4 @@
-//! The operations in Burn's: what they mean, and what runs where a backend has no kernels.
+//! The operations in Burn's operations: their definition, and the implementation for backends without kernels.
 
 use burn::tensor::{Distribution, Int, Tensor, activation, backend::Backend, module};
 use sweep_job::tasks::Activation;

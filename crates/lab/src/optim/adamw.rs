@@ -1,4 +1,4 @@
-//! AdamW as `PyTorch` defines it, with AMSGrad and SPAM's guards where asked.
+//! AdamW as `PyTorch` defines it, optionally with AMSGrad and SPAM's guards.
 
 use burn::{
     module::Module,

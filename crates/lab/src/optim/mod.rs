@@ -1,6 +1,6 @@
 //! The optimizer, its learning-rate schedule, and clipping by the global norm.
 //!
-//! Everything works on flat tensors on the device; nothing is read to the host in a step.
+//! Everything works on flat tensors on the device; no step reads anything to the host.
 
 mod adamw;
 mod spam;

@@ -1,12 +1,12 @@
 //! SPAM: guards against spikes in the gradient, around AdamW (ratio-ablation, section 8.1).
 //!
-//! In an iteration, in this order: single elements are clipped by what their second moment leads to expect; the global
-//! norm joins the last hundred, and where it is far above them, both moments are damped; every `spam_interval` iterations
-//! the moments are forgotten, and the learning rate rises from 0 again.
+//! An iteration has these stages: single elements are clipped relative to their second moment; the global norm is added
+//! to the last hundred, and if it is far above them, both moments are damped; every `spam_interval` iterations the
+//! moments are reset, and the learning rate rises from 0 again.
 //!
-//! The differences of the reference are available as `spam_reference` only. There an iteration counts twice, so resets
-//! come twice as often as asked; and elements are clipped by a second moment that has no bias correction, which at the
-//! start and after every reset holds gradients down for hundreds of iterations.
+//! The reference's deviations are available as `spam_reference` only. There an iteration counts twice, so resets are
+//! twice as frequent as configured; and elements are clipped by a second moment without bias correction, which reduces
+//! gradients for hundreds of iterations at the start and after every reset.
 //!
 //! The spike test is computed on the device: the host never waits for it.
 

@@ -5,8 +5,8 @@
 //! mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that look at Adam's moments
 //! mask the gradients and the moments too, AMSGrad's maximum included, which the reference leaves as it is.
 //!
-//! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
-//! scores can be negative, pruned weights are kept below all others. In the reference they come back.
+//! A pruned weight stays pruned. If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
+//! can be negative, pruned weights are ranked below all others. In the reference they come back.
 
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 pub mod device;

@@ -1,4 +1,4 @@
-//! The importance of weights: higher stays longer (ratio-ablation, sections 8.2, 8.4 and 8.5).
+//! The importance of weights: weights with higher scores are kept longer (ratio-ablation, sections 8.2, 8.4 and 8.5).
 
 use burn::tensor::{FloatDType, Tensor, backend::Backend};
 use sweep_job::tasks::{Prune, PruneMethod, ScorePrecision};

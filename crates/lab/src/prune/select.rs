@@ -1,4 +1,4 @@
-//! From scores to thresholds and masks: the boundary behind which a backend may have kernels of its own.
+//! Scores to thresholds and masks: the interface that a backend can implement with its own kernels.
 
 use std::{
     fmt,

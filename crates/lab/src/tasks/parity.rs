@@ -1,8 +1,7 @@
-//! `uses: parity`: does a backend compute what plain operations on the CPU compute?
+//! `uses: parity`: comparison of a backend with Burn's operations on the CPU.
 //!
-//! Both get the same weights and batches. Logits, gradients, the losses of a few steps and a mask are compared; and each
-//! block is compared by itself, on the reference's input, so that a difference is found where it arises and not where
-//! it shows.
+//! Both get the same weights and batches. Logits, gradients, the losses of a few steps and a mask are compared. Each
+//! block is also compared separately, on the reference's input, so that a difference is located where it arises.
 
 use burn::{backend::Autodiff, tensor::Tensor};
 use sweep_job::{

@@ -1,4 +1,4 @@
-//! Measurements of steps that all training tasks share: time, curves, and what is seen from outside.
+//! Measurements of steps that all training tasks share: time, curves, and samples of process and device.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The step of AdamW, with everything that may surround it, against loops in double precision.
+//! The step of AdamW, with all optional parts, compared with loops in double precision.
 
 use burn::{
     backend::{Flex, flex::FlexDevice},

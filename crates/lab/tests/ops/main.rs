@@ -1,5 +1,5 @@
-//! The operations against loops in double precision, their gradients against differences of those loops, and the
-//! kernels against the plain bodies where loops would take too long.
+//! The operations compared with loops in double precision, their gradients with differences of those loops, and the
+//! kernels with Burn's operations where loops would take too long.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

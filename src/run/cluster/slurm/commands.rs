@@ -1,5 +1,5 @@
-//! Slurm's commands: what is asked of them, and what their answers mean. Whatever fails or does not answer in time is
-//! "unknown", never "gone".
+//! Slurm's commands: their arguments, and the meaning of their answers. A command that fails or does not answer in time
+//! means "unknown", never "gone".
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! A block as it is built, every choice made.
+//! The specification of a block, with every choice made.
 
 use std::fmt;
 

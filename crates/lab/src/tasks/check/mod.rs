@@ -1,8 +1,8 @@
-//! `uses: check`: is a network what it claims to be? (ratio-ablation, section 7)
+//! `uses: check`: verification of a network (ratio-ablation, section 7).
 //!
-//! The assertions know a network only through [`Network`], so a wrong one can be given to them, and the tests do.
-//! `learning` looks at gradients and steps, `sight` at what a position depends on, `liveness` at the mechanisms, `pruning`
-//! at the step of the ablation that prunes.
+//! The assertions access a network only through [`Network`], so that tests can give them a defective one. `learning`
+//! checks gradients and steps, `sight` the dependence on positions, `liveness` the mechanisms, `pruning` the step of
+//! the ablation that prunes.
 
 mod checker;
 mod compare;

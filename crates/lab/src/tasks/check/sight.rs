@@ -1,4 +1,4 @@
-//! The assertion that the logits of a position depend on the tokens up to it, and on nothing else.
+//! The assertion that the logits of a position depend only on the tokens up to it.
 
 use burn::tensor::{Int, Tensor, TensorData};
 

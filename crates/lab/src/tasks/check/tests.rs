@@ -1,4 +1,4 @@
-//! The check must be able to fail: networks that are wrong in one way each, and the assertion that says so.
+//! Tests that the check can fail: networks with one defect each, and the assertion that finds it.
 
 use std::sync::{
     Arc,

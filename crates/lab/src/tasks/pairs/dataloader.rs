@@ -1,7 +1,7 @@
-//! `uses: pair/dataloader`: training on samples that the training prepares itself, or threads ahead of it.
+//! `uses: pair/dataloader`: training on samples that the training prepares itself, or that threads prefetch.
 //!
-//! Batch `i` is prepared by thread `i mod workers`, and taken in turn, so that the order is the same with any number of
-//! threads.
+//! Batch `i` is prepared by thread `i mod workers`, and batches are taken in turn, so that the order is the same with
+//! any number of threads.
 
 use std::{
     sync::{

@@ -1,8 +1,8 @@
-//! `uses: pair/…`: one thing done in several ways, with the same inputs and the same output.
+//! `uses: pair/…`: several variants of one computation, with the same inputs and the same output.
 //!
-//! Every way is a [`Contender`]: it makes its inputs ready, and gives a call that is then repeated. The harness warms up,
-//! times, counts memory, and compares the first call's output with that of the way that is known to
-//! be right. A job is one way in a process of its own.
+//! Every variant is a [`Contender`]: it prepares its inputs and returns a call that is then repeated. The harness warms
+//! up, times, counts memory, and compares the first call's output with that of the reference variant. A job is one
+//! variant in a separate process.
 
 mod accumulation;
 mod activations;

@@ -1,4 +1,4 @@
-//! `uses: pair/regional-compile`: a transformer block that meets sequences of changing length.
+//! `uses: pair/regional-compile`: a transformer block with sequences of changing length.
 
 use burn::tensor::{
     Tensor,

@@ -1,8 +1,9 @@
-//! The attempts at a training: what each of them has done and taken. They are kept beside the checkpoints, in a file that
-//! only grows, so that a result can tell of attempts that were killed, too.
+//! The attempts at a training: the work and resources of each. They are kept beside the checkpoints, in an append-only
+//! file, so that a result includes attempts that were killed.
 //!
-//! A line is a sign of an attempt, and its last line is what is known of it. It gives one when it begins, at its checkpoints,
-//! and at log points a second or more apart; what a killed one did after its last sign is unknown.
+//! A line is a state of an attempt, and its last line is the latest known one. An attempt writes a line when it begins,
+//! at its checkpoints, and at log points at least a second apart; the work of a killed attempt after its last line is
+//! unknown.
 
 use std::{
     io::Write as _,

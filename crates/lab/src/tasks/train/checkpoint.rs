@@ -1,12 +1,12 @@
-//! Checkpoints of a training in progress: what an interrupted or failed job leaves for its next attempt.
+//! Checkpoints of a training in progress, which an interrupted or failed job leaves for its next attempt.
 //!
 //! Weights, moments, masks, losses, curves and times are saved; random streams need not be, because they depend on the
-//! seed and the iteration alone. A training that goes on from a checkpoint computes what it would have computed without
-//! the interruption, bit for bit on the CPU.
+//! seed and the iteration alone. A training that resumes from a checkpoint computes the same as without the
+//! interruption, bit-identical on the CPU.
 //!
-//! A checkpoint is a folder, which gets its name when everything in it is on the disk. `B3SUMS` has the digests of the other
-//! files, as `b3sum --check` reads them; a checkpoint that they do not fit, or with numbers that no training can have, is
-//! thrown away. The last but one stays until the next, in case that the last one is damaged.
+//! A checkpoint is a folder, which gets its name when all its files are on the disk. `B3SUMS` has the digests of the
+//! other files, as `b3sum --check` reads them; a checkpoint that does not match them, or that has impossible values, is
+//! discarded. The previous checkpoint is kept until the next one, in case the latest is damaged.
 
 use std::{
     collections::BTreeMap,
