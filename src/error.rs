@@ -54,7 +54,7 @@ pub enum Error {
         /// The mistakes.
         problems: Problems,
     },
-    /// The file is no plan.
+    /// The file is not a plan.
     #[error("{} is not a plan that `sweep plan --format json` printed: {reason}", .path.display())]
     NoPlan {
         /// The file.

@@ -86,7 +86,7 @@ impl RoundPlanner for AdaptiveSeeds<'_> {
                 .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
                 .collect();
             for (because, jobs) in analysis::undecided(study, results.measured()) {
-                // Each group's first seed that is left: the plan has them in the order of the seeds.
+                // Each group's first unused seed: the plan has them in the order of the seeds.
                 let mut groups = BTreeSet::new();
                 for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {
                     let Some(place) = places.get(&job).filter(|(step, _)| !spent[*step]) else { continue };

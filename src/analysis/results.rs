@@ -25,8 +25,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// Looks which jobs are done, and reads those metrics that tables, figures and claims are about. The records themselves
-    /// are left alone.
+    /// Finds the jobs that are done, and reads the metrics that tables, figures and claims need. The records themselves
+    /// are not read.
     pub fn read(plan: &Plan, store: &Store) -> Result<Self, StoreError> {
         let stamps: HashMap<JobId, Stamp> =
             plan.jobs().filter_map(|(id, job)| Some((id, store.stamp(job.key)?))).collect();

@@ -42,8 +42,8 @@ pub struct Estimate {
 /// The level of every interval.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// The level at which something must be decided that is looked at so many times, and decided as soon as one look allows it:
-/// by Bonferroni's inequality a wrong decision at any of the looks is no likelier than at a single one of [`LEVEL`].
+/// The level of a decision after so many evaluations, made as soon as one of them allows it: by Bonferroni's inequality
+/// a wrong decision at any evaluation is no likelier than at a single one of [`LEVEL`].
 pub(crate) fn level_of(looks: usize) -> f64 {
     1.0 - (1.0 - LEVEL) / looks.max(1) as f64
 }

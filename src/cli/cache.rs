@@ -51,7 +51,7 @@ enum CacheCommand {
         /// Only of jobs whose name begins so: a step, or a step and a part of its point.
         job: Option<String>,
     },
-    /// Compute all keys and digests anew, and say what is not what was written.
+    /// Compute all keys and digests again, and list the differences.
     Verify,
     /// Show what neither the given recipes nor recent runs reach; with `--yes`, remove it.
     Gc {
@@ -197,7 +197,7 @@ fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) ->
     }
     let now = host::clock::now();
     for folder in RunFolder::all(results) {
-        // A run that was killed while it began has no plan, and no record either.
+        // A run that was killed while it began has no plan and no record.
         let Ok(manifest) = folder.manifest() else { continue };
         if folder.is_live() || now.duration_since(manifest.at).as_secs_f64() <= recent {
             let jobs = manifest.jobs.iter().filter(|job| job.wanted != Disposition::No);

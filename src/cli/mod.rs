@@ -72,7 +72,7 @@ enum Command {
     Export(export::ExportArgs),
     /// Write a study into one archive that others can verify: recipe, keys, records, report.
     Bundle(bundle::BundleArgs),
-    /// Check a bundle: compute its keys, tables and verdicts anew; with `--rerun`, run some of its jobs again.
+    /// Check a bundle: compute its keys, tables and verdicts again; with `--rerun`, run some of its jobs again.
     Verify(bundle::VerifyArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),

@@ -70,7 +70,7 @@ pub(super) struct RunArgs {
     /// that take less than some seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pilot: Option<u16>,
-    /// With Slurm: how often the queue is looked at while much happens, in seconds.
+    /// With Slurm: shortest interval between polls of the queue, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = poll)]
     poll: Duration,
 }
@@ -196,7 +196,7 @@ impl Request<'_> {
         Ok(Opened { folder, journal, pusher, history, pace: Pace::new(&manifest), _in_use: in_use })
     }
 
-    /// Runs what is to run, with everybody who watches.
+    /// Runs the jobs to run, with all observers.
     fn execute(&self, looked: Looked, opened: Option<Opened>, seeds: &mut AdaptiveSeeds<'_>) -> Result<Summary, Error> {
         let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
         let (remote, puller) = (looked.remote, looked.puller);
@@ -358,11 +358,11 @@ struct Looked {
     /// The finished jobs.
     standing: Standing,
     remote: Option<Arc<Remote>>,
-    /// The pull of what the remote may have, if that goes on.
+    /// The pull of the remote's records, if it continues.
     puller: Option<Puller>,
 }
 
-/// Looks which jobs are done, those that the remote has included. Through Slurm nothing could wait for what comes later.
+/// Finds the jobs that are done, including those of the remote. Through Slurm no job could wait for later records.
 fn look(
     args: &RunArgs,
     store: &Store,

@@ -33,7 +33,7 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
     };
     let mut labels = Vec::new();
     for folder in folders.into_iter().rev() {
-        // A run that was killed while it began has no plan, and no job either.
+        // A run that was killed while it began has no plan and no job.
         let Ok(manifest) = folder.manifest() else { continue };
         let found = manifest.jobs.iter().filter(|planned| is_called(&planned.label, planned.key, job));
         if let Some(found) = found.clone().find(|planned| folder.log(planned.key).is_file()) {

@@ -33,9 +33,8 @@ impl From<io::Error> for Unreadable {
     }
 }
 
-/// Goes through an archive's entries. Names that are too long for a header may stand before it in an entry of their own (GNU);
-/// anything else that is said of an entry beside its header is refused, and so are sparse files, a few bytes of which can stand
-/// for any number.
+/// Goes through an archive's entries. Names that are too long for a header may precede it in separate entries (GNU);
+/// all other extension entries are rejected, and so are sparse files, a few bytes of which can stand for any number.
 pub(crate) fn each<R: Read, E: From<Unreadable>>(
     from: R,
     mut take: impl FnMut(Item<'_, '_, R>) -> Result<(), E>,

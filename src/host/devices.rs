@@ -138,7 +138,7 @@ fn ask(backend: Backend) -> Result<Probe, Silence> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    // A driver may hang in its exit handlers, too; by now everything is said.
+    // A driver may hang in its exit handlers, too; by now all messages are sent.
     let mut status = child.try_wait()?;
     while status.is_none() && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));

@@ -121,7 +121,7 @@ pub fn children_cpu_seconds(pid: u32) -> f64 {
 fn own_cpu_seconds(pid: u32) -> f64 {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
-    // The program's name stands in parentheses and may hold anything; the state follows, and ten fields later the times.
+    // The program's name is in parentheses and may contain anything; the state follows, and ten fields later the times.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64

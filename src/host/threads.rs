@@ -2,7 +2,7 @@
 
 use std::{io, panic::resume_unwind, thread};
 
-/// Does the same with each part, at the same time as far as there are threads to be had, and answers in the order of the parts.
+/// Processes each part, in parallel as far as there are threads, and returns results in the order of the parts.
 pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
     let (Some((last, others)), work) = (parts.split_last(), &work) else { return Vec::new() };
     thread::scope(|scope| {

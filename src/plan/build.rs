@@ -216,8 +216,9 @@ impl Builder<'_> {
         needed_jobs
     }
 
-    /// Takes the memory for a point and its job before they are made: the point's values stand in the list of points and in the
-    /// job's name, the job's own in the job and in its identity. `false` after a mistake, which has been reported.
+    /// Reserves the memory for a point and its job before they are made: the point's values are in the list of points
+    /// and in the job's name, the job's own in the job and in its identity. `false` after a mistake, which has been
+    /// reported.
     fn has_room(&mut self, step: &Step, point: &Point, matrix: &Names) -> bool {
         const EACH: u64 = 512;
         let sources = &self.recipe.sources;

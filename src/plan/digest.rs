@@ -25,8 +25,7 @@ pub struct Digests {
     known: BTreeMap<String, Entry>,
     /// Digests that this run has requested, of files and folders.
     asked: HashMap<PathBuf, String>,
-    /// The folders among it, by where they are on the disk: links may lead to one in many ways. `None` for those on the way
-    /// to what is being looked at.
+    /// The folders among it, by inode: links may lead to one in many ways. `None` for those on the current path.
     folders: HashMap<(u64, u64), Option<String>>,
     changed: bool,
     /// Files that were read.

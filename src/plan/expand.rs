@@ -99,7 +99,7 @@ struct Part {
 }
 
 /// The dimensions of a step, and whether these are all: after a mistake in a dimension, which has been reported, that
-/// dimension is left out.
+/// dimension is omitted.
 fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
     let mut parts = Vec::with_capacity(step.matrix.dimensions.len());
     for dimension in &step.matrix.dimensions {
@@ -169,7 +169,7 @@ impl Context<'_> {
         self.problems.push(span, Problem::new(self.sources, span, message, label).help(help));
     }
 
-    /// Takes some of the memory that is left; `false` after a mistake, which has been reported.
+    /// Reserves some of the remaining memory; `false` after a mistake, which has been reported.
     pub(super) fn take(&mut self, bytes: u64, span: crate::recipe::Span) -> bool {
         self.room.take(bytes, span, self.sources, self.problems)
     }

@@ -25,7 +25,7 @@ const SECRETS: &[&str] = &[
     "PRIVATE_KEY",
 ];
 
-/// Looks at one point of a step.
+/// Checks one point of a step.
 pub(super) fn point(recipe: &Recipe, step: &Step, point: &Point, label: &Label, problems: &mut Collector) {
     if step.task.name != COMMAND {
         return;
@@ -78,7 +78,7 @@ fn environment(recipe: &Recipe, template: &Template, matrix: &Names, problems: &
     }
 }
 
-/// Looks at a recipe's params.
+/// Checks a recipe's params.
 pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
     for (name, value) in recipe.params.iter().filter(|(name, value)| is_secret(name) && is_written_out(&value.value)) {
         let message =

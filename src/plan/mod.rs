@@ -256,7 +256,7 @@ impl Plan {
         command(&self.typed_for(job.identity.backend), &job.label.to_string())
     }
 
-    /// The variables whose values a job takes from the environment that it runs in, and where the recipe says so.
+    /// The environment variables whose values a job takes where it runs, and their places in the recipe.
     pub fn inherited(&self, id: JobId) -> (Vec<&str>, Option<Span>) {
         let names = sweep_job::tasks::inherited(&self.job(id).values);
         let place = if names.is_empty() { None } else { self.place(id, "env") };

@@ -11,7 +11,7 @@ use crate::{
 /// The least memory of a name, a place and a number, in bytes.
 const ENTRY: u64 = 64;
 
-/// The memory that is left for a plan, about: what its values are as texts, and a little for each.
+/// The remaining memory for a plan, approximately: the size of its values as texts, and a little for each.
 #[derive(Debug, Clone)]
 pub struct Room {
     whole: u64,

@@ -20,7 +20,7 @@ pub struct SerializedJob {
     pub label: Label,
     /// Identity, from which the key is made, as [`Plan::serialize_job`] gives it without the keys in `lists`.
     pub identity: Identity,
-    /// Every parameter; what it takes from other jobs stands in them by their keys.
+    /// Every parameter; references to other jobs have their keys.
     pub values: Values,
     /// Resources of the machine that it uses.
     pub resources: Resources,

@@ -115,7 +115,7 @@ impl Bars {
     }
 
     fn start(&mut self, plan: &Plan, job: usize) {
-        // It may have waited for another sweep, with a bar that says so.
+        // It may have waited for another sweep, with a bar that shows it.
         self.forget(job);
         let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
         let bar =

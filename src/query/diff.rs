@@ -81,7 +81,7 @@ pub struct MetricChange {
     pub unit: Unit,
     /// The means of both sides.
     pub means: [f64; 2],
-    /// The mean of the second less the first.
+    /// The mean of the second minus the first.
     pub difference: f64,
     /// Its 95 % confidence interval.
     pub interval: Option<[f64; 2]>,

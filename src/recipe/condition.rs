@@ -267,7 +267,7 @@ fn word(text: &str) -> Token {
     })
 }
 
-/// Reference that a word stands for, from its offset and length; `None` if it is no name.
+/// Reference that a word stands for, from its offset and length; `None` if it is not a name.
 type Refer<'a> = &'a dyn Fn(&str, usize, usize) -> Option<Reference>;
 
 struct Parser<'a> {

@@ -93,7 +93,7 @@ pub struct Shown<'r> {
 pub struct Citation {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// The authors.
     pub authors: Option<String>,
     /// Error of reading recipes.
     pub year: Option<String>,
@@ -204,7 +204,7 @@ pub enum RecipeError {
         /// The reason.
         source: std::io::Error,
     },
-    /// The file says something that is no recipe.
+    /// The file contains something other than a recipe.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }

@@ -108,7 +108,7 @@ impl Sources {
         self.texts.iter().flat_map(|text| [text.name.as_str(), &text.whole])
     }
 
-    /// The files, with what stands in them.
+    /// The files, with their texts.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.texts.iter().filter_map(|text| Some((text.path.as_deref()?, &*text.whole)))
     }

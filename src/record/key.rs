@@ -107,7 +107,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// A text that is no key.
+/// A text that is not a key.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a key of 64 hexadecimal digits")]
 pub struct BadKey(String);

@@ -74,7 +74,7 @@ impl Needed {
         self.0.push(list);
     }
 
-    /// The lists merged: stretches of keys that are in one list, and before all that is left of the others.
+    /// The lists merged: runs of keys that are in one list, preceded by the remaining keys of the others.
     fn runs(&self) -> impl Iterator<Item = (&KeyList, Range<usize>)> {
         let mut begins = vec![0; self.0.len()];
         iter::from_fn(move || {

@@ -268,7 +268,7 @@ impl Remote {
             Ok(Err(error)) => return Err(self.broken(&error)),
             Ok(Ok(found)) => found,
         };
-        // Without a name: whatever ends this process, nothing of it is left.
+        // Without a name, so that nothing of it remains however this process ends.
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;
         let mut parts = found.into_stream();
         let (mut since, mut bytes) = (Instant::now(), 0);

@@ -48,7 +48,7 @@ pub struct Options {
 /// Whose records are taken from a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trusting {
-    /// Everybody's who can write to it.
+    /// Everyone's who can write to it.
     Any,
     /// Those that the own key has signed.
     Own,

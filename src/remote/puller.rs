@@ -67,7 +67,7 @@ impl Puller {
         self.arriving.wait(Duration::MAX);
     }
 
-    /// Lets what has not come go, and answers what is left to say.
+    /// Abandons pending downloads, and returns the remaining messages.
     pub fn finish(self) -> Result<Vec<Notice>, RemoteError> {
         self.arriving.stop();
         // A thread that panicked has brought what it has brought.

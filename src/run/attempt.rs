@@ -67,7 +67,7 @@ impl Attempt {
         }
     }
 
-    /// Looks at the clock: what takes too long, or is silent for too long, is ended.
+    /// Checks the time: a job that exceeds its time limit or its heartbeat is ended.
     pub(super) fn watch(&mut self, policy: &Policy) {
         self.peak = self.peak.max(peak_memory(self.worker.id()).unwrap_or(0));
         match self.ending {
@@ -126,7 +126,7 @@ impl Attempt {
     }
 }
 
-/// Who has killed a process with SIGKILL, as far as the kernel's counters tell.
+/// The sender of SIGKILL to a process, as far as the kernel's counters show.
 pub(crate) fn killed(who: &str, out_of_memory: Option<bool>) -> (FailureKind, String) {
     match out_of_memory {
         Some(true) => (FailureKind::Memory, format!("out of memory: the kernel has killed {who}")),

@@ -55,7 +55,7 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
     scheduler: Scheduler,
-    /// Jobs that have slots, and whose input files are being looked at.
+    /// Jobs that have slots, and whose input files are being checked.
     preparing: BTreeMap<usize, Prepared>,
     running: BTreeMap<usize, Attempt>,
     /// Jobs whose results are being stored beside the loop.

@@ -27,7 +27,7 @@ enum Heard {
 }
 
 impl Pace {
-    /// For the jobs of a run. Of one through Slurm nothing is said: when its jobs begin is not for this program to know.
+    /// Jobs of the run. For a run through Slurm nothing is estimated: this program cannot know when its jobs begin.
     pub fn new(manifest: &Manifest) -> Self {
         let local = manifest.through == Through::Local;
         Self { estimate: local.then(|| Arc::new(Estimate::new(manifest))), jobs: HashMap::new() }

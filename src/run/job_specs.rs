@@ -31,7 +31,7 @@ struct List {
     keys: Vec<Key>,
 }
 
-/// All orders of a run.
+/// All job specifications of a run.
 pub(super) struct Orders {
     /// The jobs.
     pub(super) jobs: Vec<SerializedJob>,

@@ -125,8 +125,8 @@ impl Observer for Journal {
     }
 }
 
-/// Reads the lines that a journal has got since it was read last; `from` is where that ended. A line that is not whole yet
-/// is left for the next time.
+/// Reads the lines that were added to a journal since the last read, which ended at `from`. An incomplete line is left
+/// for the next time.
 pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
     let mut text = Vec::new();
     let read = || -> io::Result<()> {

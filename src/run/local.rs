@@ -75,7 +75,7 @@ impl Worker {
         let mut order = serde_json::to_vec(start.job)?;
         order.push(b'\n');
         if let Some(mut stdin) = worker.child.stdin.take() {
-            // A worker that is gone already says so by its exit status.
+            // The exit status shows that a worker is gone.
             let _ = stdin.write_all(&order);
         }
         if let Some(stdout) = worker.child.stdout.take() {

@@ -65,7 +65,7 @@ pub struct Options {
     pub folder: PathBuf,
     /// Time for running jobs after SIGTERM or SIGHUP.
     pub deadline: Duration,
-    /// The records that may come from a remote while the run goes on; their jobs wait for them.
+    /// The records that may come from a remote during the run; their jobs wait for them.
     pub arriving: Arriving,
     /// Failures that engines of one run share.
     pub failures: Option<Failures>,

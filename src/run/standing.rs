@@ -22,7 +22,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Looks at all jobs of a plan; at artifacts, as far as a selected job that is not done takes them.
+    /// Checks all jobs of a plan, and artifacts that a selected unfinished job uses.
     pub fn of(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> Result<Self, StoreError> {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
         let looked = store.look(&keys)?;
@@ -68,7 +68,7 @@ impl Standing {
     /// be held.
     pub fn take_back(&self, store: &Store) -> std::io::Result<()> {
         for artifact in &self.damaged {
-            // Another sweep may have made it anew since it was looked at.
+            // Another sweep may have made it again since it was checked.
             let now = |key| Artifact::new(store, key, artifact.name().to_owned());
             let damaged = || now(artifact.key()).is_some_and(|now| now.check(&mut Digests::default()).is_err());
             store.condemn(artifact.key(), damaged)?;

@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// A run that is looked at again and again: what was read of its journal is not read again.
+/// A run that is observed repeatedly: the part of its journal that was read is not read again.
 #[derive(Debug)]
 pub struct Watch {
     folder: RunFolder,

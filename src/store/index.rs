@@ -227,7 +227,7 @@ impl Store {
         let found: Vec<_> = thread::scope(|scope| {
             let parts = new.chunks(new.len().div_ceil(threads).max(1));
             let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
-            // A thread that panics has looked at nothing, and what it was to look at runs again.
+            // A thread that panics has checked nothing, and its jobs run again.
             handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default()).collect()
         });
         let mut lines = Vec::new();

@@ -29,7 +29,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 /// A holder of whom nothing was heard for so long is dead: six beats, and twice what NFS may keep an attribute.
 const STALE: Duration = Duration::from_mins(2);
 
-/// Who holds a lease.
+/// Holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Owner {
     /// The holder's own file, by its name in the folder.
@@ -208,8 +208,8 @@ impl Drop for Lease {
     }
 }
 
-/// Takes a dead holder's lease away. Of several who do so at once, one may catch what another has just taken: it puts that
-/// back.
+/// Takes over a dead holder's lease. Of several processes that do so at once, one may take what another has just taken:
+/// it puts that back.
 fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result<()> {
     let aside = folder.join(format!("{mine}.aside"));
     match fs::rename(path, &aside) {

@@ -24,7 +24,7 @@ pub(super) enum Lock {
     Lease(Lease),
 }
 
-/// A lock that is no job's, as others hold it.
+/// A lock that does not belong to a job, as others hold it.
 #[derive(Debug)]
 pub struct Held(#[expect(dead_code, reason = "it is held, not read")] pub(super) Lock);
 

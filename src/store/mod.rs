@@ -218,7 +218,7 @@ impl Store {
         }
     }
 
-    /// Takes the lock of this name, which is no job's; `None` while another process holds it.
+    /// Takes the lock of this name, which does not belong to a job; `None` while another process holds it.
     pub fn lock(&self, name: &str) -> io::Result<Option<Held>> {
         self.create()?;
         Ok(Lock::try_take(&self.locks(), name, self.is_shared())?.map(Held))

@@ -31,7 +31,7 @@ pub struct Defect {
 }
 
 impl Store {
-    /// Computes all keys and digests anew and compares.
+    /// Computes all keys and digests again and compares.
     pub fn verify(&self) -> io::Result<Verified> {
         let mut verified = Verified::default();
         for key in self.keys()? {

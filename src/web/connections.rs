@@ -61,7 +61,7 @@ async fn answer(stream: TcpStream, router: Router, mut closing: watch::Receiver<
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    // Who is cut off, or goes away, is told nothing and needs nothing.
+    // Closed or lost clients need no answer.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = closing.wait_for(|closing| *closing) => {}

@@ -43,7 +43,7 @@ pub(super) trait Look: Send + 'static {
     fn is_over(&self) -> bool;
 }
 
-/// All that is being looked at, by its name.
+/// All observed sources, by name.
 #[derive(Debug, Default)]
 pub(super) struct Hub(Mutex<Shows>);
 

@@ -111,7 +111,7 @@ impl View {
         })
     }
 
-    /// Looks at the run.
+    /// Updates the state of the run.
     fn snapshot(&mut self) -> std::io::Result<Snapshot> {
         let (snapshot, lines) = self.watch.look()?;
         for line in lines {

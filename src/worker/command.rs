@@ -148,7 +148,7 @@ fn describe(ended: &Ended, out_of_memory: Option<bool>) -> Failure {
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {
     match (status.code(), status.signal()) {
-        // A shell says so of a program that was killed.
+        // A shell reports a killed program in this way.
         (Some(137), _) if out_of_memory == Some(true) => killed("the program", out_of_memory),
         (Some(code), _) => (FailureKind::Experiment, format!("the program ended with exit code {code}")),
         (None, Some(9)) => killed("the program", out_of_memory),

@@ -20,7 +20,7 @@ const EACH: usize = BINS / UNITS as usize;
 pub(crate) const PASSES: [(u32, u32); 3] = [(21, 11), (10, 11), (0, 10)];
 /// Cubes that count: each adds its bins to the common ones, so there should not be many.
 pub(crate) const COUNTING: u32 = 1024;
-/// Searches that go on at a time, at most.
+/// Largest number of concurrent searches.
 const SEARCHES: usize = 2;
 
 /// Bins in the device's memory, all of them 0 between passes.
@@ -165,7 +165,7 @@ fn count(
     merge(&counts, bins, CUBE_POS_Y);
 }
 
-/// Finds the bin that holds what the search of this cube looks for, makes that a part of what it knows, and empties the bins.
+/// Finds the bin with the rank that this cube's search needs, adds it to the search's state, and clears the bins.
 #[cube(launch)]
 fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u32) {
     // The counts of all bins, and behind them sums of what each unit has counted.

@@ -345,7 +345,7 @@ fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
     let below = state[BELOW].load();
     let up_to_low = below + state[AT_LOW].load();
     let inside = state[INSIDE].load();
-    // What comes out below 0 is not looked at.
+    // Results below 0 are not examined.
     let behind = k - up_to_low;
     place.store(behind);
     let found = select(behind <= inside, IN_BETWEEN, MISSED);

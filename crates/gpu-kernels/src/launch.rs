@@ -63,7 +63,7 @@ pub(crate) fn array<R: Runtime>(handle: &Handle, length: usize) -> ArrayArg<R> {
     binding.into_array_arg()
 }
 
-/// Cubes, if each unit looks at about `each` of `length` numbers. Units go on until all are done.
+/// Number of cubes if each unit processes about `each` of `length` numbers. Units continue until all are done.
 pub(crate) fn cubes(length: usize, each: usize, most: u32) -> u32 {
     let cubes = length.div_ceil(each * UNITS as usize);
     u32::try_from(cubes).unwrap_or(most).clamp(1, most)

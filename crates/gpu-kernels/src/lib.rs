@@ -103,7 +103,7 @@ pub struct Found {
     pub masks: Vec<Handle>,
     /// Passes over all layers.
     pub passes: usize,
-    /// Scores that were looked at one by one.
+    /// Number of scores that were examined individually.
     pub candidates: usize,
     /// Readings from the device.
     pub readings: usize,

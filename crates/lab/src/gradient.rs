@@ -72,7 +72,7 @@ impl Wanted {
     }
 }
 
-/// The first part of a network, in the order of the forward pass, whose gradients are wanted.
+/// The required gradients of the first part of a network, in the order of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Tables,
@@ -390,8 +390,8 @@ fn product<B: Compute, const D: usize>(
 
 /// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
 ///
-/// It grows while gradients stay finite, and halves when they do not; such a step is left out (as PyTorch's `GradScaler`
-/// does). Finding out costs a reading in every step.
+/// It grows while gradients stay finite, and halves when they do not; such a step is skipped (as in PyTorch's
+/// `GradScaler`). The test costs one read per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossScale {
     /// A power of 2.

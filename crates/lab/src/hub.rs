@@ -194,7 +194,7 @@ fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result
     }
 }
 
-/// The same for every number in what a block is made of that its network goes on computing with.
+/// The same for every number of a block's specification that its network uses later.
 fn check_block(block: &BlockSpec) -> Result<(), String> {
     let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _ } = block;
     if let AttentionKind::Latent { dim } = attention {

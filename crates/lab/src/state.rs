@@ -53,7 +53,7 @@ pub enum StateError {
         /// The file.
         path: PathBuf,
     },
-    /// A number is NaN or infinite, from which nothing can go on.
+    /// A number is NaN or infinite, so the training cannot be resumed.
     #[error("`{name}` has a number that is not finite")]
     NotFinite {
         /// Its name.

@@ -90,7 +90,7 @@ impl Opened {
         Store::new(&self.results())
     }
 
-    /// Computes everything anew that can be, and compares.
+    /// Recomputes everything, and compares.
     pub fn verify(&self, plan: &Plan) -> Result<Verified, BundleError> {
         let mut verified = Verified::default();
         self.files(&mut verified)?;

@@ -39,7 +39,7 @@ pub(super) struct Loader {
     files: HashMap<PathBuf, Option<Node>>,
 }
 
-/// A recipe to read: its file, what stands in it, and the report's folder where the file's name does not decide it.
+/// A recipe to read: its file, its text, and the report's folder where the file's name does not decide it.
 struct Disposition {
     path: PathBuf,
     node: Node,

@@ -109,8 +109,8 @@ fn set_axis(
     }
 }
 
-/// Gives a step's axis other values; `true` if it has that axis, or `add` says that it shall have it. An axis that
-/// follows another step's goes on to follow it, unless the step is named.
+/// Gives a step's axis other values; `true` if it has that axis, or if `add` allows a new one. An axis that follows
+/// another step's axis continues to follow it, unless the step is named.
 fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool) -> bool {
     let axis = name.value;
     let follows = |node: &Node| matches!(&node.kind, NodeKind::Scalar(Value::Text(text)) if text.contains("${{"));

@@ -32,7 +32,7 @@ pub(super) struct Lower<'a> {
     problems: &'a mut Collector,
 }
 
-/// The keys of a recipe. What stands here must also be in [`crate::recipe::schema`]; a test says so.
+/// The keys of a recipe. They must also be in [`crate::recipe::schema`], which a test checks.
 pub(crate) const RECIPE_KEYS: &[&str] =
     &["name", "about", "cite", "extends", "params", "steps", "tables", "figures", "claims"];
 /// The keys of `cite`.

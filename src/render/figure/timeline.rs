@@ -143,7 +143,7 @@ impl Cuts {
         time - self.0.iter().map(cut).sum::<f64>()
     }
 
-    /// The middles of what is left of the cuts.
+    /// The middles of the cuts that remain.
     fn marks(&self) -> impl Iterator<Item = f64> {
         self.0.iter().map(|(from, to)| f64::midpoint(self.place(*from), self.place(*to)))
     }

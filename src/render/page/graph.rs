@@ -23,7 +23,7 @@ pub(crate) struct Node {
 
 /// Steps from left to right, each right of those that it needs.
 pub(crate) fn draw(nodes: &[Node]) -> Markup {
-    // A step that is needed may stand further down; there is no circle, or there would be no plan.
+    // A needed step may be further down; there is no cycle, or there would be no plan.
     let mut column = vec![0; nodes.len()];
     for _ in 0..nodes.len() {
         for (index, node) in nodes.iter().enumerate() {

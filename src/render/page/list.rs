@@ -96,7 +96,7 @@ pub(super) struct Jobs {
 }
 
 impl Doing {
-    /// Asks the latest runs about the jobs that have no record.
+    /// Finds the jobs without a record in the latest runs.
     pub(super) fn new(results: &Path, open: &[Key]) -> Self {
         let mut doing = Self::default();
         if open.is_empty() {

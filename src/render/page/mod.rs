@@ -92,8 +92,8 @@ pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages()
 }
 
-/// A text that is another one if anything is that the page is made of: the recipe, what is changed in it, the records, this
-/// program. `None` while a job is not done, because then a run may have to say something new of it.
+/// A text that changes with the inputs of the page: the recipe, its changes, the records, this program. `None` while a
+/// job is not done, because then a run may change its state.
 pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     for text in study.recipe.sources.texts().chain([env!("CARGO_PKG_VERSION"), &study.recipe.name]) {

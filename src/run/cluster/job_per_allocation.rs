@@ -20,7 +20,7 @@ use crate::{
     run::{Disposition, RunEvent, RunFolder, Signals, Summary, allocation, job_specs, journal},
 };
 
-/// Submitting goes on for no longer before the queue and the signals are looked at again.
+/// Time limit of a batch of submissions before the queue and the signals are checked again.
 const STRETCH: Duration = Duration::from_secs(2);
 /// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold so many.
 const MOST_NEEDS: usize = 1000;
@@ -39,7 +39,7 @@ pub(super) struct Run<'a, 'o> {
     adopted: usize,
     submitted: usize,
     announced: bool,
-    /// A limit on submissions that was reached, which is said once.
+    /// A submission limit that was reached, which is reported once.
     full: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl<'a, 'o> Run<'a, 'o> {
         Ok(self.session.end())
     }
 
-    /// Looks at the queue, and does what follows from it.
+    /// Polls the queue, and acts on the result.
     fn look(&mut self) -> io::Result<()> {
         let to_submit = !self.session.stopping && !self.jobs.nothing_to_submit();
         // Held from the look at the queue to the last submission, so that no two sweeps submit the same job.

@@ -164,7 +164,7 @@ impl Jobs {
         let mut ids = Vec::new();
         for list in &self.all[job].needs {
             let open = &mut self.lists[*list].open;
-            // One that has ended is never named: a batch system forgets how. Nor does it begin anew.
+            // An ended one is never a dependency: a batch system forgets its outcome. Nor does it start again.
             open.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
             if open.len() > most {
                 return None;

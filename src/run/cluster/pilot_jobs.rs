@@ -72,7 +72,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.look();
             }
             if self.open.is_empty() {
-                // What is left of the pilots ends by itself.
+                // The remaining pilot jobs end by themselves.
                 break;
             }
             if self.session.options.detach && self.submitted >= pilots {
@@ -191,7 +191,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.running.remove(&job);
     }
 
-    /// Looks which pilots are still there.
+    /// Checks which pilot jobs are still there.
     fn look(&mut self) {
         let Some(queue) = self.session.queue() else { return };
         self.listen();

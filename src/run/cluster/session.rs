@@ -19,7 +19,7 @@ use crate::{
     store::Store,
 };
 
-/// The queue is looked at no less often.
+/// Longest interval between polls of the queue.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The longest pause after the batch system did not answer.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
@@ -172,7 +172,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.tell(&RunEvent::Skipped { job, because });
     }
 
-    /// Asks for the queue; `None` if there is no answer, which is said once.
+    /// Polls the queue; `None` if there is no answer, which is reported once.
     pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
         let asked = Instant::now();
         let answer = self.cluster.poll();
@@ -252,7 +252,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     pub(super) fn end(mut self) -> Summary {
         self.summary.seconds = self.begun.elapsed().as_secs_f64();
         let summary = self.summary.clone();
-        // A run whose jobs go on has not ended.
+        // A run whose jobs continue has not ended.
         if !summary.detached {
             self.tell(&RunEvent::Ended(summary.clone()));
         }

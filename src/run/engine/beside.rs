@@ -32,7 +32,7 @@ use crate::{
 /// pile up.
 const MOST_STORING: usize = 16;
 
-/// A job that is to start once what it reads has been looked at.
+/// A job that is to start once its inputs have been checked.
 pub(in crate::run) struct Prepared {
     lease: Lease,
     values: Values,
@@ -53,7 +53,7 @@ fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
     reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Does something in a thread of its own, and says so to the loop even if it panics.
+/// Runs a function in a separate thread, and reports the result to the loop even if it panics.
 fn beside<T: 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
@@ -66,7 +66,7 @@ fn beside<T: 'static>(
 }
 
 impl Run<'_, '_> {
-    /// Looks at what a job reads, and starts it then.
+    /// Checks a job's inputs, and then starts it.
     pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
         let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job)));
         let prepared = Prepared { lease, values, pending };

@@ -45,7 +45,7 @@ enum Event {
     Ended(ExitStatus, Instant),
 }
 
-/// Longest line that is looked at; of a longer one, the beginning.
+/// Longest line that is parsed; of a longer one, the beginning.
 const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
@@ -230,7 +230,7 @@ fn children() -> Vec<Pid> {
         let pid = Pid::from_raw(name.parse().ok()?)?;
         let stat = std::fs::read(format!("/proc/{name}/stat")).ok()?;
         let stat = String::from_utf8_lossy(&stat);
-        // The program's name stands in parentheses and may hold anything; then come the state and the parent.
+        // The program's name is in parentheses and may contain anything; then come the state and the parent.
         let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
         (parent == own).then_some(pid)
     };

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::rng;
 
-/// Fewer weights are all looked at, which is quicker than drawing a sample first.
+/// For fewer weights, comparing all of them is faster than drawing a sample first.
 const FEW: usize = 1 << 16;
 /// The bracket reaches this many standard deviations of a sample's quantile to each side: it misses once in a thousand
 /// times.
@@ -106,8 +106,8 @@ fn among(tallies: &[Tally], bracket: Bracket, mut k: u64) -> u32 {
     }
 }
 
-/// The scores between which the quantile `part` of all lies, by those of a sample, which it reorders: `deviations`
-/// standard deviations to each side.
+/// The scores that bracket the quantile `part` of all, according to a sample, which it reorders: `deviations` standard
+/// deviations to each side.
 fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
     let size = sample.len() as f64;
     let spread = (size * part * (1.0 - part) * effect(sample, part)).sqrt();

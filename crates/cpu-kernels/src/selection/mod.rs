@@ -104,7 +104,7 @@ pub struct Found {
     pub pruned: Vec<usize>,
     /// Passes over all layers.
     pub passes: usize,
-    /// Scores that were looked at one by one.
+    /// Number of scores that were examined individually.
     pub candidates: usize,
     /// Most bytes that were allocated at a time, masks not counted.
     pub extra: usize,

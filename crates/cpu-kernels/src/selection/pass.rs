@@ -237,7 +237,7 @@ struct Counts {
     inside: usize,
 }
 
-/// Looks at the scores of `group` that are `there`, whose first has this `place` in its piece.
+/// Compares the scores of `group` that are `there`, whose first has this `place` in its piece.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the body of a loop")]
 fn compare_group<L: Lanes, M: Mask>(

@@ -65,7 +65,7 @@ impl<'a> Slices<'a> {
         )
     }
 
-    /// Pieces of a fixed size, so that the shape alone decides who computes what.
+    /// Pieces of a fixed size, so that the division of the work depends on the shape only.
     fn pieces(mut self) -> Vec<Slices<'a>> {
         let mut pieces = Vec::with_capacity(self.weights.len().div_ceil(PIECE));
         while self.weights.len() > PIECE {

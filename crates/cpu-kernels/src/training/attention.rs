@@ -142,7 +142,7 @@ fn exponentials_body<const FMA: bool>(
     let keys = first + normalizers.len();
     let rows = scores.chunks_exact_mut(keys).zip(normalizers).zip(inverses);
     for (query, ((row, normalizer), inverse)) in rows.enumerate() {
-        // Whole rows, because what is left over of a row after whole vectors takes longer than all the vectors.
+        // Whole rows, because the remainder of a row after whole vectors would take longer than all the vectors.
         row[first + query + 1..].fill(f32::NEG_INFINITY);
         let most = maximum(row);
         let shift = -most * scale;

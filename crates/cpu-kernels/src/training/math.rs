@@ -81,7 +81,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     const LEAST: f32 = -87.3;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    /// Adding it rounds to a whole number, which then stands in the low bits.
+    /// Adding it rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
 
     let clamped = x.clamp(LEAST, 88.0);

@@ -20,7 +20,7 @@ const LEAST: usize = 16 * 1024;
 /// Numbers that may wait, 512 MiB of them.
 const MOST_IDLE: usize = 128 << 20;
 
-/// Gives back what waits, so that who counts memory begins with none.
+/// Frees unused buffers, so that measurements of memory begin without any.
 pub fn release_idle() {
     *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }

@@ -13,7 +13,7 @@ use cubecl::{
 /// Client that starts kernels.
 pub(crate) type Client = ComputeClient<WgpuRuntime>;
 
-/// The device's client; without a device the test says so and ends.
+/// The device's client; without a device the test prints the reason and ends.
 macro_rules! client {
     () => {
         match $crate::common::find() {

@@ -73,7 +73,7 @@ impl Batches {
         if self.ahead == 0 {
             return self.order.batch(at);
         }
-        // The first one asked for decides where the thread begins: a training may go on in the middle.
+        // The first requested batch decides where the thread begins: a training may resume in the middle.
         let next = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.ahead, at)).recv();
         match next {
             Ok((found, batch)) if found == at => batch,

@@ -122,7 +122,7 @@ pub(super) fn text() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Who is in a story.
+/// Persons of a story.
 #[derive(Debug, Clone, Copy)]
 struct Hero {
     name: u16,

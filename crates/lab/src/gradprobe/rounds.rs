@@ -7,7 +7,7 @@ use sweep_job::tasks::Tuning;
 use super::{Candidates, Largest, Prober};
 use crate::{LabError, backend::Compute};
 
-/// Tolerances are multiplied by these at first, and the better one goes on.
+/// Tolerances are first multiplied by these, and the search continues with the better one.
 const FACTORS: [f64; 2] = [0.9, 1.1];
 /// A step may make the quality worse by this part of it.
 const FALL: f64 = 0.01;

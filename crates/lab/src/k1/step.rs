@@ -15,8 +15,8 @@ use crate::{
     optim::{AdamW, Gradients, StepContext},
 };
 
-/// AdamW for what belongs to no node, and once for each node, so that the moments of a node that is left out do not count
-/// the steps that it has not made.
+/// AdamW for the shared parameters, and one for each node, so that the moments of a skipped node do not count skipped
+/// steps.
 #[derive(Debug)]
 pub struct Optimizers<B: Compute> {
     lr: f64,

@@ -201,7 +201,7 @@ fn parse_peak(status: &str) -> Option<f64> {
     Some(kibibytes * 1024.0)
 }
 
-/// The number below which a part `q`, from 0 to 1, of `values` lies, in place; `None` if there are none.
+/// The quantile `q`, from 0 to 1, of `values`, in place; `None` if there are none.
 pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the values")]

@@ -88,7 +88,7 @@ struct Log {
     series: BTreeMap<&'static str, Series>,
     /// Time of the last look at processor time, and its value.
     last: (Instant, Option<f64>),
-    /// Seconds looked at, and seconds of processor time in them.
+    /// Sampled seconds, and seconds of processor time in them.
     processor: (f64, f64),
 }
 

@@ -193,8 +193,7 @@ impl<B: Ops> Scores<B> {
         Self { raw: times(queries.clone(), all_keys.swap_dims(2, 3)), values, queries, keys }
     }
 
-    /// The score of every pair the other way round, where it lies in the band of `window` tokens; 0 elsewhere
-    /// (ratio-ablation, section 4.3).
+    /// The reverse score of every pair in the band of `window` tokens; 0 elsewhere (ratio-ablation, section 4.3).
     pub(crate) fn reverse(
         &self,
         window: usize,

@@ -12,7 +12,7 @@ use super::{
     mutants::{self, Mutant},
 };
 
-/// Halvings of the interval in which the threshold lies; what is left of it is 2e-7 wide.
+/// Bisections of the threshold's interval; the remaining interval is 2e-7 wide.
 const HALVINGS: usize = 24;
 /// Above every importance, which is at most 1.
 const RECENT: f32 = 2.0;

@@ -24,7 +24,7 @@ pub(crate) enum Mutant {
     GateDropped,
     /// A mean square is taken over the masked keys too.
     RmsOverMasked,
-    /// A running sum of the head gate starts anew with every token.
+    /// A running sum of the head gate is reset at every token.
     ForgetfulGate,
     /// Cross-token aggregation gathers from the first token only when there is a cache.
     CrossWithoutCache,

@@ -26,7 +26,7 @@ use burn::{
 pub use kernels::{Gradients3, Kernels};
 use sweep_job::tasks::Activation;
 
-/// Gives back the memory that the CPU's kernels keep for later, so that who counts begins with none.
+/// Frees the memory that the CPU's kernels keep for reuse, so that measurements begin without any.
 pub(crate) fn release_idle() {
     cpu::release_idle();
 }

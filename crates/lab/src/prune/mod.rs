@@ -1,9 +1,9 @@
 //! Pruning while training (ratio-ablation, sections 8.2, 8.4 and 8.5).
 //!
-//! At every update the mask is chosen anew over all prunable weights: with `K = floor(sparsity * total)`, the threshold
-//! is the `K`-th smallest score, or an estimate of it, and a weight stays if its score is above it. Between updates the
-//! mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that look at Adam's moments
-//! mask the gradients and the moments too, AMSGrad's maximum included, which the reference leaves as it is.
+//! At every update the mask is chosen again over all prunable weights: with `K = floor(sparsity * total)`, the
+//! threshold is the `K`-th smallest score, or an estimate of it, and a weight stays if its score is above it. Between
+//! updates the mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that use Adam's
+//! moments mask the gradients and the moments too, including AMSGrad's maximum, which the reference does not mask.
 //!
 //! A pruned weight stays pruned. If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
 //! can be negative, pruned weights are ranked below all others. In the reference they come back.
@@ -175,7 +175,7 @@ impl<B: Selects> Pruner<B> {
         })
     }
 
-    /// Chooses the masks anew for `sparsity`; [`apply`](Self::apply) makes them felt.
+    /// Chooses new masks for `sparsity`; [`apply`](Self::apply) applies them.
     ///
     /// Returns the part that is pruned now: at least the whole weights in `sparsity`, more where scores are equal, and
     /// near it where the threshold is an estimate. Waits for the device.

@@ -107,7 +107,7 @@ impl<'a, B: Backend> Layers<'a, B> {
         self.inputs.iter().map(|inputs| inputs.weights.dims()[0]).collect()
     }
 
-    /// The scores of a layer, `[numbers]`, computed anew.
+    /// The scores of a layer, `[numbers]`, computed again.
     pub fn scores(&mut self, layer: usize) -> Tensor<B, 1> {
         let started = Instant::now();
         let Inputs { weights, moments, origin, mask, .. } = self.inputs[layer].clone();
@@ -117,14 +117,14 @@ impl<'a, B: Backend> Layers<'a, B> {
             None => scores,
         };
         if let Some(scoring) = &mut self.scoring {
-            // A device that fails says so again when the scores are read.
+            // A failing device reports its failure again when the scores are read.
             let _ = B::sync(&scores.device());
             *scoring += started.elapsed();
         }
         scores
     }
 
-    /// That a score of `layer` is no number.
+    /// Error of a NaN score in `layer`.
     pub(crate) fn not_a_number(&self, layer: usize) -> LabError {
         LabError::NotANumber { parameter: self.inputs[layer].name.clone() }
     }
@@ -132,7 +132,7 @@ impl<'a, B: Backend> Layers<'a, B> {
 
 /// Chooses the weights to prune.
 pub trait Select<B: Backend>: fmt::Debug {
-    /// A choice for every layer; `None` where nothing is pruned. A score that is no number is an error.
+    /// A choice for every layer; `None` where nothing is pruned. A NaN score is an error.
     fn select(&self, layers: &mut Layers<'_, B>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<B>>>, LabError>;
 }
 

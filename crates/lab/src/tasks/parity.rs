@@ -62,8 +62,8 @@ struct Allowed {
 }
 
 impl Allowed {
-    /// Four to ten times what shorter formats are off by in small networks, because errors grow with a network's depth; in
-    /// single precision more, because that leaves room for another order of summation.
+    /// Four to ten times the errors of shorter formats in small networks, because errors grow with a network's depth;
+    /// more in single precision, to allow another order of summation.
     fn new(parity: &Parity) -> Self {
         let [outputs, gradients, losses] = match parity.computing.precision {
             Precision::F32 => [1e-4, 1e-3, 1e-3],
@@ -79,7 +79,7 @@ impl Allowed {
 /// Results of a network, on the host.
 #[derive(Debug, Clone, Default)]
 struct Observed {
-    /// Modules in the order of the forward pass, each with what it gives.
+    /// Modules in the order of the forward pass, each with its outputs.
     modules: Vec<(String, Vec<f32>)>,
     logits: Vec<f32>,
     /// Of the first step that was not left out, by parameter; empty where there is none. `None` if every step was left out.

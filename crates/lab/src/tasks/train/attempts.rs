@@ -27,7 +27,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 struct Sign {
     /// Number of the attempt, from 1.
     attempt: usize,
-    /// The iteration after which it went on.
+    /// The iteration after which it resumed.
     from: usize,
     /// Iterations done, earlier attempts' included.
     done: usize,
@@ -51,7 +51,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// A further attempt, which goes on after iteration `from`, at the job whose scratch folder is `scratch`.
+    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`.
     pub(super) fn begin(scratch: &Path, from: usize) -> Self {
         let path = scratch.join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -153,12 +153,12 @@ mod tests {
         first.sign(14, Duration::from_secs(6));
         let mut second = Attempts::begin(folder.path(), 10);
         second.sign(20, Duration::from_secs(3));
-        // It goes on after iteration 20, whose checkpoint has 4 s of the first attempt and 3 s of the second.
+        // It resumes after iteration 20, whose checkpoint has 4 s of the first attempt and 3 s of the second.
         let mut outcome = Outcome::default();
         Attempts::begin(folder.path(), 20).describe(&mut outcome, 7.0);
         assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (3.0, 2.0));
         assert!(outcome.facts["attempt.1"].starts_with("iterations 0 to 14 in 6.0 s"), "{:?}", outcome.facts);
-        // It begins anew, because no checkpoint can be used.
+        // It starts from the beginning, because no checkpoint can be used.
         let mut outcome = Outcome::default();
         Attempts::begin(folder.path(), 0).describe(&mut outcome, 0.0);
         assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (4.0, 9.0));

@@ -92,7 +92,7 @@ pub(super) fn all(scratch: &Path) -> Vec<(usize, PathBuf)> {
     found
 }
 
-/// Removes the checkpoint `folder`, which cannot be used because of `error`, and says so.
+/// Removes the checkpoint `folder`, which cannot be used because of `error`, with a note.
 pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report: &mut dyn Report) {
     // What cannot be read now may be read another time.
     let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
@@ -126,8 +126,8 @@ fn sync(path: &Path) -> io::Result<()> {
 }
 
 impl<B: Compute> Trainer<'_, B> {
-    /// Saves where the training of `network` is; of earlier checkpoints all but the last are removed. What is not finite is
-    /// not saved, because nothing could go on from it: that is a note.
+    /// Saves the state of the training of `network`; of earlier checkpoints all but the last are removed. A state with
+    /// non-finite numbers is not saved, because no attempt could resume from it; a note says so.
     pub(super) fn save(
         &mut self,
         network: &Gpt<Autodiff<B>>,
