@@ -1,5 +1,5 @@
-//! Cost of a run through Slurm beyond Slurm: mock jobs, beside as many plain `sbatch true` on the same cluster, and with
-//! pilots beside the engine on this machine.
+//! Overhead of a run through Slurm: mock jobs compared with as many plain `sbatch true` on the same cluster, and pilot
+//! jobs compared with the engine on this machine.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench cluster [-- JOBS]

@@ -1,10 +1,10 @@
-//! Time of `sweep plan` and of a `sweep run` that has nothing to do, beside ninja's dry run of as many targets.
+//! Time of `sweep plan` and of a `sweep run` with nothing to do, compared with ninja's dry run of as many targets.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench plan
 //! ```
 //!
-//! Every number is the best of several runs of the whole program, process start included. ninja is left out where it is
+//! Every number is the best of several runs of the whole program, including process start. ninja is skipped if it is
 //! not installed (Debian: `ninja-build`).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]

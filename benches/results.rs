@@ -1,10 +1,10 @@
-//! Time of `sweep query` and `sweep report` over many records, beside reading the records' files once.
+//! Time of `sweep query` and `sweep report` over many records, compared with reading the records' files once.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench results
 //! ```
 //!
-//! Every number is the best of several runs of the whole program, process start included. The records are those of a
+//! Every number is the best of several runs of the whole program, including process start. The records are those of a
 //! training: all its metrics, and two curves of a hundred points.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
@@ -61,7 +61,7 @@ fn main() {
     println!("the page has {:.1} MB", page as f64 / 1e6);
 }
 
-/// What a training leaves.
+/// Outcome of a training.
 fn outcome(index: usize) -> Outcome {
     let mut outcome = Outcome::default();
     let noise = (index * 7919 % 1000) as f64 / 1000.0;

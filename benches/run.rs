@@ -1,14 +1,14 @@
-//! Cost of a job beyond its work: mock jobs through real worker processes, beside ninja and GNU make running `true`.
+//! Overhead of a job: mock jobs in real worker processes, compared with ninja and GNU make running `true`.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench run [-- JOBS…]
 //! ```
 //!
-//! `process` is what starting and ending as many bare workers takes (`sweep worker` without a job, as many at once as the
-//! engine has cores for). `overhead` is what a job costs on top of that: its lock, the order and the messages, the record
-//! with its digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is what
-//! one of them takes here. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs nothing: the
-//! engine's own. ninja and make sync nothing; they are left out where they are not installed.
+//! `process` is the time to start and end as many bare workers (`sweep worker` without a job, as many at once as the
+//! engine has cores for). `overhead` is the additional time per job: its lock, the messages, the record with its
+//! digests, the journal, and three syncs to the disk, without which a finished job could be lost; `a sync` is the time
+//! of one of them on this machine. `in memory` is the same overhead with the results on `/dev/shm`, where a sync costs
+//! nothing: the engine's own. ninja and make sync nothing; they are skipped if they are not installed.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -58,7 +58,7 @@ fn main() {
     }
 }
 
-/// How long it takes to bring a small file to the disk.
+/// Time to write a small file to the disk durably.
 fn sync_time() -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let mut file = fs::File::create(folder.path().join("file")).unwrap();
@@ -70,7 +70,7 @@ fn sync_time() -> Duration {
     begun.elapsed() / 20
 }
 
-/// How long a program takes; `None` if it is not installed.
+/// Run time of a program; `None` if it is not installed.
 fn time(command: &mut Command) -> Option<Duration> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
@@ -79,7 +79,7 @@ fn time(command: &mut Command) -> Option<Duration> {
     Some(begun.elapsed())
 }
 
-/// How long as many bare workers take, so many at once.
+/// Run time of as many bare workers, with the given number at once.
 fn processes(sweep: &str, count: usize, at_once: usize) -> Duration {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();

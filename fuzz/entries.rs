@@ -23,7 +23,7 @@ pub fn recipe(bytes: &[u8]) {
     assert!(!shown.contains('\u{1b}'), "escapes do not reach the terminal");
 }
 
-/// What a worker says is messages and strays, whatever it says.
+/// Parses any output of a worker as messages and other lines.
 pub fn protocol(bytes: &[u8]) {
     let mut heard = 0;
     let strays = listen::messages(bytes, |_| {

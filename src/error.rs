@@ -12,7 +12,7 @@ use crate::{
     store::{GcError, StoreError, TransferError},
 };
 
-/// How the program ends. The numbers are part of the interface.
+/// Exit status of the program. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Everything is done.
@@ -35,7 +35,7 @@ pub enum Exit {
     Interrupted(i32),
 }
 
-/// Why the program cannot go on.
+/// Failure that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The recipe cannot be read.
@@ -43,23 +43,23 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A recipe is invalid.
     #[error("{name} is not a valid recipe")]
     Recipe {
-        /// What was to be read.
+        /// Name of the file.
         name: String,
-        /// What is wrong with it.
+        /// The mistakes.
         problems: Problems,
     },
-    /// The file is no plan.
+    /// The file is not a plan.
     #[error("{} is not a plan that `sweep plan --format json` printed: {reason}", .path.display())]
     NoPlan {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         reason: String,
     },
     /// The recipes mean other jobs than when the plan was made.
@@ -67,7 +67,7 @@ pub enum Error {
     StalePlan {
         /// The file.
         path: PathBuf,
-        /// How many differences.
+        /// Number of differences.
         total: String,
         /// The first of them.
         changes: String,
@@ -83,15 +83,15 @@ pub enum Error {
     /// The recipe has no such job.
     #[error("the recipe has no job `{name}`; {help}")]
     UnknownJob {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Available names.
         help: String,
     },
     /// A variable is not set that a job takes from the environment.
-    #[error("{at}`{name}` is not set, and `env` of step `{step}` takes it from the environment: set it, and run again")]
+    #[error("{at}`{name}` is not set, but `env` of step `{step}` reads it from the environment: set it and run again")]
     Unset {
-        /// Where the recipe says so, with a colon behind it.
+        /// Place in the recipe, followed by a colon.
         at: String,
         /// The variable.
         name: String,
@@ -113,7 +113,7 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// Nobody has said that somebody else's commands may run.
+    /// The bundle's commands were not confirmed.
     #[error("the bundle's commands were not run: {0}")]
     NotConfirmed(&'static str),
     /// A remote cannot be used.
@@ -129,22 +129,18 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The store could not be written any more while jobs ran, or no process could be started.
-    #[error("the run was stopped: {0}; what was stored before is whole, and the next run goes on from there")]
+    #[error("the run was stopped: {0}; stored records are complete, and the next run continues from there")]
     Broken(String),
-    /// Where jobs compute that this machine only submits cannot be found out here.
+    /// The backend of jobs that this machine only submits is unknown here.
     #[error(
-        "say where the jobs compute, with `--backend cuda`, `wgpu` or `cpu`: they run on other machines than this one, so `auto` cannot tell"
+        "choose a backend with `--backend cuda`, `wgpu` or `cpu`: the jobs run on other machines, so `auto` cannot choose one"
     )]
     BackendElsewhere,
     /// There is no Slurm to speak to.
-    #[error(
-        "there is no Slurm here: no `sbatch` that works is on the PATH; run on a node of the cluster that submits jobs"
-    )]
+    #[error("there is no Slurm here: no working `sbatch` is on the PATH; run on a node that can submit jobs")]
     NoSlurm,
     /// Locks cannot be changed under a sweep.
-    #[error(
-        "a sweep that uses this store for itself is running; the store can be shared among machines when that has ended"
-    )]
+    #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
     NotShared,
     /// A flag that means something with Slurm only.
     #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]
@@ -155,9 +151,9 @@ pub enum Error {
     /// The disk says no.
     #[error("{what}: {source}")]
     Io {
-        /// What was to be done.
+        /// The failed operation.
         what: &'static str,
-        /// Why it could not.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -213,7 +209,7 @@ impl Error {
             | Self::Gc(_)
             | Self::Transfer(_)
             | Self::Bundle(_)
-            | Self::Remote(RemoteError::Broken(..) | RemoteError::Here(_))
+            | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
             | Self::NotShared
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,

@@ -1,8 +1,8 @@
 //! `sweep`: a declarative ablation and sweep engine for neural-network training.
 //!
-//! A recipe's way through the modules: [`recipe`] reads it, [`plan`] expands it to a graph of jobs with keys, [`run`]
-//! brings the jobs that [`store`] does not know yet to worker processes, [`analysis`] judges the records and [`render`]
-//! shows them. Imports go one way, from later modules to earlier ones; `tests/modules.rs` has the order.
+//! A recipe's way through the modules: [`recipe`] parses it, [`plan`] expands it to a graph of jobs with keys, [`run`]
+//! runs the jobs that are not in the [`store`], [`analysis`] evaluates the records and [`render`] shows them. Imports
+//! go one way, from later modules to earlier ones; `tests/modules.rs` has the order.
 
 pub mod analysis;
 pub mod cli;

@@ -67,7 +67,7 @@ fn run(job: &Job, channel: &mut Channel) -> Result<Outcome, Failure> {
     let broken = |message: String| Failure { kind: FailureKind::Crash, message };
     if job.protocol != PROTOCOL {
         let message = format!("engine and worker speak protocols {} and {PROTOCOL}", job.protocol);
-        return Err(broken(format!("{message}: the program was replaced while the sweep was running")));
+        return Err(broken(format!("{message}: the program was replaced during the sweep")));
     }
     let task = Task::info(&job.task)
         .and_then(|info| info.build(&job.params))
@@ -125,7 +125,7 @@ struct Channel(Arc<Mutex<Line>>);
 
 struct Line {
     to: File,
-    /// When something was last said.
+    /// Time of the last message.
     said: Instant,
 }
 
@@ -149,7 +149,7 @@ impl Channel {
         line.to.write_all(text).is_ok()
     }
 
-    /// When something was last said.
+    /// Time of the last message.
     fn said(&self) -> Instant {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).said
     }

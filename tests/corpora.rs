@@ -1,5 +1,5 @@
-//! The fuzz targets' entry points on their corpora, and on mutations of them: what `cargo fuzz` does for hours with a
-//! nightly toolchain, for seconds and with any.
+//! The fuzz targets' entry points on their corpora and on mutations of them: seconds of the work that `cargo fuzz` does
+//! for hours with a nightly toolchain.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -19,7 +19,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// What is done to a seed.
+/// Change of a seed.
 #[derive(Debug, Clone)]
 enum Change {
     /// A byte becomes another one.

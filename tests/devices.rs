@@ -1,5 +1,5 @@
-//! Devices: which one `auto` takes and why, and drivers that are broken in every way. Needs the lab,
-//! and a C compiler to break drivers with.
+//! Devices: the choice of `auto` and its reason, and drivers with all kinds of defects. Needs the lab, and a C compiler
+//! for defective drivers.
 #![cfg(feature = "cpu")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What `sweep devices` says of a backend, in its only line.
+/// The line of `sweep devices` about a backend.
 fn line(folder: &Path, backend: &str, env: &[(&str, &OsStr)]) -> String {
     let output = sweep(folder, &["devices"], env);
     let devices = text(&output.stdout);
@@ -77,7 +77,7 @@ fn a_broken_graphics_driver_is_one_sentence() {
     }
     assert_eq!(
         crashed,
-        "wgpu  none: the graphics driver broke the process that asked it (signal: 6 (SIGABRT)); mend or remove the driver, \
+        "wgpu  none: the graphics driver crashed the process that probed it (signal: 6 (SIGABRT)); mend or remove the driver, \
          or choose `--backend cpu`"
     );
     let hangs = library(

@@ -1,4 +1,4 @@
-//! The documentation says what the code does: its recipes plan, its tables are the declarations.
+//! Agreement of documentation and code: its recipes plan, and its tables are the declarations.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

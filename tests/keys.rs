@@ -1,4 +1,4 @@
-//! Keys: pinned for the shipped recipes, changed by every parameter, and by nothing that means the same.
+//! Keys: pinned for the shipped recipes, changed by every parameter, and unchanged by equivalent texts.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

@@ -1,5 +1,5 @@
-//! `docs/papers.md` says what the papers report and what came of it here: every row has a place in a recipe or a reason why
-//! nothing can have, and what is written is what the files beside it say.
+//! `docs/papers.md`: every row has a recipe or a reason why it is not reproduced, and the page agrees with the files that it is
+//! generated from.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -16,7 +16,7 @@ use sweep_job::{Backend, Metric, Unit};
 /// Rows in the list of everything that each paper reports.
 const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003", 16), ("004", 13)];
 
-/// What a paper reports.
+/// Results of a paper.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Paper {
@@ -39,7 +39,7 @@ struct Row {
     because: Option<String>,
 }
 
-/// What a run said of a claim: a part of the report's `claims.json`.
+/// Verdict of a claim: a part of the report's `claims.json`.
 #[derive(Deserialize)]
 struct Verdict {
     claim: String,
@@ -135,17 +135,17 @@ fn the_page_is_what_rows_and_verdicts_say() {
 }
 
 fn page() -> String {
-    let mut text = "# The papers\n\nWhat five papers report, row by row, and what came of it here. `make papers` runs `sweeps/paper.yaml`, \
-         keeps the\nverdicts in `papers/verdicts/`, and makes this page of them and of `papers/rows.yaml`.\n\nA verdict is about the \
-         hardware that it names, and about the sizes of the recipe, which are small ones.\n`undecided` has its reason: too few \
-         samples for the noise, or hardware that was not there.\n"
+    let mut text = "# Papers\n\nThe results of five papers, row by row, and their reproduction. `make papers` runs \
+         `sweeps/paper.yaml`, writes the\nverdicts to `papers/verdicts/`, and generates this page from them and from \
+         `papers/rows.yaml`.\n\nA verdict applies to the listed hardware and to the sizes of the recipe, which are \
+         small. Each `undecided` has its\nreason: too few samples for the noise, or missing hardware.\n"
         .to_owned();
     let mut recipes = Vec::new();
     for paper in papers() {
         let Paper { number, title, rows } = paper;
         write!(
             text,
-            "\n## Paper {number}: {title}\n\n| it reports | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
+            "\n## Paper {number}: {title}\n\n| reported result | recipe | tables | claims |\n| --- | --- | --- | --- |\n"
         )
         .unwrap();
         for row in rows {
@@ -177,7 +177,7 @@ fn page() -> String {
     for recipe in recipes {
         write!(
             text,
-            "\n## Verdicts of {recipe}\n\n| claim | the paper's value | here | verdict | decided on |\n| --- | --- | --- | --- | --- |\n"
+            "\n## Verdicts of {recipe}\n\n| claim | paper's value | measured | verdict | device |\n| --- | --- | --- | --- | --- |\n"
         )
         .unwrap();
         for verdict in verdicts(&recipe) {
@@ -223,7 +223,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// What is said of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
+/// State of `claim`, if the jobs whose label has `of` measured `numbers`, and those whose label has `to` measured 1.
 fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[f64]) -> String {
     let mut measured = BTreeMap::new();
     for (side, numbers) in [(of, numbers), (to, &[1.0, 1.01, 0.99][..numbers.len().min(3)])] {

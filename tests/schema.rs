@@ -1,5 +1,5 @@
-//! The JSON Schema says what the recipe's reader says: it takes every recipe that the reader takes, and refuses those
-//! whose mistake can be seen without looking a name up.
+//! Agreement of the JSON Schema and the recipe's reader: the schema accepts every recipe that the reader accepts, and
+//! rejects mistakes that can be found without looking up a name.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -31,12 +31,12 @@ fn json(recipe: &str) -> Value {
     serde_saphyr::from_str_with_options(recipe, serde_saphyr::options! { strict_booleans: true }).unwrap()
 }
 
-/// What the schema has against a recipe.
+/// The schema's objections to a recipe.
 fn mistakes(validator: &Validator, recipe: &str) -> Vec<String> {
     validator.iter_errors(&json(recipe)).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// Whether the reader takes a recipe, or what it says about it.
+/// True if the reader accepts a recipe; else its objections.
 fn read(path: &Path, recipe: &str) -> Result<(), String> {
     let draft = Draft::parse(path, recipe.to_owned(), &[]).map_err(|problems| problems.to_string())?;
     Plan::new(draft, Backend::Cpu).map(|_| ()).map_err(|error| error.to_string())

@@ -311,8 +311,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
     (ended.unwrap(), peak)
 }
 
-/// What a record says of memory is what the system says of the process: with what saving takes, without what measuring the
-/// device takes.
+/// The recorded memory is the system's number for the process, with saving and without the measurement of the device.
 #[test]
 fn peak_memory_is_that_of_training_and_saving() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Records of jobs that nobody has run.
+//! Synthetic records that no job has produced.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Why a job has no result: what the latest run that dealt with it says.
+//! Reasons why jobs have no result, according to the latest run that had them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::{
     store::{Measured, Store},
 };
 
-/// Why a number is not there.
+/// Reasons why jobs of a study have no result that its tables need.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Absence {
     /// Its job failed; why.
@@ -31,10 +31,10 @@ pub enum Absence {
     NoRatio,
 }
 
-/// So many runs are looked at, the latest first: what nobody has touched for longer has not run.
+/// Number of runs that are searched, the latest first: jobs in none of them count as not run.
 const MOST_RUNS: usize = 20;
 
-/// Why those jobs of a study have no result that its tables are about.
+/// Reasons for missing results, each once, in a word or two.
 pub(crate) fn absences(
     plan: &Plan,
     study: &Study,
@@ -108,7 +108,7 @@ struct Footnote {
     word: &'static str,
     /// The job that it happened to first.
     first: Absence,
-    /// What else happened to others.
+    /// Other reasons of other jobs.
     others: BTreeSet<Absence>,
     jobs: BTreeSet<JobId>,
 }
@@ -133,7 +133,7 @@ impl Footnotes {
         LETTERS[index % LETTERS.len()]
     }
 
-    /// What each letter stands for.
+    /// Meaning of each letter.
     pub(crate) fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.0.iter().zip(LETTERS).map(|(note, letter)| {
             let jobs = count(note.jobs.len(), "job");

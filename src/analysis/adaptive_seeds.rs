@@ -1,9 +1,9 @@
-//! Adaptive seeds: what is added to a run while something is undecided.
+//! Adaptive seeds: seeds that are added to a run while a result is undecided.
 //!
-//! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve. When
-//! everything else has run, the claims and the marked comparisons are looked at; every group of points that differ only in
-//! `seed`, and that an undecided one is about, gets its next seed. That is a round. Each look must decide at a level that
-//! allows for all of them, so that stopping at the first that does is no way to be right by luck.
+//! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve.
+//! When everything else has run, the claims and the marked comparisons are evaluated; every group of points that differ
+//! only in `seed`, and that belongs to an undecided one, gets its next seed. That is a round. Each evaluation uses a
+//! level that allows for all of them, so that stopping at the first decision does not raise the error rate.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -35,7 +35,7 @@ impl<'a> AdaptiveSeeds<'a> {
         Self { plan, store, reserve, ahead: Vec::new() }
     }
 
-    /// How many jobs the next round has, from what is in the store now.
+    /// Number of jobs of the next round, from the current state of the store.
     pub fn plan_ahead(&mut self) -> io::Result<usize> {
         self.ahead = self.next(&BTreeSet::new())?;
         Ok(self.ahead.len())
@@ -58,7 +58,7 @@ impl<'a> AdaptiveSeeds<'a> {
     }
 }
 
-/// Whether the seeds that were added to a step have taken as long as they may.
+/// True if the added seeds of a step have used up their time.
 fn is_spent(study: &Study, step: usize, results: &Results) -> bool {
     let Some(budget) = study.recipe.steps[step].adaptive.and_then(|adaptive| adaptive.budget) else { return false };
     let added = study.steps[step].iter().filter(|(_, id)| study.rounds.contains_key(id));
@@ -86,7 +86,7 @@ impl RoundPlanner for AdaptiveSeeds<'_> {
                 .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
                 .collect();
             for (because, jobs) in analysis::undecided(study, results.measured()) {
-                // Each group's first seed that is left: the plan has them in the order of the seeds.
+                // Each group's first unused seed: the plan has them in the order of the seeds.
                 let mut groups = BTreeSet::new();
                 for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {
                     let Some(place) = places.get(&job).filter(|(step, _)| !spent[*step]) else { continue };

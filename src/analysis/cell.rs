@@ -1,4 +1,4 @@
-//! Cells: what a row and a column of a table have in common, and how it is written.
+//! Cells: the values at a row and a column of a table, and their text.
 
 use crate::{
     analysis::{
@@ -10,25 +10,25 @@ use crate::{
     plan::JobId,
 };
 
-/// What a row and a column have in common.
+/// Cell at a row and a column.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// The metric's sample over the points that are not told apart, or that of the differences between pairs of points;
-    /// `None` if no job of the cell has it.
+    /// The metric's sample over the points that are not distinguished, or that of the differences between pairs of
+    /// points; `None` if no job of the cell has it.
     pub sample: Option<Sample>,
     /// The middle half of that sample.
     pub quartiles: Option<Quartiles>,
     /// In a table of comparisons, what came out of this one.
     pub compared: Option<Compared>,
-    /// What the paper measured, in base units.
+    /// The paper's measurement, in base units.
     pub paper: Option<f64>,
-    /// Whether it is the best of its column.
+    /// Mark of the best of its column.
     pub mark: Option<Mark>,
     /// Points of the cell without a result.
     pub missing: usize,
     /// Points of the cell.
     pub points: usize,
-    /// Why results are missing, each once, in a word or two.
+    /// Reason why results are missing, each once, in a word or two.
     pub absences: Vec<&'static str>,
     /// The letters of the footnotes that say more.
     pub letters: String,
@@ -39,11 +39,11 @@ pub struct Cell {
 pub struct Compared {
     /// The difference or the ratio with its interval; its probability is corrected for the number of comparisons.
     pub estimate: Estimate,
-    /// Whether chance, or the noise of measuring, can explain it.
+    /// True if chance, or the noise of measuring, can explain it.
     pub noise: bool,
 }
 
-/// How a cell stands among those of its column.
+/// Rank of a cell among those of its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// None is better.
@@ -52,7 +52,7 @@ pub enum Mark {
     Tied,
 }
 
-/// What a column shows.
+/// Contents of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
     /// The mean, and half the width of its 95 % confidence interval.
@@ -63,9 +63,9 @@ pub enum Show {
     Difference,
     /// The ratio of pairs, with its interval and its probability.
     Ratio,
-    /// What the paper measured.
+    /// The paper's measurement.
     Paper,
-    /// How much more that is than what the paper measured, as a part of it.
+    /// Relative difference to the paper's measurement.
     Delta,
 }
 
@@ -74,7 +74,7 @@ pub enum Show {
 pub(crate) struct Text {
     /// The numbers.
     pub(crate) numbers: String,
-    /// Whether they are the best of their column.
+    /// Mark of the best values of their column.
     pub(crate) mark: Option<Mark>,
     /// The letters of footnotes.
     pub(crate) letters: String,
@@ -180,7 +180,7 @@ fn mean(sample: Sample, scale: Scale) -> String {
     }
 }
 
-/// A number that somebody else has rounded.
+/// A number that was rounded elsewhere.
 fn plain(value: f64) -> String {
     let text = number(value, 6);
     if text.contains('.') && !text.contains('e') {

@@ -1,8 +1,8 @@
-//! Claims: whether a run supports what a recipe says of metrics.
+//! Claims: the verdict of a run on a recipe's statements about metrics.
 //!
-//! A claim is decided by a 95 % confidence interval: supported where the whole interval is as expected, refuted where none
-//! of it is, undecided in between. Points that agree on every axis but those that the claim names are compared in pairs,
-//! which is what equal seeds are for; a ratio is that of geometric means.
+//! A claim is decided by a 95 % confidence interval: supported if the whole interval is as expected, refuted if none of
+//! it is, undecided in between. Points that agree on every axis except those that the claim names are compared in pairs
+//! (equal seeds); a ratio is that of geometric means.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,16 +21,16 @@ use crate::{
     store::Measured,
 };
 
-/// What came out of a claim.
+/// Result of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// The claim's name.
     pub claim: String,
     /// The statement in words.
     pub says: Option<String>,
-    /// What the run says of it.
+    /// State of the claim.
     pub state: State,
-    /// Why: the numbers, or what they lack.
+    /// The reason: the numbers, or what is missing for a decision.
     pub because: String,
     /// The number that was compared with what is expected; an order has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,17 +38,17 @@ pub struct Verdict {
     /// Its confidence interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// What the paper measured.
+    /// The paper's measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
     /// The devices that the jobs ran on.
     pub devices: Vec<String>,
-    /// Whether more seeds may decide it.
+    /// True if more seeds may decide it.
     #[serde(skip)]
     pub open: bool,
 }
 
-/// Whether a claim holds.
+/// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -56,7 +56,7 @@ pub enum State {
     Supported,
     /// It does not.
     Refuted,
-    /// Nobody can say.
+    /// Unknown.
     Undecided,
 }
 
@@ -101,7 +101,7 @@ struct Measurements<'a> {
     found: Vec<Found<'a>>,
     /// Jobs without a result, or without the metric.
     missing: usize,
-    /// Whether points may have more seeds than others.
+    /// True if points may have more seeds than others.
     uneven: bool,
 }
 
@@ -155,7 +155,7 @@ struct Judge<'a> {
     study: &'a Study,
     measured: &'a BTreeMap<JobId, Measured>,
     hardware: &'a [Backend],
-    /// How often the claim may be looked at until it is decided.
+    /// Largest number of evaluations until the claim is decided.
     looks: usize,
 }
 
@@ -367,7 +367,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What a reader must know of jobs that are not there.
+/// Note about missing jobs.
 fn lacking(sides: &[&Measurements<'_>]) -> String {
     match sides.iter().map(|side| side.missing).sum() {
         0 => String::new(),
@@ -375,10 +375,10 @@ fn lacking(sides: &[&Measurements<'_>]) -> String {
     }
 }
 
-/// Why there is no interval.
+/// Reason for a missing interval.
 const ONE_EACH: &str = "one measurement says nothing about chance; give the step more seeds";
 
-/// What is counted is the same in every run: one number says it all.
+/// Counts are the same in every run: one number is certain.
 fn certain(estimate: Estimate, counted: bool) -> Estimate {
     if !counted || estimate.low.is_some() {
         return estimate;
@@ -388,7 +388,7 @@ fn certain(estimate: Estimate, counted: bool) -> Estimate {
 }
 
 impl Measurements<'_> {
-    /// Whether the metric counts something.
+    /// True if the metric is a count.
     fn is_counted(&self, metric: &str) -> bool {
         self.found.iter().all(|found| found.by.metrics[metric].unit == Unit::Count)
     }
@@ -412,7 +412,7 @@ fn paired(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Opt
     pairs(&values(of), &values(to), apart, of.missing + to.missing > 0 || of.uneven || to.uneven)
 }
 
-/// What an interval says of what is expected.
+/// State that an interval gives for the expectation.
 fn state(low: f64, high: f64, expect: Expectation) -> State {
     let least = expect.at_least.unwrap_or(f64::NEG_INFINITY);
     let most = expect.at_most.unwrap_or(f64::INFINITY);
@@ -466,8 +466,8 @@ mod tests {
         (State::Undecided, values.len())
     }
 
-    /// How often a claim that something is just below, or just above, what it is, is refuted or supported wrongly; both
-    /// claims are about the same numbers, and either mistake counts.
+    /// Error rate of a claim that something is just below, or just above, its true value; both claims are about the
+    /// same numbers, and either mistake counts.
     fn errors(looks: usize, rounds: usize) -> f64 {
         let mut normal = Normal::default();
         let above = Expectation { at_least: Some(1e-9), at_most: None };

@@ -1,4 +1,4 @@
-//! A table of comparisons: what a change of one axis makes of a metric, in pairs over everything else.
+//! A table of comparisons: the effect of a change of one axis on a metric, in pairs over all other axes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -128,7 +128,7 @@ fn sides_named(compare: &Compare) -> String {
 /// Corrects the probabilities of all of a table's comparisons, and says which of them chance can explain; answers how many
 /// there are.
 fn correct(rows: &mut [TableRow]) -> usize {
-    // Whoever asks often enough finds something by chance.
+    // Repeated tests find something by chance.
     let mut compared: Vec<&mut Compared> =
         rows.iter_mut().flat_map(|row| &mut row.cells).filter_map(|cell| cell.compared.as_mut()).collect();
     compared.retain(|compared| compared.estimate.p.is_some());
@@ -140,7 +140,7 @@ fn correct(rows: &mut [TableRow]) -> usize {
     chance.len()
 }
 
-/// What a metric's comparisons are made of.
+/// Measurements of a metric's comparisons.
 struct Sides<'a> {
     frame: &'a Frame<'a>,
     absences: &'a BTreeMap<JobId, Absence>,
@@ -150,7 +150,7 @@ struct Sides<'a> {
     /// The axis along which the same job is repeated.
     repeats: Option<&'a str>,
     ratio: bool,
-    /// How often the results may be looked at until they are decided.
+    /// Largest number of evaluations until the results are decided.
     looks: usize,
 }
 

@@ -29,7 +29,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// What `table` selects with `from` and `where`.
+    /// Points that `table` selects with `from` and `where`.
     pub fn new(study: &'a Study, table: &recipe::Table, measured: &'a BTreeMap<JobId, Measured>) -> Self {
         let only = resolved(&study.recipe, &table.only);
         // A further seed that was not needed is not missing.

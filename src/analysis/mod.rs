@@ -1,5 +1,5 @@
-//! Records to numbers and verdicts: which jobs a cell is made of, what is averaged, how sure a difference is, and which
-//! claims hold.
+//! Records to numbers and verdicts: the jobs of a cell, means, the uncertainty of differences, and the states of
+//! claims.
 
 mod absence;
 pub mod adaptive_seeds;
@@ -61,7 +61,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     (tables, verdicts)
 }
 
-/// What is undecided in a study and more seeds may decide: why, and the jobs at whose points they would help.
+/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points they would help.
 pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(String, Vec<JobId>)> {
     let mut undecided = Vec::new();
     for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, measured)).filter(|(_, verdict)| verdict.open) {

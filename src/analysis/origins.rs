@@ -1,4 +1,4 @@
-//! Footnotes about records that were not made here.
+//! Footnotes about records that were made elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ mod tests {
         ];
         let all: BTreeMap<JobId, Measured> =
             all.into_iter().enumerate().map(|(index, origin)| (JobId::new(index), measured(origin))).collect();
-        // A job that is not done is no record, and one that is met twice is one.
+        // A job that is not done has no record, and a job that occurs twice counts once.
         let jobs = [0, 1, 1, 2, 3, 9].map(JobId::new);
         assert_eq!(
             notes(jobs.into_iter(), &all),

@@ -1,5 +1,4 @@
-//! Pairs of measurements: those at points that differ only in what is compared, which is what equal seeds are
-//! for.
+//! Pairs of measurements: those at points that differ only in the compared axis, such as equal seeds.
 
 use std::collections::BTreeMap;
 

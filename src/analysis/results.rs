@@ -1,4 +1,4 @@
-//! Results of a plan: what its jobs have measured, and their records as far as somebody asks for more.
+//! Results of a plan: the jobs' measurements, and their records as far as they are requested.
 
 use std::{
     borrow::Cow,
@@ -16,7 +16,7 @@ use crate::{
 /// The finished jobs of a plan.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// When the jobs' records were written.
+    /// Stamps of the jobs' records.
     stamps: HashMap<JobId, Stamp>,
     /// Of the jobs that tables, figures and claims are about those metrics, at least.
     measured: BTreeMap<JobId, Measured>,
@@ -25,8 +25,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// Looks which jobs are done, and reads those metrics that tables, figures and claims are about. The records themselves
-    /// are left alone.
+    /// Finds the jobs that are done, and reads the metrics that tables, figures and claims need. The records themselves
+    /// are not read.
     pub fn read(plan: &Plan, store: &Store) -> Result<Self, StoreError> {
         let stamps: HashMap<JobId, Stamp> =
             plan.jobs().filter_map(|(id, job)| Some((id, store.stamp(job.key)?))).collect();
@@ -56,22 +56,22 @@ impl Results {
         }
     }
 
-    /// What jobs have measured.
+    /// Measurements of jobs.
     pub fn measured(&self) -> &BTreeMap<JobId, Measured> {
         &self.measured
     }
 
-    /// Whether a job is done.
+    /// True if a job is done.
     pub(crate) fn is_done(&self, id: JobId) -> bool {
         self.stamps.contains_key(&id)
     }
 
-    /// When a job's record was written.
+    /// Stamp of a job's record.
     pub(crate) fn stamp(&self, id: JobId) -> Option<Stamp> {
         self.stamps.get(&id).copied()
     }
 
-    /// The records of jobs that can be read. Those that cannot are nothing that a report could mend.
+    /// The readable records of jobs. A report cannot repair the others.
     pub(crate) fn records(
         &self,
         plan: &Plan,

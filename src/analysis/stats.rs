@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 /// Mean and spread of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// How many.
+    /// Number of measurements.
     pub n: usize,
     /// Their mean.
     pub mean: f64,
@@ -42,8 +42,8 @@ pub struct Estimate {
 /// The level of every interval.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// The level at which something must be decided that is looked at so many times, and decided as soon as one look allows it:
-/// by Bonferroni's inequality a wrong decision at any of the looks is no likelier than at a single one of [`LEVEL`].
+/// The level of a decision after so many evaluations, made as soon as one of them allows it: by Bonferroni's inequality
+/// a wrong decision at any evaluation is no likelier than at a single one of [`LEVEL`].
 pub(crate) fn level_of(looks: usize) -> f64 {
     1.0 - (1.0 - LEVEL) / looks.max(1) as f64
 }
@@ -97,7 +97,7 @@ impl Sample {
 }
 
 impl Quartiles {
-    /// Of these numbers, interpolated between neighbours as `NumPy` does; `None` if there are none.
+    /// Of these numbers, interpolated between neighbors as `NumPy` does; `None` if there are none.
     pub fn new(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -139,7 +139,7 @@ fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimat
     }
 }
 
-/// How many standard errors an interval of this level reaches to each side; `freedom` must be above zero.
+/// Half-width of an interval of this level in standard errors; `freedom` must be above zero.
 pub(crate) fn quantile(freedom: f64, level: f64) -> f64 {
     thread_local! {
         /// The cells of a table ask for few different ones, again and again.

@@ -1,4 +1,4 @@
-//! A table of claims: of each the two sides, the ratios of several metrics, what the paper has, and the verdict.
+//! A table of claims: for each its two sides, the ratios of several metrics, the paper's value, and the verdict.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A table's content, before it becomes text.
+//! Content of a table, independent of its format.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -33,7 +33,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows.
     pub rows: Vec<TableRow>,
-    /// What a reader must know to read it.
+    /// Notes for readers.
     pub notes: Vec<String>,
 }
 
@@ -46,9 +46,9 @@ pub struct Column {
     pub metric: String,
     /// Its base unit.
     pub unit: Unit,
-    /// How its numbers are shown.
+    /// Scale of its numbers.
     pub scale: Scale,
-    /// Which number is shown.
+    /// The number that is shown.
     pub show: Show,
 }
 
@@ -158,7 +158,7 @@ impl Table {
 }
 
 impl Column {
-    /// Whether it is about what was measured here.
+    /// True if it was measured here.
     pub(crate) fn is_measured(&self) -> bool {
         !matches!(self.show, Show::Paper | Show::Delta)
     }
@@ -187,7 +187,7 @@ fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells:
     }
 }
 
-/// How much more a cell is than what the paper has, as a part of that.
+/// Relative difference between a cell and the paper's value.
 fn delta(cell: &Cell, show: Show) -> Cell {
     let part = cell.value(show).zip(cell.paper.filter(|paper| *paper != 0.0)).map(|(ours, paper)| {
         let interval = cell.sample.map(|sample| sample.estimate());
@@ -207,7 +207,7 @@ pub(crate) fn is_timing(unit: Unit) -> bool {
     unit == Unit::Seconds || unit.is_rate()
 }
 
-/// Which values of a metric are better: what the author says, or what its unit does.
+/// Direction in which a metric is better: as the author declares, or according to its unit.
 pub(crate) fn better_of(
     best: &[(recipe::Spanned<String>, Option<Better>)],
     metric: &str,
@@ -269,7 +269,7 @@ fn mark(
     }
 }
 
-/// What the paper measured, by the points that it speaks of.
+/// The paper's measurements, by their points.
 struct Paper<'a>(Vec<(Points<'a>, &'a PaperRow)>);
 
 /// Points that have, on each of these axes, one of these values.
@@ -281,7 +281,7 @@ impl<'a> Paper<'a> {
         Self(rows.map(|row| (resolved(&study.recipe, &row.only), row)).collect())
     }
 
-    /// The paper's value of a metric for a cell: the entry must speak of all of the cell's points.
+    /// The paper's value of a metric for a cell: the entry must cover all of the cell's points.
     fn value(&self, members: &Members<'_, '_>, metric: &str) -> Option<f64> {
         let about = |only: &[(&str, Vec<Value>)]| members.iter().all(|row| selected(row.point, only));
         let mut rows = self.0.iter().filter(|(only, _)| !members.is_empty() && about(only));

@@ -43,13 +43,13 @@ pub(super) struct VerifyArgs {
     /// Run so many of its jobs again, drawn at random, with those that they need, and compare what they measure.
     #[arg(long, value_name = "N", default_value = "0")]
     rerun: usize,
-    /// Run the bundle's commands without asking; they are shown all the same.
+    /// Run the bundle's commands without asking; they are shown in any case.
     #[arg(long, requires = "rerun")]
     yes: bool,
     /// Draws the same jobs again.
     #[arg(long, value_name = "N", requires = "rerun")]
     seed: Option<u64>,
-    /// How far a metric may be from the bundled one, relative to it; times, rates and sizes are not compared.
+    /// Largest relative difference of a metric from the bundled one; times, rates and sizes are not compared.
     #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
     tolerance: f64,
 }
@@ -182,7 +182,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     Ok(if differ == 0 { Exit::Done } else { Exit::Failure })
 }
 
-/// Shows the commands of somebody else's bundle, and asks whether they may run.
+/// Shows the commands of a bundle, and asks whether they may run.
 fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     let commands = bundle::commands(plan);
     if commands.is_empty() {

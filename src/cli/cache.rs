@@ -1,4 +1,4 @@
-//! `sweep cache`: what is in the store, whether it is whole, and what of it may go or travel.
+//! `sweep cache`: lists, checks, removes and transfers records.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -33,7 +33,7 @@ pub(super) struct CacheArgs {
     command: CacheCommand,
 }
 
-/// What is different from what the recipes say.
+/// Changes to the recipes' values.
 #[derive(Debug, Args)]
 struct Values {
     /// Give a param of the recipes another value; can be repeated.
@@ -51,7 +51,7 @@ enum CacheCommand {
         /// Only of jobs whose name begins so: a step, or a step and a part of its point.
         job: Option<String>,
     },
-    /// Compute all keys and digests anew, and say what is not what was written.
+    /// Compute all keys and digests again, and list the differences.
     Verify,
     /// Show what neither the given recipes nor recent runs reach; with `--yes`, remove it.
     Gc {
@@ -71,7 +71,7 @@ enum CacheCommand {
     Export {
         /// The archive.
         file: PathBuf,
-        /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe.
+        /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe.
         #[arg(required = true, value_name = "JOB|RECIPE")]
         which: Vec<String>,
         #[command(flatten)]
@@ -81,7 +81,7 @@ enum CacheCommand {
     Push {
         #[command(flatten)]
         remote: RemoteArgs,
-        /// Which: jobs by their names or the beginnings of their keys, or all jobs of a recipe; all records if left out.
+        /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe; default: all records.
         #[arg(value_name = "JOB|RECIPE")]
         which: Vec<String>,
         #[command(flatten)]
@@ -91,7 +91,7 @@ enum CacheCommand {
     Pull {
         #[command(flatten)]
         remote: RemoteArgs,
-        /// Which recipes' records; all that the remote has if left out.
+        /// Recipes whose records to pull; default: all records of the remote.
         #[arg(value_name = "RECIPE")]
         recipes: Vec<PathBuf>,
         #[command(flatten)]
@@ -189,7 +189,7 @@ fn verify(store: &Store) -> Result<Exit, Error> {
     Ok(if verified.defects.is_empty() { Exit::Done } else { Exit::Failure })
 }
 
-/// The keys that somebody may still look for.
+/// The keys that may still be looked up.
 fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) -> Result<HashSet<Key>, Error> {
     let mut reached = HashSet::new();
     for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {
@@ -197,7 +197,7 @@ fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) ->
     }
     let now = host::clock::now();
     for folder in RunFolder::all(results) {
-        // A run that was killed while it began has no plan, and no record either.
+        // A run that was killed while it began has no plan and no record.
         let Ok(manifest) = folder.manifest() else { continue };
         if folder.is_live() || now.duration_since(manifest.at).as_secs_f64() <= recent {
             let jobs = manifest.jobs.iter().filter(|job| job.wanted != Disposition::No);

@@ -28,7 +28,7 @@ pub(super) struct DiffArgs {
     /// Show every metric that differs, not only those that matter most to the task or differ significantly.
     #[arg(long)]
     all: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     format: DiffFormat,
 }
@@ -39,7 +39,7 @@ enum DiffFormat {
     Json,
 }
 
-/// No more names than this of a kind: whoever wants all of them asks for JSON.
+/// Largest number of names of a kind in the output; JSON has all of them.
 const MOST_NAMES: usize = 10;
 
 pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
@@ -60,7 +60,7 @@ pub(super) fn diff(results: &Path, args: &DiffArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// What a user means by a name.
+/// Resolves a name that the user gave.
 fn side(results: &Path, name: &str, changes: &ChangeArgs, claims: Option<&Plan>) -> Result<Side, Error> {
     let path = Path::new(name);
     let reading = || Error::io("cannot read the store");

@@ -1,4 +1,4 @@
-//! `sweep exec-job` and `sweep exec-pilot`: what a run through Slurm starts in its allocations.
+//! `sweep exec-job` and `sweep exec-pilot`: the commands that a run through Slurm starts in its allocations.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct ExecJobArgs {
     /// The run, by its folder's name.
     run: PathBuf,
-    /// Where the job's order begins in the run's orders.
+    /// Offset of the job's specification in the run's file.
     #[arg(long)]
     at: u64,
     /// The job's key.

@@ -87,7 +87,7 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// What else will run because this job does: steps with how many of their jobs, and what is made from them.
+/// Consequences of this job's run: steps with the numbers of their jobs, and the outputs made from them.
 fn downstream(plan: &Plan, id: JobId, store: &Store) -> Vec<String> {
     let reached = plan.dependents(id);
     let mut names = Vec::new();

@@ -34,7 +34,7 @@ pub(super) struct LogsArgs {
     raw: bool,
 }
 
-/// How often a log that is followed is looked at.
+/// Interval at which a followed log is polled.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
@@ -63,7 +63,7 @@ pub(super) fn logs(results: &Path, args: &LogsArgs) -> Result<Exit, Error> {
     }
 }
 
-/// Prints a part of a log; `false` if nobody reads any more.
+/// Prints a part of a log; `false` if the output is closed.
 fn show(bytes: &[u8], torn: &mut Vec<u8>, raw: bool) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     let written = if raw {

@@ -1,4 +1,4 @@
-//! The command line: what was typed. What it does is one file per command.
+//! The command line; one file per command.
 
 mod bundle;
 mod cache;
@@ -72,7 +72,7 @@ enum Command {
     Export(export::ExportArgs),
     /// Write a study into one archive that others can verify: recipe, keys, records, report.
     Bundle(bundle::BundleArgs),
-    /// Check a bundle: compute its keys, tables and verdicts anew; with `--rerun`, run some of its jobs again.
+    /// Check a bundle: compute its keys, tables and verdicts again; with `--rerun`, run some of its jobs again.
     Verify(bundle::VerifyArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
@@ -118,14 +118,14 @@ enum Command {
     ExecPilot(exec::ExecPilotArgs),
 }
 
-/// What a schema is of.
+/// Kind of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SchemaOf {
     Recipe,
     Sweep,
 }
 
-/// Which recipes, and with which values.
+/// Recipes, and the values to change.
 #[derive(Debug, Args)]
 struct RecipeArgs {
     /// Recipes, or sweep files, which name recipes and what is different in them.
@@ -135,7 +135,7 @@ struct RecipeArgs {
     changes: ChangeArgs,
 }
 
-/// What is different from what the files say.
+/// Changes to the files' values.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 struct ChangeArgs {
     /// Give a param of the recipe another value; can be repeated.
@@ -144,16 +144,16 @@ struct ChangeArgs {
     /// Give an axis other values, wherever it is or in one step; can be repeated.
     #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
     axes: Vec<String>,
-    /// Where to compute. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
+    /// Backend to compute on. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
-    /// How jobs get their processes: on this machine, or through Slurm; `local`, if no sweep file says otherwise.
+    /// Executor of the jobs: this machine, or Slurm; default: `local`, or the sweep file's executor.
     #[arg(long, value_name = "EXECUTOR")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<ExecutorArg>,
 }
 
-/// Which part of a recipe.
+/// Part of a recipe.
 #[derive(Debug, Args)]
 struct OnlyArgs {
     /// Only this step, or these of its points, and what they need; can be repeated.
@@ -266,7 +266,7 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Colour on a terminal, unless the user does not want any (`NO_COLOR`).
+/// Color on a terminal, unless the user does not want any (`NO_COLOR`).
 fn use_color(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -36,12 +36,12 @@ pub(super) struct PlanArgs {
     /// Say of every job that will run why: what differs from the nearest record, and where that is decided.
     #[arg(long, conflicts_with = "list")]
     why: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     format: PlanFormat,
 }
 
-/// How to print a plan.
+/// Output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PlanFormat {
     /// For a terminal.
@@ -54,14 +54,14 @@ enum PlanFormat {
     Mermaid,
 }
 
-/// What is known of the jobs to print.
+/// State of the jobs to print.
 struct View<'a> {
     plan: &'a Plan,
     selected: HashSet<JobId>,
     cached: Vec<bool>,
     /// Jobs that another sweep is at, and those that need them.
     blocked: Vec<bool>,
-    /// How long it may take, in seconds.
+    /// Estimated duration, in seconds.
     about: Option<f64>,
     explainer: Explainer<'a>,
 }
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a job will only run if something is undecided without it.
+    /// True if a job will only run if a result is undecided without it.
     fn is_reserve(&self, id: JobId) -> bool {
         !self.cached[id.index()] && self.plan.is_reserve(id)
     }
@@ -201,7 +201,7 @@ impl<'a> View<'a> {
         clean(&self.explainer.line(&self.explainer.explain_quickly(id))).into_owned()
     }
 
-    /// Why these jobs will run: what they have in common, from a look at some of them.
+    /// Reason that these jobs have in common, from a sample of them.
     fn common_reason(&self, jobs: &[JobId]) -> String {
         const LOOKED_AT: usize = 100;
         let reasons: BTreeSet<String> = jobs.iter().take(LOOKED_AT).map(|id| self.why(*id)).collect();
@@ -268,8 +268,7 @@ impl<'a> View<'a> {
         lines.join("\n") + "\n"
     }
 
-    /// What leads from where to where, and how many points there are between jobs: where many jobs need the same ones, both
-    /// lead to such a point.
+    /// Edges, and the number of points between jobs: if many jobs need the same ones, both lead to such a point.
     fn edges(&self) -> (usize, Vec<(String, String)>) {
         let job = |id: JobId| format!("j{}", id.index());
         let mut numbers = Numbering::default();
@@ -288,7 +287,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// For every job, whether another sweep is at it, or at one that it needs.
+/// For every job, true if another sweep is running it, or one that it needs.
 fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
     let mut blocked = vec![false; plan.len()];
     let mut lists: HashMap<ListId, bool> = HashMap::new();

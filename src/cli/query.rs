@@ -34,7 +34,7 @@ pub(super) struct QueryArgs {
     /// At most so many records.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// How to print the records.
+    /// Output format of the records.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
     /// Write to this file.

@@ -14,7 +14,7 @@ use crate::{
     store::Store,
 };
 
-/// Where records also are.
+/// The remote.
 #[derive(Debug, Args)]
 pub(super) struct RemoteArgs {
     /// An object store or a folder that also keeps records: `s3://BUCKET/FOLDER`, `gs://…`, `az://…` or `file:///FOLDER`.
@@ -63,8 +63,8 @@ impl RemoteArgs {
     }
 }
 
-/// Brings records here before a run, and says so. Answers the pull if it goes on beside the run, because nothing has come for a
-/// while; with `all`, waits for it however slow it is.
+/// Downloads records before a run, with messages. Returns the pull if it continues in parallel to the run, because
+/// nothing has arrived for a while; with `all`, waits for it however slow it is.
 pub(super) fn pull(remote: &Arc<Remote>, store: &Store, keys: Vec<Key>, all: bool) -> Result<Option<Puller>, Error> {
     if keys.is_empty() {
         return Ok(None);
@@ -84,7 +84,7 @@ pub(super) fn pull(remote: &Arc<Remote>, store: &Store, keys: Vec<Key>, all: boo
     Ok(Some(puller))
 }
 
-/// Says what has become of a pull that went on beside a run, and of what was pushed.
+/// Prints the results of a pull in parallel to a run, and of the uploads.
 pub(super) fn report(remote: Option<&Remote>, puller: Option<Puller>, pushed: Option<&Pushed>) {
     match puller.map(Puller::finish) {
         Some(Ok(notices)) => notices.iter().for_each(|notice| say(format_args!("{notice}"))),

@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct ReportArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// How to print the tables.
+    /// Output format of the tables.
     #[arg(long, value_enum, default_value = "term")]
     format: Format,
     /// End with exit code 6 if a claim is refuted.
@@ -34,7 +34,7 @@ pub(super) fn report(results: &Path, args: &ReportArgs) -> Result<Exit, Error> {
     let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(&plan, study, &done, &store)).collect();
     for report in &reports {
         if let Err(error) = report.write(results, Page::IfStale) {
-            // What is done can be read where nobody may write.
+            // Finished jobs can be read in a read-only folder.
             say(format_args!("warning: the report is not written: {error}"));
         }
         refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);

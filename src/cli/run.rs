@@ -70,7 +70,7 @@ pub(super) struct RunArgs {
     /// that take less than some seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pilot: Option<u16>,
-    /// With Slurm: how often the queue is looked at while much happens, in seconds.
+    /// With Slurm: shortest interval between polls of the queue, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = poll)]
     poll: Duration,
 }
@@ -136,12 +136,12 @@ struct Request<'a> {
     device: Option<(Probe, Device)>,
     limits: Limits,
     gpus: Vec<String>,
-    /// What is asked of Slurm, if the jobs run through it.
+    /// Settings for Slurm, if the jobs run through it.
     slurm: Option<Slurm>,
 }
 
-/// What a run with work to do has opened: its folder and journal, the way to the remote, and the store, which nobody clears
-/// meanwhile.
+/// Open resources of a run with work to do: its folder and journal, the connection to the remote, and the store, locked
+/// against removal.
 struct Opened {
     folder: RunFolder,
     journal: Journal,
@@ -152,7 +152,7 @@ struct Opened {
 }
 
 impl Request<'_> {
-    /// Whether a job is to run. What was undecided when an earlier run ended may be so still.
+    /// True if a job is to run. Results that were undecided when an earlier run ended may still be so.
     fn has_work(&mut self, seeds: &mut AdaptiveSeeds<'_>) -> Result<bool, Error> {
         if self.states.contains(&Disposition::Yes) {
             return Ok(true);
@@ -196,7 +196,7 @@ impl Request<'_> {
         Ok(Opened { folder, journal, pusher, history, pace: Pace::new(&manifest), _in_use: in_use })
     }
 
-    /// Runs what is to run, with everybody who watches.
+    /// Runs the jobs to run, with all observers.
     fn execute(&self, looked: Looked, opened: Option<Opened>, seeds: &mut AdaptiveSeeds<'_>) -> Result<Summary, Error> {
         let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
         let (remote, puller) = (looked.remote, looked.puller);
@@ -265,8 +265,8 @@ fn progress(pace: Pace) -> Box<dyn Observer> {
     }
 }
 
-/// Says what the recipes' author should look at, and refuses to begin if a job takes a variable from the environment that is
-/// not set. Through Slurm, a job has the environment of whoever submits it.
+/// Prints the warnings for the recipes' author, and refuses to begin if a job takes an unset variable from the
+/// environment. Through Slurm, a job has the environment of the submitting process.
 fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
     warn(plan);
     for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve))
@@ -286,7 +286,7 @@ fn index(store: &Store, plan: &Plan) {
     let _ = store.look(&keys);
 }
 
-/// Whoever clears the store may have done so between the look at it and the hold on it: what is gone runs again.
+/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
 fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
     for ((_, job), state) in plan.jobs().zip(states) {
         if *state == Disposition::Cached && !store.contains(job.key) {
@@ -305,7 +305,7 @@ fn say_what_is_undecided(seeds: &mut AdaptiveSeeds<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a run says when it is over, and how the program ends.
+/// Prints the end of a run and returns the exit status.
 fn conclude(
     results: &Path,
     args: &RunArgs,
@@ -353,16 +353,16 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
     Ok((prepared, store, selected))
 }
 
-/// What there is before a run.
+/// State before a run.
 struct Looked {
-    /// Which jobs are done.
+    /// The finished jobs.
     standing: Standing,
     remote: Option<Arc<Remote>>,
-    /// The pull of what the remote may have, if that goes on.
+    /// The pull of the remote's records, if it continues.
     puller: Option<Puller>,
 }
 
-/// Looks which jobs are done, those that the remote has included. Through Slurm nothing could wait for what comes later.
+/// Finds the jobs that are done, including those of the remote. Through Slurm no job could wait for later records.
 fn look(
     args: &RunArgs,
     store: &Store,
@@ -396,7 +396,7 @@ fn jobs_name(store: &Store) -> Result<String, Error> {
     Ok(format!("sweep-{id}"))
 }
 
-/// What is to be done with each job.
+/// Disposition of each job.
 fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Disposition> {
     let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
         (false, _) => Disposition::No,
@@ -412,7 +412,7 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
     let mut refuted = false;
     let done = Results::read(plan, store)?;
     let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
-    // What is done can be read where nobody may write; whoever has run something expects to find it.
+    // Finished jobs can be read in a read-only folder; after a run, the report is expected to exist.
     let is_refused = |error: &io::Error| {
         page == Page::IfStale
             && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
@@ -426,7 +426,7 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
             }
             written => Some(written.map_err(Error::io("cannot write the report"))?),
         };
-        // Of a run that was interrupted nobody wants to read yet; the page says how far it is.
+        // The report of an interrupted run is not printed; the page shows its progress.
         if ended && !report.is_empty() {
             refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
             print(&format!("\n{}", report.render(Format::Term)))?;
@@ -447,8 +447,8 @@ fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -
     Ok(refuted)
 }
 
-/// Whether somebody watches a terminal on which rows can be drawn over. What CI gives its jobs may look like one, and is
-/// read later.
+/// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but
+/// their output is read later.
 fn shows_bars() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -33,7 +33,7 @@ pub(super) fn find_job(results: &Path, run: Option<&str>, job: &str) -> Result<(
     };
     let mut labels = Vec::new();
     for folder in folders.into_iter().rev() {
-        // A run that was killed while it began has no plan, and no job either.
+        // A run that was killed while it began has no plan and no job.
         let Ok(manifest) = folder.manifest() else { continue };
         let found = manifest.jobs.iter().filter(|planned| is_called(&planned.label, planned.key, job));
         if let Some(found) = found.clone().find(|planned| folder.log(planned.key).is_file()) {
@@ -55,7 +55,7 @@ pub(super) struct Unfinished {
     pub(super) index: usize,
 }
 
-/// What the latest run that was at a job with this name, or with a key that begins so, says of it, if the job has no record.
+/// Account of a job without a record, by this name or key prefix, from the latest run that had it.
 pub(super) fn find_unfinished(results: &Path, store: &Store, job: &str) -> Option<Unfinished> {
     for folder in RunFolder::all(results).into_iter().rev() {
         let Ok(snapshot) = Snapshot::read(&folder) else { continue };
@@ -94,7 +94,7 @@ pub(super) fn find_record(store: &Store, job: &str) -> Result<Record, Error> {
     }
 }
 
-/// Whether a text can be the beginning of a key, long enough to mean one.
+/// True if a text can be the beginning of a key, long enough to identify one.
 pub(super) fn is_key_prefix(text: &str) -> bool {
     (6..=64).contains(&text.len()) && text.chars().all(|char| matches!(char, '0'..='9' | 'a'..='f'))
 }

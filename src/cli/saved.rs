@@ -1,4 +1,4 @@
-//! A plan in JSON: what `sweep plan --format json` prints, and `sweep run --plan` holds the recipes to.
+//! A plan in JSON, which `sweep plan --format json` prints and `sweep run --plan` compares with the recipes.
 
 use std::{
     collections::BTreeMap,
@@ -28,9 +28,9 @@ pub(super) struct SavedPlan {
     format: u32,
     /// The names of the recipes.
     pub(super) recipes: Vec<String>,
-    /// What was asked for.
+    /// The request.
     pub(super) request: SavedRequest,
-    /// What is no mistake in the recipes, and yet may not be what their author means.
+    /// Valid but possibly unintended declarations.
     #[serde(default)]
     warnings: Vec<Warning>,
     /// Every job, each after those that it needs.
@@ -40,15 +40,15 @@ pub(super) struct SavedPlan {
     pub(super) lists: Vec<Vec<Key>>,
 }
 
-/// What a plan was made from.
+/// Inputs of a plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct SavedRequest {
     /// Recipes and sweep files, as they were given.
     pub(super) paths: Vec<PathBuf>,
-    /// What is different from what they say.
+    /// Changes to the files' values.
     #[serde(flatten)]
     pub(super) changes: ChangeArgs,
-    /// Which part of them.
+    /// The selected part.
     pub(super) only: Vec<String>,
 }
 

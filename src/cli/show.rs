@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct ShowArgs {
     /// The job: its step and point, or the beginning of its key.
     job: String,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     format: ShowFormat,
 }

@@ -21,7 +21,7 @@ pub(super) struct StatusArgs {
     /// List every job, the cached and the finished ones too.
     #[arg(long)]
     all: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     format: StatusFormat,
 }

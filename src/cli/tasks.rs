@@ -16,7 +16,7 @@ pub(super) struct TasksArgs {
     /// The task to show; all of them, a line each, if left out.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// How to print.
+    /// Output format.
     #[arg(long, value_enum, default_value = "term")]
     format: Format,
 }
@@ -138,7 +138,7 @@ struct ParamJson {
     unit: Option<&'static str>,
     /// The words of a choice; of a path, the names of what is built in.
     words: &'static [&'static str],
-    /// Whether it is left out of the key.
+    /// Excluded from the key.
     cosmetic: bool,
     doc: &'static str,
 }

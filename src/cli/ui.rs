@@ -20,7 +20,7 @@ pub(super) struct UiArgs {
     /// The port; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 7878)]
     port: u16,
-    /// The address to listen on. Everybody who can reach it can read what the pages show.
+    /// The address to listen on. Everybody who can reach it can read the pages.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
 }

@@ -1,8 +1,8 @@
 //! Records as a folder of `MLflow`'s file store (`mlruns`): an experiment for each step, a run for each job, with its
-//! parameters, metrics, curves and where it ran.
+//! parameters, metrics, curves and provenance.
 //!
-//! A run's folder has `meta.yaml`, and below `metrics`, `params` and `tags` a file for each, named as it is; a metric's file
-//! has a line for each value: time in milliseconds, value, step.
+//! A run's folder has `meta.yaml`, and below `metrics`, `params` and `tags` a file for each entry, with its name; a
+//! metric's file has a line for each value: time in milliseconds, value, step.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! Records as event files of `TensorBoard`: a folder for each job, in it a file of scalars, curves by iteration and metrics at
-//! the last one.
+//! Records as event files of `TensorBoard`: for each job a folder with a file of scalars: curves by iteration, and
+//! metrics at the last one.
 //!
 //! The format is TensorFlow's: records with masked CRC-32C sums around protocol buffers (`event.proto`, `summary.proto`).
 

@@ -2,10 +2,10 @@
 
 use sweep_job::{Speeds, Unit};
 
-/// How a unit is shown at a certain size: divide by `factor`, print `suffix`.
+/// Scale of a unit at a certain size: divide by `factor`, print `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
-    /// What one shown unit is in base units.
+    /// Size of the shown unit in base units.
     pub factor: f64,
     /// Its symbol; empty for pure numbers.
     pub suffix: &'static str,

@@ -56,7 +56,7 @@ fn is_hostile(char: char) -> bool {
     char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Writes a line to standard error. Whoever has closed it does not want to know, so a failure is no failure.
+/// Writes a line to standard error. A closed stream is not an error.
 pub(crate) fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! Archives from elsewhere, read so that no entry takes more memory than a path.
+//! External archives, read so that no entry takes more memory than a path.
 
 use std::{
     ffi::OsString,
@@ -14,11 +14,11 @@ const LONGEST_PATH: u64 = 16 << 10;
 
 /// A file, a folder or a link in an archive.
 pub(crate) struct Item<'e, 'a, R: Read> {
-    /// Where it is to be.
+    /// Path to unpack to.
     pub(crate) path: PathBuf,
-    /// Where it leads, if it is a link.
+    /// Target, if it is a link.
     pub(crate) link: Option<PathBuf>,
-    /// What it is, and its content.
+    /// The entry with its type and content.
     pub(crate) entry: &'e mut Entry<'a, R>,
 }
 
@@ -33,9 +33,8 @@ impl From<io::Error> for Unreadable {
     }
 }
 
-/// Goes through an archive's entries. Names that are too long for a header may stand before it in an entry of their own (GNU);
-/// anything else that is said of an entry beside its header is refused, and so are sparse files, a few bytes of which can stand
-/// for any number.
+/// Goes through an archive's entries. Names that are too long for a header may precede it in separate entries (GNU);
+/// all other extension entries are rejected, and so are sparse files, a few bytes of which can stand for any number.
 pub(crate) fn each<R: Read, E: From<Unreadable>>(
     from: R,
     mut take: impl FnMut(Item<'_, '_, R>) -> Result<(), E>,
@@ -49,7 +48,7 @@ pub(crate) fn each<R: Read, E: From<Unreadable>>(
             EntryType::GNULongLink => link = Some(long(&mut entry)?),
             kind @ (EntryType::GNUSparse | EntryType::XHeader | EntryType::XGlobalHeader) => {
                 let kind = char::from(kind.as_byte());
-                return Err(Unreadable(format!("it has an entry of the kind {kind:?}, which is not read")).into());
+                return Err(Unreadable(format!("it has an entry of the unsupported kind {kind:?}")).into());
             }
             _ => {
                 let path = match path.take() {

@@ -1,4 +1,4 @@
-//! The devices of this machine, asked of a process that a broken driver may take with it.
+//! The devices of this machine, probed by separate processes, because a broken driver can crash its process.
 
 use std::{
     io::{self, Read as _},
@@ -14,21 +14,22 @@ use crate::{
     host::{program, threads::refused},
 };
 
-/// How long drivers may take to answer.
+/// Largest time for an answer from drivers.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why there is no device.
+/// Error of a missing device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The backend cannot be used here.
     #[error("`--backend {}` cannot be used: {}; {}", .0.backend, .0.reason, .0.advice)]
     Rejected(Rejected),
     /// The drivers could not be asked.
-    #[error("cannot find out what this machine computes on: {0}; choose with `--backend cpu`")]
+    #[error("cannot determine the devices of this machine: {0}; choose `--backend cpu`")]
     Probe(#[source] io::Error),
 }
 
-/// Asks the drivers: one process for each backend, all at once, so that a driver that hangs or crashes takes nobody with it.
+/// Probes the drivers: one process for each backend, all at once, so that a driver that hangs or crashes affects no
+/// other.
 pub fn probe() -> Result<Probe, DeviceError> {
     let asked = Backend::ALL.map(|backend| thread::Builder::new().spawn(move || ask(backend)));
     let mut whole = Probe::default();
@@ -47,7 +48,7 @@ pub fn probe() -> Result<Probe, DeviceError> {
                 format!("the {} does not answer within {} s", driver(backend), PATIENCE.as_secs())
             }
             Err(Silence::Ended(status)) => {
-                format!("the {} broke the process that asked it ({status})", driver(backend))
+                format!("the {} crashed the process that probed it ({status})", driver(backend))
             }
         };
         let advice = "mend or remove the driver, or choose `--backend cpu`".to_owned();
@@ -56,7 +57,7 @@ pub fn probe() -> Result<Probe, DeviceError> {
     Ok(whole)
 }
 
-/// Why a probe has no answer.
+/// Reason for a missing answer of a probe.
 enum Silence {
     /// It could not be started or read.
     Broken(io::Error),
@@ -97,12 +98,13 @@ pub fn describe(probe: &Probe, device: &Device, cpus: usize) -> String {
     format!("{} · {}{facts}{reasons}", device.backend, device.name)
 }
 
-/// One sentence if `device` is a program that imitates a GPU, which takes minutes for what the CPU backend does in seconds.
+/// A warning if `device` is a software implementation of a GPU, which takes minutes for what the CPU backend does in
+/// seconds.
 pub fn warning(device: &Device) -> Option<String> {
     device.software.then(|| {
         let Device { backend, name, .. } = device;
         format!(
-            "`--backend {backend}` computes on {name}, a program that imitates a GPU, far slower than `--backend cpu`"
+            "`--backend {backend}` computes on {name}, a software implementation of a GPU, which is far slower than `--backend cpu`"
         )
     })
 }
@@ -136,7 +138,7 @@ fn ask(backend: Backend) -> Result<Probe, Silence> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    // A driver may hang in its exit handlers, too; by now everything is said.
+    // A driver may hang in its exit handlers, too; by now all messages are sent.
     let mut status = child.try_wait()?;
     while status.is_none() && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));

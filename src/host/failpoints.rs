@@ -1,9 +1,9 @@
-//! Failpoints: places where the engine can be killed, or told that the disk is full, before each of its writes, for tests. In
-//! a release build there is nothing here but the writes.
+//! Fail points: places before each write at which tests can kill the engine or report that the disk is full. In a
+//! release build only the writes remain.
 //!
-//! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point that it comes to, `full@7` makes that write fail as a full
-//! disk does (and every later one), `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of
-//! this name. `SWEEP_CLOCK=-3600` sets the clock back an hour.
+//! `SWEEP_FAILPOINTS=kill@7` kills the process at the seventh point, `full@7` makes that write and every later one fail
+//! like a full disk, `trace=FILE` appends the points' names to a file, `slow=3@NAME` waits 3 s at the point of this
+//! name. `SWEEP_CLOCK=-3600` sets the clock back an hour.
 
 use std::io::{self, Write};
 

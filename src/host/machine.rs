@@ -47,8 +47,8 @@ fn visible_gpus(visible: &str) -> Vec<String> {
     names.take_while(|name| !name.is_empty() && *name != "-1" && *name != "NoDevFiles").map(str::to_owned).collect()
 }
 
-/// How many processes the kernel has ended for want of memory: in this process's control group, and on the machine. The
-/// numbers mean something only compared with earlier ones.
+/// Numbers of processes that the kernel has killed for lack of memory: in this process's control group, and on the
+/// machine. The numbers mean something only compared with earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfMemory {
     group: Option<u64>,
@@ -66,7 +66,7 @@ impl OutOfMemory {
         Self { group, machine }
     }
 
-    /// Whether the kernel has ended a process since `earlier`; `None` if it does not say.
+    /// True if the kernel has killed a process since `earlier`; `None` if that is unknown.
     pub fn since(self, earlier: Self) -> Option<bool> {
         let risen = |now: Option<u64>, then: Option<u64>| Some(now? > then?);
         let (group, machine) = (risen(self.group, earlier.group), risen(self.machine, earlier.machine));
@@ -121,7 +121,7 @@ pub fn children_cpu_seconds(pid: u32) -> f64 {
 fn own_cpu_seconds(pid: u32) -> f64 {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
-    // The program's name stands in parentheses and may hold anything; the state follows, and ten fields later the times.
+    // The program's name is in parentheses and may contain anything; the state follows, and ten fields later the times.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64

@@ -1,8 +1,8 @@
-//! Work that several threads share, as far as the system gives any.
+//! Work that several threads share, with as many threads as the system provides.
 
 use std::{io, panic::resume_unwind, thread};
 
-/// Does the same with each part, at the same time as far as there are threads to be had, and answers in the order of the parts.
+/// Processes each part, in parallel as far as there are threads, and returns results in the order of the parts.
 pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
     let (Some((last, others)), work) = (parts.split_last(), &work) else { return Vec::new() };
     thread::scope(|scope| {
@@ -22,11 +22,11 @@ pub(crate) fn each<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T +
     })
 }
 
-/// Why no process or thread could be started, with what to do about it where the system has too many.
+/// Error for a process or thread that could not be started, with a remedy if the system has too many.
 pub(crate) fn refused(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::WouldBlock {
         return error;
     }
-    let text = format!("the system starts no more processes and threads for this user (`ulimit -u`): {error}");
+    let text = format!("the system cannot start more processes or threads for this user (`ulimit -u`): {error}");
     io::Error::new(io::ErrorKind::WouldBlock, text)
 }

@@ -1,4 +1,4 @@
-//! The points of a recipe's steps as jobs: their values, checked, their inputs, keys and needs.
+//! The points of a recipe's steps as jobs: their values, checked, with inputs, keys and dependencies.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -29,7 +29,7 @@ struct Join {
     by_shared: HashMap<String, Vec<usize>>,
     /// The jobs that are needed at points with these values on those axes.
     groups: HashMap<String, Rc<Group>>,
-    /// Whether finding nothing is a mistake that is not yet reported.
+    /// True if an empty result is a mistake that is not yet reported.
     sound: bool,
 }
 
@@ -44,7 +44,7 @@ struct Group {
 }
 
 impl Join {
-    /// What decides which points of the needed step agree with a point.
+    /// Group of points of the needed step that agree with a point.
     fn group(&self, point: &Point) -> String {
         let values: Vec<String> = self.all.iter().map(|axis| format!("{:?}", point.get(axis))).collect();
         values.join("\u{0}")
@@ -160,9 +160,8 @@ impl Builder<'_> {
                 let name = &self.recipe.steps[need.step].name.value;
                 let message =
                     format!("`{}` needs every seed of `{name}`, whose number is decided on the way", step.name.value);
-                let help =
-                    format!("select seeds that are always there: `{{ step: {name}, where: {{ seed: [0, 1] }} }}`");
-                let problem = Problem::new(&self.recipe.sources, need.span, message, "how many?").help(help);
+                let help = format!("select seeds that always exist: `{{ step: {name}, where: {{ seed: [0, 1] }} }}`");
+                let problem = Problem::new(&self.recipe.sources, need.span, message, "not a count").help(help);
                 self.problems.push(need.span, problem);
             }
             round = round.max(last);
@@ -207,8 +206,8 @@ impl Builder<'_> {
             };
             if group.jobs.is_empty() && join.sound {
                 let needed = &self.recipe.steps[need.step].name.value;
-                let message = format!("`{}` needs `{needed}`, which has no point that agrees", self.label(step, point));
-                let help = "steps join on the axes that both have; give the needed step these values too";
+                let message = format!("`{}` needs `{needed}`, but none of its points agrees", self.label(step, point));
+                let help = "steps join on their common axes; give the needed step these values, too";
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "no point agrees").help(help);
                 self.problems.push(need.span, problem);
             }
@@ -217,8 +216,9 @@ impl Builder<'_> {
         needed_jobs
     }
 
-    /// Takes the memory for a point and its job before they are made: the point's values stand in the list of points and in the
-    /// job's name, the job's own in the job and in its identity. `false` after a mistake, which has been reported.
+    /// Reserves the memory for a point and its job before they are made: the point's values are in the list of points
+    /// and in the job's name, the job's own in the job and in its identity. `false` after a mistake, which has been
+    /// reported.
     fn has_room(&mut self, step: &Step, point: &Point, matrix: &Names) -> bool {
         const EACH: u64 = 512;
         let sources = &self.recipe.sources;
@@ -336,11 +336,12 @@ impl Builder<'_> {
                     several if is_list => Some(Value::List(several.to_vec())),
                     several => {
                         let message = format!(
-                            "`{}` needs {} jobs of `{name}`, and only one can be meant here",
+                            "`{}` needs {} jobs of `{name}`, but only one is allowed here",
                             self.label(step, point),
                             several.len()
                         );
-                        let help = "give both steps the axes that tell them apart, or select with `where` in `needs`";
+                        let help =
+                            "give both steps the axes that distinguish the jobs, or select one with `where` in `needs`";
                         let problem = Problem::new(&self.recipe.sources, reference.span, message, "which one?");
                         self.problems.push(reference.span, problem.help(help));
                         None
@@ -369,7 +370,8 @@ impl Builder<'_> {
                 if known.iter().any(|known| known == name) {
                     return Some(Deferred { key: job.key, product, name: name.to_owned() });
                 }
-                let none = format!("it keeps nothing; `sweep tasks {}` shows what makes it", job.task.name);
+                let none =
+                    format!("it keeps no artifacts; `sweep tasks {}` shows which parameters keep some", job.task.name);
                 let help = suggest(name, "artifacts", known.iter().map(String::as_str)).or(Some(none));
                 (format!("`{}` leaves no artifact `{name}`", job.label), help)
             }
@@ -427,8 +429,8 @@ impl Builder<'_> {
                         let Some(text) = absolute.to_str() else {
                             let span = places.get(param.name).copied().unwrap_or(step.name.span);
                             let message = format!("the path {} is not UTF-8", absolute.display());
-                            let problem = Problem::new(&self.recipe.sources, span, message, "cannot be passed on");
-                            self.problems.push(span, problem.help("rename the folder that is not"));
+                            let problem = Problem::new(&self.recipe.sources, span, message, "not UTF-8");
+                            self.problems.push(span, problem.help("rename the folder that is not UTF-8"));
                             return None;
                         };
                         text.clone_into(written);
@@ -454,9 +456,12 @@ impl Builder<'_> {
             _ => format!("{what} cannot be read: {error}"),
         };
         let help = match built_in {
-            [] => "paths start from the folder of the file that they stand in".to_owned(),
+            [] => "paths are relative to the folder of the file that contains them".to_owned(),
             built_in => {
-                format!("paths start from the folder of the file that they stand in; built in: {}", built_in.join(", "))
+                format!(
+                    "paths are relative to the folder of the file that contains them; built in: {}",
+                    built_in.join(", ")
+                )
             }
         };
         let problem = Problem::new(&self.recipe.sources, span, message, "cannot be read").help(help);

@@ -1,9 +1,9 @@
-//! Digests of input files: what a key knows of a file is its content.
+//! Digests of input files: a key depends on a file's content only.
 //!
-//! A file is read once for each content that it has. What was read is remembered by path, with the file's size, times
-//! and place on the disk; while all of them are as they were, so is the content. A file that was changed a moment ago
-//! may change again without any of them changing: clocks tick, and of what is written through a shared mapping only the
-//! first byte since the page was last brought to the disk changes the times. It is read again until it has rested.
+//! A file is read once for each of its contents. The digest is cached by path, with the file's size, times and inode,
+//! and is valid while all of them are unchanged. A file that was changed recently may change again without a change of
+//! any of them: clocks have ticks, and of the writes through a shared mapping only the first since the page was last
+//! written to the disk changes the times. Such a file is read again until it has been unchanged for long enough.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,15 +23,14 @@ pub struct Digests {
     /// The file that they are kept in; `None` keeps them for this run only.
     file: Option<PathBuf>,
     known: BTreeMap<String, Entry>,
-    /// What this run has asked for, files and folders.
+    /// Digests that this run has requested, of files and folders.
     asked: HashMap<PathBuf, String>,
-    /// The folders among it, by where they are on the disk: links may lead to one in many ways. `None` for those on the way
-    /// to what is being looked at.
+    /// The folders among it, by inode: links may lead to one in many ways. `None` for those on the current path.
     folders: HashMap<(u64, u64), Option<String>>,
     changed: bool,
     /// Files that were read.
     read: usize,
-    /// What is known of files that are not here.
+    /// Digests of files that are not on this machine.
     locked: Option<Locked>,
 }
 
@@ -44,15 +43,15 @@ struct Locked {
     there: PathBuf,
 }
 
-/// What a file was like when it was read.
+/// State of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     stamp: Stamp,
     digest: String,
 }
 
-/// What changes whenever a file's content does: size, times of the last change of content and of anything, in
-/// nanoseconds, and where it is. Not the number of its disk: each machine gives a shared one another.
+/// Values that change with a file's content: size, times of the last change of content and of anything, in nanoseconds,
+/// and inode. Not the number of its disk: each machine gives a shared one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     size: u64,
@@ -71,11 +70,11 @@ struct Kept {
 const FORMAT: u32 = 1;
 /// A digest begins so if the file is one of tokens by its name.
 const BIN: &str = "bin:";
-/// How long a file must have rested before its times are trusted: longer than the 35 s after which Linux has brought every
-/// page to the disk that was written through a mapping, and then notes the time of the next such write.
+/// Time without changes before a file's times are trusted: longer than the 35 s after which Linux has written every
+/// page that was changed through a mapping, and updates the time at the next such write.
 const REST: Duration = Duration::from_mins(1);
-/// The same for a file of the store, which nobody has mapped: longer than the ticks of any file system's clock (FAT has two
-/// seconds).
+/// The same for a file of the store, which no process has mapped: longer than the ticks of any file system's clock (FAT
+/// has two seconds).
 const TICK: Duration = Duration::from_secs(3);
 
 impl Digests {
@@ -116,7 +115,7 @@ impl Digests {
             return Ok(digest.clone());
         }
         if let Some(locked) = &self.locked {
-            return locked.of(path).ok_or_else(|| io::Error::other("its digest is not known here"));
+            return locked.of(path).ok_or_else(|| io::Error::other("its digest is unknown here"));
         }
         let metadata = fs::metadata(path)?;
         let digest = if metadata.is_dir() {
@@ -135,7 +134,7 @@ impl Digests {
         match self.folders.get(&place) {
             Some(Some(digest)) => return Ok(digest.clone()),
             Some(None) => {
-                return Err(io::Error::other(format!("{} leads back to a folder that it is in", path.display())));
+                return Err(io::Error::other(format!("{} is a link to a folder that contains it", path.display())));
             }
             None => {}
         }
@@ -172,7 +171,7 @@ impl Digests {
         // What a task reads from a file may depend on its extension: `.bin` holds tokens, not text.
         let prefix = path.extension().filter(|extension| *extension == "bin").map_or("", |_| BIN);
         let digest = format!("{prefix}{}", hasher.finalize().to_hex());
-        // Somebody may have written while it was read.
+        // It may have been written to while it was read.
         let settled = Stamp::of(&fs::metadata(path)?) == stamp && stamp.has_rested(now, rest);
         if let Some(name) = name.filter(|_| settled) {
             self.known.insert(name.to_owned(), Entry { stamp, digest: digest.clone() });

@@ -1,4 +1,4 @@
-//! A dimension of a matrix to the assignments that the product takes from it.
+//! A dimension of a matrix, as the assignments that the product takes from it.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::recipe::{
     Template,
 };
 
-/// What a matrix's values may refer to, and where mistakes go.
+/// Names that a matrix's values may refer to, and the collector of mistakes.
 pub(super) struct Context<'a> {
     pub(super) params: &'a Names,
     pub(super) sources: &'a Sources,
@@ -46,15 +46,15 @@ impl Context<'_> {
         (numbers.len() == templates.len()).then_some(numbers)
     }
 
-    /// How many values an axis shall have.
+    /// Number of values of an axis.
     fn count(&mut self, number: &Spanned<f64>, least: usize) -> Option<usize> {
         let Spanned { value, span } = *number;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: whole, in range")]
         if value.fract() == 0.0 && value >= least as f64 && value <= MOST_VALUES as f64 {
             return self.take(weight(&Value::Int(0)).saturating_mul(value as u64), span).then_some(value as usize);
         }
-        let help = format!("write a whole number from {least} to {MOST_VALUES}");
-        self.problem(span, format!("`{}` is no number of values", Value::Float(value)), "how many?", help);
+        let help = format!("write an integer from {least} to {MOST_VALUES}");
+        self.problem(span, format!("`{}` is not a number of values", Value::Float(value)), "not a count", help);
         None
     }
 }
@@ -132,7 +132,7 @@ fn progress(
             let step = rest.first().map_or(1.0, |step| step.value);
             let count = ((to.value - from.value) / step).ceil();
             if count.is_nan() || count < 1.0 {
-                let help = "`to` itself is left out; a negative step counts down";
+                let help = "`to` itself is excluded; a negative step counts down";
                 context.problem(span, "this range has no values", "empty", help);
                 return None;
             }
@@ -201,13 +201,18 @@ fn zip(axes: &[Axis], context: &mut Context<'_>) -> Option<Vec<Values>> {
     for (axis, column) in rest {
         if column.len() != columns[0].len() {
             let message = format!(
-                "zipped axes must have as many values: `{}` has {}, `{}` has {}",
+                "zipped axes must have the same number of values: `{}` has {}, `{}` has {}",
                 first.name.value,
                 columns[0].len(),
                 axis.name.value,
                 column.len()
             );
-            context.problem(axis.name.span, message, "another length", "give each axis of a `zip` as many values");
+            context.problem(
+                axis.name.span,
+                message,
+                "different length",
+                "give all axes of a `zip` the same number of values",
+            );
             return None;
         }
     }
@@ -280,10 +285,10 @@ fn ablate(ablation: &Ablation, context: &mut Context<'_>) -> Option<Vec<Values>>
         if levels.len() == 1 || (two_only && levels.len() != 2) {
             let name = &factor.axis.value;
             let (message, help) = if levels.len() == 1 {
-                (format!("factor `{name}` has no value but its baseline"), "give the value that it changes to")
+                (format!("factor `{name}` has no value except its baseline"), "give the value that it changes to")
             } else {
                 let message = format!("factor `{name}` has {} values besides its baseline", levels.len() - 1);
-                (message, "this design wants one; `add-one` and `factorial` take more")
+                (message, "this design needs one; `add-one` and `factorial` accept more")
             };
             context.problem(factor.axis.span, message, "not a factor of this design", help);
             return None;

@@ -1,4 +1,5 @@
-//! A step's matrix to its points: the product of its dimensions, less `exclude`, plus `include`, as far as `if` holds.
+//! A step's matrix to its points: the product of its dimensions, without `exclude`, with `include`, as far as `if`
+//! holds.
 
 use sweep_job::Value;
 
@@ -16,7 +17,7 @@ pub struct Point {
     pub values: Vec<(String, Spanned<Value>)>,
 }
 
-/// Nobody means more points than this in one step; whoever writes it has slipped.
+/// More points than this in one step are a mistake.
 pub(super) const MOST_POINTS: usize = 1_000_000;
 
 impl Point {
@@ -31,12 +32,12 @@ impl Point {
         Self { values: values.collect() }.to_string()
     }
 
-    /// Whether the point has all these values.
+    /// True if the point has all these values.
     pub(super) fn matches(&self, assignment: &[(&str, Value)]) -> bool {
         assignment.iter().all(|(axis, value)| self.get(axis) == Some(value))
     }
 
-    /// Whether two points agree wherever both have an axis.
+    /// True if two points agree wherever both have an axis.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         self.values.iter().all(|(axis, value)| other.get(axis).is_none_or(|other| *other == value.value))
     }
@@ -85,20 +86,20 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
     }
     if points.is_empty() {
         let message = format!("step `{}` has no points left", step.name.value);
-        context.problem(step.name.span, message, "nothing to run", "exclude less, or remove the step");
+        context.problem(step.name.span, message, "nothing to run", "exclude fewer points, or remove the step");
     }
     points
 }
 
-/// What a product is made of.
+/// Component of a product.
 struct Part {
     assignments: Vec<dimension::Values>,
-    /// Whether it also multiplies the points that `include` adds.
+    /// True if it also multiplies the points of `include`.
     crosses: bool,
 }
 
 /// The dimensions of a step, and whether these are all: after a mistake in a dimension, which has been reported, that
-/// dimension is left out.
+/// dimension is omitted.
 fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
     let mut parts = Vec::with_capacity(step.matrix.dimensions.len());
     for dimension in &step.matrix.dimensions {
@@ -133,10 +134,10 @@ fn product<'p>(step: &Step, parts: impl Iterator<Item = &'p Part>, context: &mut
     Some(points)
 }
 
-/// Says that nobody means so many points.
+/// Reports that there are too many points.
 pub(super) fn too_many(step: &Step, context: &mut Context<'_>) {
     let message = format!("step `{}` has more than {MOST_POINTS} points", step.name.value);
-    context.problem(step.name.span, message, "too many", "vary less at once, or split the step");
+    context.problem(step.name.span, message, "too many", "use fewer values, or split the step");
 }
 
 fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, context: &mut Context<'_>) {
@@ -145,8 +146,8 @@ fn exclude(points: &mut Vec<Point>, assignment: &Assignment, must_match: bool, c
     points.retain(|point| !point.matches(&values));
     if points.len() == before && must_match {
         let help =
-            "check the values, or remove the entry; `on` and `\"on\"` are the same text, `1` and `\"1\"` are not";
-        context.problem(assignment.span, "`exclude` leaves nothing out", "no point has these values", help);
+            "check the values, or remove the entry; `on` and `\"on\"` are the same string, `1` and `\"1\"` are not";
+        context.problem(assignment.span, "`exclude` excludes no points", "no point has these values", help);
     }
 }
 
@@ -156,7 +157,7 @@ pub(super) fn values_of<'a>(assignment: &'a Assignment, context: &Context<'_>) -
     assignment.values.iter().filter_map(|(name, template)| Some((name.value.as_str(), value(template)?))).collect()
 }
 
-/// What [`expand`] and its helpers say about a mistake goes through here.
+/// Mistakes that [`expand`] and its helpers report.
 impl Context<'_> {
     pub(super) fn problem(
         &mut self,
@@ -168,7 +169,7 @@ impl Context<'_> {
         self.problems.push(span, Problem::new(self.sources, span, message, label).help(help));
     }
 
-    /// Takes some of the memory that is left; `false` after a mistake, which has been reported.
+    /// Reserves some of the remaining memory; `false` after a mistake, which has been reported.
     pub(super) fn take(&mut self, bytes: u64, span: crate::recipe::Span) -> bool {
         self.room.take(bytes, span, self.sources, self.problems)
     }

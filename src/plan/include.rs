@@ -1,7 +1,7 @@
-//! `include`: points of their own, and further values for those that there are.
+//! `include`: additional points, and further values for existing ones.
 //!
-//! GitHub's rule holds for the axes of the matrix: an entry with further keys gives them to the points that it matches, else
-//! it is a point of its own. Seeds and ablations multiply whatever points there are, those of `include` among them.
+//! GitHub's rule applies to the axes of the matrix: an entry with further keys gives them to the points that it
+//! matches, else it is an additional point. Seeds and ablations multiply all points, including those of `include`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +28,7 @@ pub(super) struct Inclusion<'s> {
     kept: usize,
     /// The values that the product has on axes whose values come from outside.
     known: Vec<(&'s str, Value)>,
-    /// Which entry has given a point its value on an axis.
+    /// Entry that has given a point its value on an axis.
     given: HashMap<(usize, &'s str), usize>,
     /// The points by their text; of several that read alike, all.
     by_text: HashMap<String, Vec<usize>>,
@@ -76,8 +76,8 @@ impl<'s> Inclusion<'s> {
         }
         let left: HashSet<usize> = self.given.values().copied().collect();
         for index in giving.into_iter().filter(|index| !left.contains(index) && self.step.matrix.narrowed.is_empty()) {
-            let message = "`include` gives nothing here: later entries give all points that it matches other values";
-            let help = "for a point of its own, an entry names every axis of the matrix; or remove it";
+            let message = "`include` gives nothing here: later entries set other values for all points that it matches";
+            let help = "name every axis of the matrix to add a point, or remove the entry";
             context.problem(self.step.matrix.include[index].span, message, "without effect", help);
         }
         self.points
@@ -135,8 +135,8 @@ impl<'s> Inclusion<'s> {
         }
         if !missing.is_empty() {
             let missing = missing.join(", ");
-            let message = format!("`include` matches no point, and for a point of its own it lacks {missing}");
-            context.problem(entry.span, message, "not a whole point", "give a value for every axis");
+            let message = format!("`include` matches no point, and it cannot add one because it lacks {missing}");
+            context.problem(entry.span, message, "incomplete point", "give a value for every axis");
             return true;
         }
         if self.by_text.is_empty() {
@@ -153,8 +153,8 @@ impl<'s> Inclusion<'s> {
             return false;
         }
         if self.points.len() == before && !narrowed {
-            let message = "`include` adds a point that is there already";
-            context.problem(entry.span, message, "already a point", "remove the entry");
+            let message = "`include` adds a point that already exists";
+            context.problem(entry.span, message, "duplicate point", "remove the entry");
         }
         true
     }

@@ -1,4 +1,4 @@
-//! Warnings: values that are valid in a recipe and may not be what its author means.
+//! Warnings: values that are valid in a recipe but possibly unintended.
 
 use sweep_job::{Part, Value};
 
@@ -7,10 +7,10 @@ use crate::recipe::{Collector, Names, Recipe, Scope, Step, Template};
 
 /// The task that runs programs.
 const COMMAND: &str = "command";
-/// What a shell does not take for a part of a word. Blanks are left out: several words may be meant.
+/// Characters with a meaning in a shell. Blanks are omitted: several words may be intended.
 const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
-/// Parts of the names of variables whose values nobody else should read.
+/// Parts of the names of variables with confidential values.
 const SECRETS: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -25,7 +25,7 @@ const SECRETS: &[&str] = &[
     "PRIVATE_KEY",
 ];
 
-/// Looks at one point of a step.
+/// Checks one point of a step.
 pub(super) fn point(recipe: &Recipe, step: &Step, point: &Point, label: &Label, problems: &mut Collector) {
     if step.task.name != COMMAND {
         return;
@@ -52,7 +52,7 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
         let Some(special) = text.chars().find(|char| SPECIAL.contains(char)) else { continue };
         let name = &reference.name;
         let message = format!(
-            "`${{{{ {scope}.{name} }}}}` becomes part of the script, and at {label} it has `{}` in it, which the shell acts on",
+            "`${{{{ {scope}.{name} }}}}` becomes part of the script, and at {label} it contains `{}`, which the shell interprets",
             special.escape_default()
         );
         let variable = name.to_uppercase().replace('-', "_");
@@ -63,39 +63,41 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
     }
 }
 
-/// What stands in `env` stands in the record.
+/// Warns about secrets in `env`, which is stored in the record.
 fn environment(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
     let Some(Value::Map(entries)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
     for (name, value) in entries.iter().filter(|(name, value)| is_secret(name) && is_written_out(value)) {
         let part = template.part(&Part::Key(name.clone())).unwrap_or(template);
         let span = part.resolve(&recipe.params, matrix).map_or(part.span, |value| value.span);
         debug_assert!(value.as_text().is_some());
-        let message = format!("`{name}` looks like a secret, and its value will stand in records, reports and bundles");
+        let message =
+            format!("`{name}` looks like a secret, but its value will be stored in records, reports and bundles");
         let help =
-            format!("`env: {{ {name}: {{ from: {name} }} }}` takes it from the environment, and keeps it out of them");
+            format!("`env: {{ {name}: {{ from: {name} }} }}` reads it from the environment and keeps it out of them");
         problems.warn(&recipe.sources, span, message, help);
     }
 }
 
-/// Looks at a recipe's params.
+/// Checks a recipe's params.
 pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
     for (name, value) in recipe.params.iter().filter(|(name, value)| is_secret(name) && is_written_out(&value.value)) {
-        let message = format!("param `{name}` looks like a secret, and its value will stand in reports and bundles");
+        let message =
+            format!("param `{name}` looks like a secret, but its value will be stored in reports and bundles");
         let variable = name.to_uppercase().replace('-', "_");
         let help = format!(
-            "`env: {{ {variable}: {{ from: {variable} }} }}` takes it from the environment, and keeps it out of them"
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
         );
         problems.warn(&recipe.sources, value.span, message, help);
     }
 }
 
-/// Whether a name looks like that of a secret: has one of the words in it, whole.
+/// True if a name looks like that of a secret: it contains one of the words, whole.
 fn is_secret(name: &str) -> bool {
     let name = format!("_{}_", name.to_uppercase().replace('-', "_"));
     SECRETS.iter().any(|word| name.contains(&format!("_{word}_")))
 }
 
-/// Whether a value is one that somebody could want to keep to himself: numbers, words for yes and no, and nothing are not.
+/// True if a value may be confidential: numbers, words for yes and no, and empty values are not.
 fn is_written_out(value: &Value) -> bool {
     value
         .as_text()

@@ -1,7 +1,7 @@
-//! [`Recipe`]s to [`Plan`]: every job that they mean, typed, keyed, and connected to the jobs that it needs.
+//! [`Recipe`]s to [`Plan`]: all their jobs, typed, keyed, and connected to the jobs that they need.
 //!
-//! A `Plan` can only come from [`Plan::new`]; that it exists proves that the graph has no cycle, that every value fits
-//! its task, and that every key is computed.
+//! [`Plan::new`] is the only constructor of a `Plan`; its existence proves that the graph has no cycle, that every
+//! value fits its task, and that every key is computed.
 
 mod build;
 mod digest;
@@ -54,12 +54,12 @@ pub type JobId = petgraph::graph::NodeIndex<u32>;
 pub struct Plan {
     /// The recipes, in the order in which they were named.
     pub studies: Vec<Study>,
-    /// What a sweep file says of where the jobs get their processes.
+    /// Executor of a sweep file.
     pub executor: Executor,
     /// The part of them that is wanted: `step` or `step/axis=value,…`; all of it if there is none.
     only: Vec<Spanned<String>>,
     sources: Sources,
-    /// What is no mistake, and yet may not be what the author means.
+    /// Valid but possibly unintended declarations.
     pub warnings: Vec<Warning>,
     /// See [`Plan::command`].
     typed: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Plan {
     rounds: Vec<usize>,
 }
 
-/// Where a job was met first: indices of the recipe, of its step, and of the point in the step's jobs.
+/// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
 #[derive(Debug, Clone, Copy)]
 struct Origin {
     study: usize,
@@ -101,21 +101,21 @@ impl Study {
 pub struct Job {
     /// Its name in the store.
     pub key: Key,
-    /// What the key is made of.
+    /// Identity, from which the key is made.
     pub identity: Identity,
     /// The task.
     pub task: &'static TaskInfo,
     /// Every parameter, inputs as paths that can be opened from here.
     pub values: Values,
-    /// What it takes of the machine.
+    /// Resources of the machine that it uses.
     pub resources: Resources,
-    /// What becomes of it if it does not go as it should.
+    /// Policy for failures.
     pub policy: Policy,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,
 }
 
-/// How people name a job.
+/// Name of a job for people.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
     /// The recipe's name, where there are several.
@@ -136,7 +136,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// Why there is no plan.
+/// Error of planning.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The recipe means something impossible.
@@ -205,17 +205,17 @@ impl Plan {
         })
     }
 
-    /// Whether a job only runs if something is undecided without it. Whoever names its seed wants it in any case.
+    /// True if a job only runs if a result is undecided without it. A request for its seed runs it in any case.
     pub fn is_reserve(&self, id: JobId) -> bool {
         self.rounds[id.index()] > 0 && !self.only.iter().any(|only| only.value.contains("seed="))
     }
 
-    /// How many jobs there are; points that are the same job count once.
+    /// Number of jobs; points that give the same job count once.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether there is nothing to do.
+    /// True if there are no jobs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -256,7 +256,7 @@ impl Plan {
         command(&self.typed_for(job.identity.backend), &job.label.to_string())
     }
 
-    /// The variables whose values a job takes from the environment that it runs in, and where the recipe says so.
+    /// The environment variables whose values a job takes where it runs, and their places in the recipe.
     pub fn inherited(&self, id: JobId) -> (Vec<&str>, Option<Span>) {
         let names = sweep_job::tasks::inherited(&self.job(id).values);
         let place = if names.is_empty() { None } else { self.place(id, "env") };
@@ -269,7 +269,7 @@ impl Plan {
         names.join(", ")
     }
 
-    /// Where a recipe decides a job's parameter; `None` if it leaves it at its default.
+    /// Place in a recipe that sets a job's parameter; `None` for a default.
     pub fn place(&self, id: JobId, param: &str) -> Option<Span> {
         let Origin { study, step, point } = self.origins[id.index()];
         let Study { recipe, steps, .. } = &self.studies[study];

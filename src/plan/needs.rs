@@ -1,5 +1,5 @@
-//! The graph of a plan, as lists of jobs that are needed together. Jobs share lists: where each of `n` jobs needs the same
-//! `m`, there are `n + m` entries and not `n · m`.
+//! The graph of a plan, as lists of jobs that are needed together. Jobs share lists: if `n` jobs need the same `m`,
+//! there are `n + m` entries and not `n · m`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -15,12 +15,12 @@ pub type ListId = usize;
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     lists: Vec<Arc<[JobId]>>,
-    /// How many jobs need each list.
+    /// Number of jobs that need each list.
     users: Vec<usize>,
     /// The lists that each job needs; no job is in two of them.
     of: Vec<Vec<ListId>>,
     by_jobs: HashMap<Arc<[JobId]>, ListId>,
-    /// What is in a list and not in another one, for long lists.
+    /// Difference of two lists, for long lists.
     without: HashMap<(ListId, ListId), Option<ListId>>,
 }
 
@@ -47,7 +47,7 @@ impl Needs {
         &self.lists[list]
     }
 
-    /// What the next job needs: all of these lists.
+    /// Adds the dependencies of the next job: all of these lists.
     pub(super) fn push(&mut self, lists: impl IntoIterator<Item = ListId>) {
         let mut own: Vec<ListId> = Vec::new();
         for list in lists {
@@ -60,7 +60,7 @@ impl Needs {
         self.of.push(own);
     }
 
-    /// What is in a list and not in another one; `None` if that is nothing.
+    /// Difference of two lists; `None` if it is empty.
     fn without(&mut self, list: ListId, other: ListId) -> Option<ListId> {
         if let Some(known) = self.without.get(&(list, other)) {
             return *known;
@@ -80,7 +80,7 @@ impl Needs {
         rest
     }
 
-    /// Whether a list is worth a place of its own: with one, there is less to write.
+    /// True if a list should be stored separately because that takes less space.
     fn is_shared(&self, list: ListId) -> bool {
         let (jobs, users) = (self.lists[list].len(), self.users[list]);
         jobs * users > jobs + users
@@ -108,7 +108,7 @@ impl Plan {
         self.needs.lists.iter().map(AsRef::as_ref)
     }
 
-    /// What a job needs, as it is written down: lists that it shares with other jobs, and the other jobs one by one.
+    /// Dependencies of a job in serialized form: lists that it shares with other jobs, and single jobs.
     pub fn written_needs(&self, id: JobId) -> (Vec<ListId>, Vec<JobId>) {
         let (shared, own): (Vec<ListId>, Vec<ListId>) =
             self.lists_of(id).iter().partition(|list| self.needs.is_shared(**list));
@@ -144,7 +144,7 @@ impl Plan {
     }
 }
 
-/// Numbers for the shared lists that somebody writes down, in the order in which they are met.
+/// Numbers for the shared lists that are written, in the order in which they occur.
 #[derive(Debug, Default)]
 pub struct Numbering {
     numbers: BTreeMap<ListId, usize>,

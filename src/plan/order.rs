@@ -95,6 +95,6 @@ fn report_cycle(
     let span = graph.find_edge(closing, last).map_or_else(Span::default, |edge| graph[edge]);
     let message = format!("the steps need each other: {}", chain.join(" needs "));
     let problem =
-        Problem::new(&recipe.sources, span, message, "this closes the circle").help("remove one of these `needs`");
+        Problem::new(&recipe.sources, span, message, "this closes the cycle").help("remove one of these `needs`");
     problems.push(span, problem);
 }

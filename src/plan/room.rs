@@ -1,4 +1,4 @@
-//! The memory that a plan may take: a short text can mean very many jobs.
+//! The memory limit of a plan: a short text can describe very many jobs.
 
 use sweep_job::{Unit, Value};
 
@@ -11,12 +11,12 @@ use crate::{
 /// The least memory of a name, a place and a number, in bytes.
 const ENTRY: u64 = 64;
 
-/// The memory that is left for a plan, about: what its values are as texts, and a little for each.
+/// The remaining memory for a plan, approximately: the size of its values as texts, and a little for each.
 #[derive(Debug, Clone)]
 pub struct Room {
     whole: u64,
     left: u64,
-    /// Whether it has been said that there is not enough.
+    /// True if it has been reported that there is not enough.
     said: bool,
 }
 
@@ -43,14 +43,14 @@ impl Room {
         if !std::mem::replace(&mut self.said, true) {
             let allowed = quantity(self.whole as f64, Unit::Bytes);
             let message = format!("the jobs planned here would take more than {allowed} of memory");
-            let help = "vary less at once, or write a long text to a file and name that in `inputs`; a bundle may mean as much as its size allows";
+            let help = "use fewer values, or write a long text to a file and list it in `inputs`; the limit of a bundle depends on its size";
             problems.push(span, Problem::new(sources, span, message, "too much").help(help));
         }
         false
     }
 }
 
-/// What a value takes.
+/// Size of a value in memory.
 pub(super) fn weight(value: &Value) -> u64 {
     match value {
         Value::Text(text) => ENTRY + text.len() as u64,
@@ -62,12 +62,12 @@ pub(super) fn weight(value: &Value) -> u64 {
     }
 }
 
-/// What the values of an assignment take.
+/// Size of the values of an assignment in memory.
 pub(super) fn weight_of(values: &Values) -> u64 {
     values.iter().map(|(name, value)| name.len() as u64 + weight(&value.value)).sum()
 }
 
-/// What the product of points and assignments takes.
+/// Size of the product of points and assignments in memory.
 pub(super) fn product_of(points: &[Point], assignments: &[Values]) -> u64 {
     let before: u64 = points.iter().map(|point| weight_of(&point.values)).sum();
     let further: u64 = assignments.iter().map(weight_of).sum();

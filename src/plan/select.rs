@@ -1,4 +1,4 @@
-//! `--only`, and `only` of a sweep file: a part of a plan, with everything that it needs.
+//! `--only`, and `only` of a sweep file: a part of a plan, with its dependencies.
 
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ impl Plan {
             return Err(nothing(suggest(name, "steps", steps).unwrap_or_else(|| "there are no steps".into())));
         }
         let points = || steps.iter().flat_map(|(_, points)| *points);
-        // A job's name as it is shown, whatever stands in it.
+        // A job's name for output, whatever characters it contains.
         let named: Vec<JobId> = points()
             .filter(|(point, _)| !values.is_empty() && point.to_string() == values)
             .map(|(_, id)| *id)

@@ -1,11 +1,11 @@
-//! `where`: which points a table, a figure, a claim or a need is about.
+//! `where`: the selection of points for a table, a figure, a claim or a need.
 
 use sweep_job::Value;
 
 use super::Point;
 use crate::recipe::{Collector, Names, Problem, Recipe, Selection, Template, suggest};
 
-/// Reports values that no point of a step has: a misspelt one would silently select nothing.
+/// Reports values that no point of a step has: a misspelled one would silently select nothing.
 pub(super) fn check_selection(
     recipe: &Recipe,
     step: usize,
@@ -54,7 +54,7 @@ pub(crate) fn resolved<'a>(recipe: &Recipe, selection: &'a Selection) -> Vec<(&'
     axes.map(|(axis, values)| (axis.value.as_str(), values.iter().filter_map(value).collect())).collect()
 }
 
-/// Whether a point has, on each of these axes, one of these values.
+/// True if a point has, on each of these axes, one of these values.
 pub(crate) fn selected(point: &Point, only: &[(&str, Vec<Value>)]) -> bool {
     only.iter().all(|(axis, values)| point.get(axis).is_some_and(|value| values.contains(value)))
 }

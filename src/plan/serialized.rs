@@ -1,4 +1,4 @@
-//! Jobs as a file has them, so that another process, on another machine, runs what was planned without planning again.
+//! Jobs in serialized form, so that another process, on another machine, runs them without planning again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,28 +16,28 @@ pub struct SerializedJob {
     pub index: usize,
     /// Its key.
     pub key: Key,
-    /// How people name it.
+    /// Name for people.
     pub label: Label,
-    /// What the key is made of, as [`Plan::serialize_job`] gives it without the keys that stand in `lists`.
+    /// Identity, from which the key is made, as [`Plan::serialize_job`] gives it without the keys in `lists`.
     pub identity: Identity,
-    /// Every parameter; what it takes from other jobs stands in them by their keys.
+    /// Every parameter; references to other jobs have their keys.
     pub values: Values,
-    /// What it takes of the machine.
+    /// Resources of the machine that it uses.
     pub resources: Resources,
-    /// What becomes of it if it does not go as it should.
+    /// Policy for failures.
     pub policy: Policy,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.
     pub needs: Vec<usize>,
-    /// More of them: lists that other jobs need, too, by numbers that whoever writes them gives.
+    /// More of them: lists that other jobs need, too, by the writer's numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<usize>,
 }
 
-/// Why jobs from a file are no plan.
+/// Error of a file with jobs that are not a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum DeserializeError {
     /// The task is not known, or not in this revision.
-    #[error("this program does not know the task `{0}` as the one that planned it did: use the same version")]
+    #[error("the task `{0}` was planned by another version of the program: use the same version")]
     Task(String),
     /// The graph is none.
     #[error("the job {0} needs one that does not come before it")]

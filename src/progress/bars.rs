@@ -49,7 +49,7 @@ const WIDEST_NAME: usize = 48;
 const OTHER_ROWS: usize = 4;
 
 impl Bars {
-    /// Bars, in colour or not; with what knows how long the rest takes.
+    /// Bars, in color or not; with what knows how long the rest takes.
     pub fn new(color: bool, pace: estimate::Pace) -> Self {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         Self {
@@ -75,7 +75,7 @@ impl Bars {
     }
 
     fn print(&self, line: &str) {
-        // Without a terminal there is nobody to tell.
+        // Without a terminal there is nothing to draw.
         let _ = self.multi.println(line.trim_end());
     }
 
@@ -115,7 +115,7 @@ impl Bars {
     }
 
     fn start(&mut self, plan: &Plan, job: usize) {
-        // It may have waited for another sweep, with a bar that says so.
+        // It may have waited for another sweep, with a bar that shows it.
         self.forget(job);
         let rows = tcgetwinsize(std::io::stderr()).map_or(24, |size| usize::from(size.ws_row));
         let bar =

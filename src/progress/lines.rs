@@ -1,4 +1,4 @@
-//! Progress where there is no terminal: one line for what has ended, none that is overwritten, no control character.
+//! Progress without a terminal: one line per event, without overwriting or control characters.
 
 use std::{
     collections::BTreeMap,
@@ -13,9 +13,9 @@ use crate::{
     run::{Observer, RunEvent, estimate},
 };
 
-/// How often a running job's progress is worth a line.
+/// Shortest interval between lines about a running job's progress.
 const PAUSE: Duration = Duration::from_secs(15);
-/// How often it is worth a line how far the whole is.
+/// Shortest interval between lines about the progress of the whole run.
 const LONG_PAUSE: Duration = Duration::from_mins(1);
 
 /// Writes lines to `W`.
@@ -26,7 +26,7 @@ pub struct Lines<W> {
     total: usize,
     said: BTreeMap<usize, Instant>,
     pace: Pace,
-    /// When it was last said how far the whole is.
+    /// Time of the last line about the progress of the whole run.
     counted: Instant,
 }
 
@@ -47,7 +47,7 @@ impl<W: Write> Lines<W> {
     }
 
     fn line(&mut self, text: &str) {
-        // Whoever has closed standard error does not want to know.
+        // A closed standard error is not an error.
         let _ = writeln!(self.out, "{text}");
     }
 

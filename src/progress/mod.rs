@@ -45,13 +45,13 @@ fn short(value: f64) -> Value {
     Value::Float(format!("{value:.3e}").parse().unwrap_or(value))
 }
 
-/// Why a job failed, and where to read more.
+/// Expected end, as printed last.
 fn failed(failure: &Failure, log: Option<String>) -> String {
     let log = log.map_or_else(String::new, |log| format!("  log: {}", clean(&log)));
     format!("{}{log}", clean(&failure.message))
 }
 
-/// What is said when a stop was asked for.
+/// Message after a request to stop.
 fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
     let jobs = count(running, "job");
     match (ending, running, deadline) {
@@ -62,7 +62,7 @@ fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
     }
 }
 
-/// What is said of a job that failed and will be tried again.
+/// Message about a failed job that will be retried.
 fn retrying(failure: &Failure, attempt: u32, attempts: u32, wait: f64) -> String {
     let next = format!("attempt {} of {attempts} in {}", attempt + 1, duration(wait));
     format!("{}; {next}", clean(&failure.message))

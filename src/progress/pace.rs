@@ -1,4 +1,4 @@
-//! The remaining time of a run, as a terminal shows it; and a terminal that does not disturb what is shown.
+//! The remaining time of a run, as a terminal shows it; and the terminal's settings meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     run::{RunEvent, estimate},
 };
 
-/// How often the estimate is made anew.
+/// Interval between estimates.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The run's pace, asked from time to time.
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Pace {
     heard: estimate::Pace,
     made: Option<Instant>,
-    /// When it will be over, as it was said last.
+    /// Time of the last change of the estimate.
     end: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Pace {
         self.heard.on(host::clock::now(), event);
     }
 
-    /// Whether it is time to ask again.
+    /// True if it is time to estimate again.
     pub(super) fn is_due(&self) -> bool {
         self.made.is_none_or(|made| made.elapsed() >= PAUSE)
     }
@@ -49,8 +49,8 @@ impl Pace {
     }
 }
 
-/// A terminal that does not write `^C` for Ctrl-C. The cursor stands at the end of the last row, so that it would wrap, and
-/// whoever draws over the rows would miss one.
+/// A terminal that does not write `^C` for Ctrl-C. The cursor stands at the end of the last row, so that it would wrap,
+/// and redrawing the rows would miss one.
 #[derive(Debug)]
 pub(super) struct Quiet(Termios);
 

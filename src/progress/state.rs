@@ -7,7 +7,7 @@ use crate::{
     run::watch::{Snapshot, State},
 };
 
-/// How many jobs are doing what: `5 jobs: 1 done, 4 waiting`.
+/// Numbers of jobs by state: `5 jobs: 1 done, 4 waiting`.
 pub fn counts(snapshot: &Snapshot) -> String {
     let count_of = |word: &str| snapshot.jobs.iter().filter(|state| state.word() == word).count();
     let words = ["cached", "done", "running", "retrying", "waiting", "failed", "skipped", "lost"];
@@ -16,12 +16,12 @@ pub fn counts(snapshot: &Snapshot) -> String {
     let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
     let reserve = match count_of("reserve") {
         0 => String::new(),
-        reserve => format!("; {} in reserve, for what is undecided", count(reserve, "further seed")),
+        reserve => format!("; {} in reserve, for undecided results", count(reserve, "further seed")),
     };
     format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }
 
-/// A job's state as a word, and what there is to say of it.
+/// A job's state as a word, with its details.
 pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static str, String) {
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
     let rest = match state {

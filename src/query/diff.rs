@@ -1,7 +1,7 @@
 //! Differences between two runs, recipes or stores: jobs, parameters, metrics, claims, environment.
 //!
-//! Jobs of both sides go together by their names. Jobs that differ in nothing but `seed` are one group; its differences are
-//! taken in pairs, seed by seed, and are significant if chance cannot explain them after Holm's correction for all of them.
+//! Jobs of both sides are matched by name. Jobs that differ only in `seed` are one group; its differences are taken in
+//! pairs, seed by seed, and are significant after Holm's correction for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
 /// One of the two.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// What the user calls it.
+    /// Name given by the user.
     pub name: String,
     /// Its jobs, by their names.
     pub jobs: BTreeMap<String, SideJob>,
@@ -32,30 +32,30 @@ pub struct Side {
 pub struct SideJob {
     /// Its key.
     pub key: Key,
-    /// What that is made of, as far as it is known.
+    /// Identity, as far as it is known.
     pub identity: Option<Identity>,
     /// Its record, if it is done.
     pub record: Option<Record>,
 }
 
-/// What differs.
+/// Differences.
 #[derive(Debug, Serialize)]
 pub struct Difference {
-    /// What the two are called.
+    /// Names of the two sides.
     pub sides: [String; 2],
-    /// How many jobs both have.
+    /// Number of jobs that both have.
     pub shared: usize,
-    /// How many of those are the same job on both sides.
+    /// Number of those that are the same job on both sides.
     pub same: usize,
     /// The names of jobs that only one of them has.
     pub only: [Vec<String>; 2],
-    /// What jobs of the same name were given.
+    /// Parameters of jobs of the same name.
     pub params: Vec<Change>,
-    /// What they measured.
+    /// Their metrics.
     pub metrics: Vec<MetricChange>,
-    /// How the verdicts changed.
+    /// Changes of verdicts.
     pub claims: Vec<ClaimChange>,
-    /// Where the results come from: what, and the different values on each side.
+    /// Environment of the results: properties, and the different values on each side.
     pub environment: Vec<(String, [Vec<String>; 2])>,
 }
 
@@ -64,7 +64,7 @@ pub struct Difference {
 pub struct Change {
     /// The parameter, or `backend`, `task`, `task revision`, or the content of an input.
     pub what: String,
-    /// What it was and is.
+    /// Old and new value.
     pub values: [String; 2],
     /// The jobs.
     pub jobs: Vec<String>,
@@ -81,17 +81,17 @@ pub struct MetricChange {
     pub unit: Unit,
     /// The means of both sides.
     pub means: [f64; 2],
-    /// The mean of the second less the first.
+    /// The mean of the second minus the first.
     pub difference: f64,
     /// Its 95 % confidence interval.
     pub interval: Option<[f64; 2]>,
     /// The probability of such a difference by chance, corrected.
     pub p: Option<f64>,
-    /// Whether chance cannot explain it; `None` where one pair says nothing about chance.
+    /// True if chance cannot explain it; `None` if one pair cannot decide it.
     pub significant: Option<bool>,
-    /// How many pairs, or how many measurements on both sides where they do not go together.
+    /// Number of pairs, or of measurements on both sides if they cannot be paired.
     pub n: usize,
-    /// Whether the task counts it among those that matter most.
+    /// True for one of the task's main metrics.
     pub headline: bool,
 }
 
@@ -104,12 +104,12 @@ pub struct Shown {
     pub unit: String,
     /// The difference with its interval.
     pub difference: String,
-    /// What chance has to do with it.
+    /// Statement about significance.
     pub chance: String,
 }
 
 impl MetricChange {
-    /// Whether chance can explain it.
+    /// True if chance can explain it.
     pub fn is_noise(&self) -> bool {
         self.significant == Some(false)
     }
@@ -128,7 +128,7 @@ impl MetricChange {
         let chance = match p {
             Some(p) if *p < 0.001 => format!("p < 0.001, {}", count(*n, "pair")),
             Some(p) => format!("p = {p:.3}, {}", count(*n, "pair")),
-            None => "one pair says nothing about chance".to_owned(),
+            None => "one pair cannot show significance".to_owned(),
         };
         let difference = format!("{sign}{}{half}{unit}", shown(*difference));
         Shown { means: means.map(shown), unit, difference, chance }
@@ -142,12 +142,12 @@ pub struct ClaimChange {
     pub claim: String,
     /// The verdicts; `None` where it is not claimed.
     pub states: [Option<State>; 2],
-    /// Why.
+    /// The reason.
     pub because: [String; 2],
 }
 
 impl Side {
-    /// What a run has, as far as its jobs are done.
+    /// Results of a run, as far as its jobs are done.
     pub fn of_run(name: String, manifest: Manifest, store: &Store) -> Result<Self, StoreError> {
         let mut side = Self { name, ..Self::default() };
         for job in manifest.jobs {
@@ -179,7 +179,7 @@ impl Difference {
         }
     }
 
-    /// Whether nothing differs.
+    /// True if nothing differs.
     pub fn is_empty(&self) -> bool {
         self.only.iter().all(Vec::is_empty)
             && self.params.is_empty()
@@ -316,7 +316,7 @@ fn claims(first: &[Verdict], second: &[Verdict]) -> Vec<ClaimChange> {
     changes.filter(|change| change.states[0] != change.states[1]).collect()
 }
 
-/// What a record says of its surroundings.
+/// Property of a record's environment.
 type Fact = fn(&Provenance) -> String;
 
 fn environment(first: &Side, second: &Side) -> Vec<(String, [Vec<String>; 2])> {

@@ -1,4 +1,5 @@
-//! Why a job will run: which field of its identity no record has, what it was in the nearest one, and where it is decided.
+//! Reason why a job will run: the field of its identity that no record has, its old value in the nearest record, and
+//! its place in the recipe.
 
 use std::{
     cmp::Reverse,
@@ -23,12 +24,12 @@ pub struct Explainer<'a> {
     by_task: HashMap<&'a str, Vec<&'a Entry>>,
 }
 
-/// What sets a job apart from the nearest record.
+/// Difference between a job and the nearest record.
 #[derive(Debug)]
 pub struct Explanation<'a> {
     /// The record of the same task that differs least; `None` if there is none of this task.
     pub nearest: Option<&'a Entry>,
-    /// How it differs, the causes of needed jobs inside.
+    /// Differences, with the causes of needed jobs inside.
     pub causes: Vec<Cause>,
 }
 
@@ -37,25 +38,25 @@ pub struct Explanation<'a> {
 pub enum Cause {
     /// Another value, or another content of an input, or another backend.
     Changed {
-        /// What: a parameter's name, `backend`, `task revision`, or `key format`.
+        /// A parameter's name, `backend`, `task revision`, or `key format`.
         what: String,
         /// As it was.
         old: String,
         /// As it is.
         new: String,
-        /// Where that is decided, if it is in the recipe.
+        /// Its place in the recipe, if it has one.
         place: Option<Span>,
     },
     /// A needed job is another one.
     Need {
         /// The job that is needed now.
         job: JobId,
-        /// How it differs from the one that was needed; empty if there is none to compare with.
+        /// Differences from the previously needed one; empty if there is none to compare with.
         causes: Vec<Cause>,
     },
     /// A job was needed that is not any more.
     Gone {
-        /// What it was called.
+        /// Previous name.
         label: String,
     },
 }
@@ -110,7 +111,7 @@ impl<'a> Explainer<'a> {
         Explanation { nearest, causes }
     }
 
-    /// How many fields differ; those of needed jobs count as one each.
+    /// Number of fields that differ; those of needed jobs count as one each.
     fn distance(&self, id: JobId, entry: &Entry) -> usize {
         let (now, then) = (&self.plan.job(id).identity, &entry.identity);
         let names = now.params.keys().chain(then.params.keys().filter(|name| !now.params.contains_key(*name)));
@@ -239,7 +240,7 @@ impl<'a> Explainer<'a> {
                     self.roots(causes, found);
                     continue;
                 }
-                Cause::Gone { label } => format!("does not need {label} any more"),
+                Cause::Gone { label } => format!("no longer needs {label}"),
             };
             if !found.contains(&text) {
                 found.push(text);

@@ -1,7 +1,7 @@
-//! The records as one table, from which a question takes rows and columns.
+//! The records as one table, from which a query selects rows and columns.
 //!
-//! A row is a record: what it is about, the axes of its point where recipes say which points there are, its parameters
-//! and its metrics. Nothing but the store's derived files is read for it.
+//! A row is a record: its job, the axes of its point if recipes define the points, its parameters and its metrics. Only
+//! the store's derived files are read for it.
 
 pub mod diff;
 pub mod explain;
@@ -24,7 +24,7 @@ use crate::{
 pub struct Records {
     entries: Vec<(Entry, Measured)>,
     rows: Vec<Row>,
-    /// Whether recipes have said which points there are.
+    /// True if recipes define the points.
     named: bool,
     columns: Vec<Column>,
 }
@@ -39,14 +39,14 @@ struct Row {
     point: Point,
 }
 
-/// What a column shows.
+/// Value of a column.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Column {
     /// The recipe's name.
     Recipe,
     /// The step's name.
     Step,
-    /// What the job was called when it ran.
+    /// Name of the job when it ran.
     Label,
     /// An axis.
     Axis(String),
@@ -58,11 +58,11 @@ pub enum Column {
     Task,
     /// The job's key.
     Key,
-    /// When it began.
+    /// Start of the job.
     Started,
-    /// How long it took.
+    /// Duration.
     Seconds,
-    /// Where it computed.
+    /// Backend.
     Backend,
     /// On what.
     Device,
@@ -72,7 +72,7 @@ pub enum Column {
     Version,
 }
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Default)]
 pub struct Question {
     /// Conditions that all must hold.
@@ -85,19 +85,19 @@ pub struct Question {
     pub limit: Option<usize>,
 }
 
-/// Why there is no answer.
+/// Error of a query.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// No record has this.
     #[error("no record has `{name}`; {help}")]
     UnknownColumn {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Available names.
         help: String,
     },
     /// The condition compares what cannot be compared.
-    #[error("the condition cannot be answered: {0}; text wants quotes: `prune == 'bitter7'`")]
+    #[error("the condition cannot be evaluated: {0}; strings need quotes: `prune == 'bitter7'`")]
     Condition(String),
 }
 
@@ -108,18 +108,18 @@ pub struct Answer {
     pub columns: Vec<Heading>,
     /// The rows; `Null` where a record has nothing.
     pub rows: Vec<Vec<Value>>,
-    /// How many records were asked.
+    /// Number of records in the query.
     pub asked: usize,
 }
 
-/// What stands above a column.
+/// Heading of a column.
 #[derive(Debug)]
 pub struct Heading {
-    /// What it is called.
+    /// Name of the column.
     pub name: String,
     /// The unit of its numbers.
     pub unit: Unit,
-    /// Whether its numbers were measured; others are shown as they were written.
+    /// True for measured numbers; others are shown as they were written.
     pub measured: bool,
 }
 

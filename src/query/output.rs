@@ -1,4 +1,4 @@
-//! An answer as a text or a file.
+//! An answer as text or as a file.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::{
     render::{RULED, csv},
 };
 
-/// How to print an answer.
+/// Output format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For a terminal.
@@ -24,7 +24,7 @@ pub enum Format {
     Parquet,
 }
 
-/// Where an answer goes.
+/// Destination of an answer.
 pub type Output<'a> = &'a mut (dyn Write + Send);
 
 impl Answer {

@@ -1,4 +1,4 @@
-//! An answer as a Parquet file: one row group, not compressed, every column optional.
+//! An answer as a Parquet file: one row group, uncompressed, every column optional.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use sweep_job::{Unit, Value};
 
 use super::Answer;
 
-/// Where the units of the columns are, as JSON by the columns' names.
+/// Metadata key of the units of the columns, as JSON by the columns' names.
 const UNITS: &str = "sweep.units";
 
 pub(super) fn file(answer: &Answer) -> Result<Vec<u8>, ParquetError> {

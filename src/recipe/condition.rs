@@ -24,10 +24,10 @@ pub struct Filter {
     root: Node,
 }
 
-/// What the names in a condition stand for.
+/// Resolver of the names in a condition.
 struct Look<'a> {
     up: &'a dyn Fn(&Reference) -> Value,
-    /// Whether what is not there is neither smaller nor larger than anything, instead of a mistake.
+    /// Treats a missing value as neither smaller nor larger than anything, instead of as a mistake.
     lenient: bool,
 }
 
@@ -121,7 +121,8 @@ impl Condition {
         found
     }
 
-    /// Whether it holds; an error if it compares what cannot be compared. An axis that a point does not have is null.
+    /// True if it holds; an error if it compares values that cannot be compared. An axis that a point does not have is
+    /// null.
     pub fn holds(&self, params: &Names, matrix: &Names, sources: &Sources) -> Result<bool, (Span, Problem)> {
         let failed = |message: String| {
             let problem = Problem::new(sources, self.span, message, "in this condition")
@@ -156,8 +157,8 @@ impl Filter {
         found.into_iter().map(|reference| reference.name.as_str()).collect()
     }
 
-    /// Whether it holds where the columns have these values; what is not there is null, which equals nothing else and has
-    /// no order.
+    /// True if it holds for these values of the columns; a missing value is null, which equals nothing else and has no
+    /// order.
     pub fn holds(&self, value: &dyn Fn(&str) -> Value) -> Result<bool, String> {
         let up = |reference: &Reference| value(&reference.name);
         truth(&self.root, &Look { up: &up, lenient: true })
@@ -222,7 +223,7 @@ fn compare(left: &Value, comparison: Comparison, right: &Value) -> Result<bool, 
     })
 }
 
-/// What is wrong, where, and how many bytes of it.
+/// Message, offset, and length of a mistake in bytes.
 type Mistake = (String, usize, usize);
 
 fn tokens(text: &str) -> Result<Vec<(Token, usize, usize)>, Mistake> {
@@ -266,7 +267,7 @@ fn word(text: &str) -> Token {
     })
 }
 
-/// What a word names, from where it stands and how long it is; `None` if it is no name.
+/// Reference that a word stands for, from its offset and length; `None` if it is not a name.
 type Refer<'a> = &'a dyn Fn(&str, usize, usize) -> Option<Reference>;
 
 struct Parser<'a> {

@@ -1,4 +1,4 @@
-//! The part of a text that a message shows: safe for a terminal, and never wider than one.
+//! The excerpt of a text that a message shows: safe for a terminal, and never wider than one.
 
 use std::sync::Arc;
 

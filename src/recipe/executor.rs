@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Draft, Problem, Spanned, suggest};
 
-/// How jobs get their processes.
+/// Source of the jobs' processes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Executor {
     /// On this machine.
@@ -14,7 +14,7 @@ pub enum Executor {
     Slurm(Slurm),
 }
 
-/// What is asked of Slurm.
+/// Settings for Slurm.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slurm {
     /// For every job.
@@ -23,7 +23,7 @@ pub struct Slurm {
     pub steps: Vec<(String, Request)>,
 }
 
-/// What is asked of Slurm for a job, beyond what its resources say. What is left out is left to the cluster.
+/// Settings for Slurm for a job, beyond its resources. Omitted settings have the cluster's defaults.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
     /// `--partition`.
@@ -41,7 +41,7 @@ pub struct Request {
 }
 
 impl Slurm {
-    /// What is asked for a step's jobs.
+    /// Settings for a step's jobs.
     pub fn of_step(&self, step: &str) -> Request {
         let mut request = self.all.clone();
         for (_, own) in self.steps.iter().filter(|(name, _)| name == step) {

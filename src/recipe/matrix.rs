@@ -2,11 +2,11 @@
 
 use super::{Condition, Span, Spanned, Template};
 
-/// What varies in a step: the product of its dimensions, less what is excluded, plus what is included, as far as the
-/// condition holds.
+/// Points of a step: the product of its dimensions, without the excluded points and with the included ones, as far as
+/// the condition holds.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
-    /// What is multiplied, in the order of the text.
+    /// Factors of the product, in the order of the text.
     pub dimensions: Vec<Dimension>,
     /// Points added, or points given further values.
     pub include: Vec<Assignment>,
@@ -14,8 +14,8 @@ pub struct Matrix {
     pub exclude: Vec<Assignment>,
     /// Keeps the points for which it holds.
     pub condition: Option<Condition>,
-    /// Axes that have got other values than the author gave them, by a sweep file or on the command line: what he says
-    /// about further values does not count then.
+    /// Axes whose values were replaced by a sweep file or on the command line: the author's declarations about other
+    /// values do not apply then.
     pub narrowed: Vec<String>,
     /// Those of them that the author has not given it at all.
     pub added: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Axis {
     pub values: AxisValues,
 }
 
-/// How an axis's values are given.
+/// Form of an axis's values.
 #[derive(Debug, Clone)]
 pub enum AxisValues {
     /// One by one.
@@ -59,7 +59,7 @@ pub enum AxisValues {
     },
 }
 
-/// How numbers follow each other.
+/// Spacing of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progression {
     /// `range: [from, to, step]`, without `to`.
@@ -73,11 +73,11 @@ pub enum Progression {
 /// Points drawn at random; the same every time.
 #[derive(Debug, Clone)]
 pub struct Random {
-    /// How many.
+    /// Number of values.
     pub n: Template,
     /// Seed of the draws; 0 when not given.
     pub seed: Option<Template>,
-    /// How each axis is drawn.
+    /// Distribution of each axis.
     pub axes: Vec<(Spanned<String>, Draw)>,
     /// The whole entry.
     pub span: Span,
@@ -97,9 +97,9 @@ pub enum Draw {
 /// A baseline and what is changed in it.
 #[derive(Debug, Clone)]
 pub struct Ablation {
-    /// Which combinations.
+    /// Combinations of the design.
     pub design: Design,
-    /// What is changed.
+    /// Changes.
     pub factors: Vec<Factor>,
 }
 
@@ -114,7 +114,7 @@ pub struct Factor {
     pub values: Vec<Template>,
 }
 
-/// Which combinations of factors an ablation runs.
+/// Combinations of factors that an ablation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
     /// The baseline, and each change on its own.
@@ -137,8 +137,8 @@ pub struct Assignment {
 }
 
 impl Matrix {
-    /// Whether a dimension multiplies whatever points there are, those that `include` adds among them: seeds, however they are
-    /// given, an ablation, and what comes from outside.
+    /// True if a dimension multiplies all points, including those of `include`: seeds in any form, an ablation, and
+    /// axes from outside.
     pub fn crosses(&self, dimension: &Dimension) -> bool {
         match dimension {
             Dimension::Axis(Axis { name, .. }) => name.value == "seed" || self.added.contains(&name.value),
@@ -147,7 +147,7 @@ impl Matrix {
         }
     }
 
-    /// Whether an axis belongs to such a dimension.
+    /// True if an axis belongs to such a dimension.
     pub fn is_crossing(&self, axis: &str) -> bool {
         let has = |dimension: &&Dimension| dimension.axes().iter().any(|name| name.value == axis);
         self.dimensions.iter().find(has).is_some_and(|dimension| self.crosses(dimension))

@@ -1,7 +1,7 @@
-//! Recipe text to [`Recipe`]: what the author wrote, checked word by word, with the place of everything.
+//! Recipe text to [`Recipe`]: checked declarations, with the place of everything.
 //!
-//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. What its matrices
-//! expand to, and whether the values fit the tasks, is [`crate::plan`]'s business.
+//! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. [`crate::plan`]
+//! expands its matrices and checks that values fit the tasks.
 
 mod compose;
 mod condition;
@@ -93,13 +93,13 @@ pub struct Shown<'r> {
 pub struct Citation {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// The authors.
     pub authors: Option<String>,
-    /// When.
+    /// Error of reading recipes.
     pub year: Option<String>,
-    /// Where it appeared.
+    /// Venue of the publication.
     pub venue: Option<String>,
-    /// Where it can be read.
+    /// Address of the publication.
     pub url: Option<String>,
 }
 
@@ -125,15 +125,15 @@ pub struct Step {
     pub task: &'static TaskInfo,
     /// Steps that must be done before.
     pub needs: Vec<Need>,
-    /// What varies.
+    /// Axes and points.
     pub matrix: Matrix,
-    /// Whether the number of seeds is decided while the step runs.
+    /// True if the number of seeds is decided while the step runs.
     pub adaptive: Option<Adaptive>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
-    /// What a job takes of the machine.
+    /// Resources of the machine that a job uses.
     pub resources: Resources,
-    /// What becomes of a job that does not go as it should.
+    /// Policy for failures.
     pub policy: Policy,
 }
 
@@ -147,7 +147,7 @@ pub struct Adaptive {
     pub most: usize,
     /// No more are added when the added ones have taken so long, all together.
     pub budget: Option<Duration>,
-    /// Where the author says so.
+    /// Place in the recipe.
     pub span: Span,
 }
 
@@ -158,7 +158,7 @@ pub struct Need {
     pub step: usize,
     /// Only these of its points.
     pub only: Selection,
-    /// Where the author says so.
+    /// Place in the recipe.
     pub span: Span,
 }
 
@@ -166,7 +166,7 @@ pub struct Need {
 #[derive(Debug, Clone, Default)]
 pub struct Selection(pub Vec<(Spanned<String>, Vec<Template>)>);
 
-/// What a job takes of the machine while it runs.
+/// Resources of the machine that a job uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// Processor cores; all of them when not given.
@@ -175,25 +175,25 @@ pub struct Resources {
     pub gpus: Option<usize>,
     /// Bytes of main memory, kept free for it while it runs.
     pub memory: Option<u64>,
-    /// Whether nothing else may run meanwhile, because the job measures time.
+    /// Runs alone, because the job measures time.
     pub exclusive: bool,
 }
 
-/// What becomes of a job that takes too long, falls silent or fails. Not part of any key: it decides whether there is a
+/// Policy for a job that takes too long, shows no activity or fails. Not part of any key: it decides whether there is a
 /// result, never which.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Policy {
-    /// How often a job that failed is started again.
+    /// Number of times that a failed job is started again.
     pub retries: u32,
-    /// How long it may take.
+    /// Time limit.
     pub timeout: Option<Duration>,
-    /// How long it may show no sign of life.
+    /// Longest time without activity.
     pub heartbeat: Option<Duration>,
-    /// Whether the run goes on and counts as done although it failed.
+    /// True if the run continues and counts as done although the job failed.
     pub tolerated: bool,
 }
 
-/// Why there is no recipe.
+/// Reason why the parameters of a job cannot be resolved although its dependencies are done.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The file cannot be read.
@@ -201,15 +201,15 @@ pub enum RecipeError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The file says something that is no recipe.
+    /// The file contains something other than a recipe.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-/// What the user asks for: files, and what is different in them.
+/// The user's request: files, and changes to them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
     /// Recipes and sweep files.
@@ -250,15 +250,15 @@ pub(crate) fn quoted(argument: &str) -> String {
     }
 }
 
-/// Recipes as far as they could be understood, with the mistakes found on the way. Whoever turns them into a plan finds
-/// the others, so that the author sees all of them in one go.
+/// Recipes as far as they could be understood, with the mistakes found so far. Planning finds the others, so that the
+/// author sees all of them at once.
 #[derive(Debug)]
 pub struct Draft {
     pub(crate) recipes: Vec<Recipe>,
     pub(crate) executor: Executor,
     pub(crate) only: Vec<Spanned<String>>,
     pub(crate) sources: Sources,
-    /// What the command line says to mean these recipes, without `only`.
+    /// Command-line arguments that select these recipes, without `only`.
     pub(crate) typed: Vec<String>,
     pub(crate) problems: Collector,
 }
@@ -274,7 +274,7 @@ impl Draft {
         Loader::default().parse(path, text, set)
     }
 
-    /// Whether a step computes on a device.
+    /// True if a step computes on a device.
     pub fn needs_device(&self) -> bool {
         self.recipes.iter().flat_map(|recipe| &recipe.steps).any(|step| step.task.on_device)
     }
@@ -321,7 +321,7 @@ impl Recipe {
         self.shown().flat_map(|shown| shown.metrics)
     }
 
-    /// Whether an axis has other values than the author gave it.
+    /// True if an axis has other values than the author gave it.
     pub fn is_narrowed(&self) -> bool {
         self.steps.iter().any(|step| !step.matrix.narrowed.is_empty())
     }
@@ -348,7 +348,7 @@ impl Step {
 /// No name is longer, in bytes: with an ending, it names files.
 pub(crate) const LONGEST_NAME: usize = 200;
 
-/// Whether a text can name a recipe, a step, a param, an axis or a table: it also names files and is part of labels.
+/// True if a text can name a recipe, a step, a param, an axis or a table: it also names files and is part of labels.
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     text.len() <= LONGEST_NAME

@@ -1,4 +1,4 @@
-//! YAML with the place of every value: the only file that knows the YAML parser.
+//! YAML with the place of every value: the only file that depends on the YAML parser.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 impl Node {
-    /// What kind of value this is, as an error message names it.
+    /// Kind of the value, as an error message names it.
     pub fn describe(&self) -> &'static str {
         match &self.kind {
             NodeKind::Scalar(value) => value.kind(),
@@ -79,7 +79,7 @@ fn parse(text: &str, options: Options) -> Result<serde_saphyr::Spanned<Raw>, ser
     serde_saphyr::from_str_with_options(text, options)
 }
 
-/// What the parser gives; its places are turned into ours in [`lower`].
+/// Output of the parser; its positions are converted in [`lower`].
 #[derive(Debug)]
 enum Raw {
     Scalar(Value),
@@ -189,7 +189,8 @@ fn duplicate(key: &Spanned<String>, first: Span, sources: &Sources, problems: &m
     problems.push(key.span, problem);
 }
 
-/// `017` is 15 in YAML 1.1 and 17 in YAML 1.2: whoever wrote it should say which; and infinities are no parameters.
+/// `017` is 15 in YAML 1.1 and 17 in YAML 1.2, so it must be written unambiguously; and infinities are not valid
+/// parameters.
 fn check_number(value: &Value, sources: &Sources, span: Span, problems: &mut Collector) {
     if !matches!(value, Value::Int(_) | Value::Float(_)) {
         return;
@@ -269,7 +270,7 @@ fn in_our_words(message: &str) -> (String, Option<&'static str>) {
     }
 }
 
-/// Whether a line has an unquoted `${{` inside a flow mapping or list.
+/// True if a line has an unquoted `${{` inside a flow mapping or list.
 fn flow_expression(line: &str) -> bool {
     line.match_indices("${{").any(|(at, _)| {
         let before = &line[..at];

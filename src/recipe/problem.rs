@@ -1,4 +1,4 @@
-//! Mistakes in a recipe: always with a place, what is allowed, and what to do.
+//! Mistakes in a recipe: always with a place, the allowed values, and a remedy.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -27,18 +27,18 @@ struct Details {
     help: Option<String>,
 }
 
-/// What is no mistake, and yet may not be what the author means.
+/// A valid but possibly unintended declaration.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Warning {
     /// `file:line:column`; of what was typed, the flag without its value.
     pub at: String,
-    /// What may be wrong.
+    /// The possible mistake.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub help: String,
 }
 
-/// Nobody reads more than this at once.
+/// Largest number of mistakes that are shown.
 const MOST_SHOWN: usize = 50;
 
 /// Every mistake found, in the order of the text.
@@ -99,7 +99,7 @@ impl Problem {
         self
     }
 
-    /// Where the mistake is, as `file:line:column`.
+    /// Place of the mistake, as `file:line:column`.
     pub fn location(&self) -> &str {
         &self.0.location
     }
@@ -136,7 +136,7 @@ impl Collector {
     pub fn warn(&mut self, sources: &Sources, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.warnings.entry((span.source, span.start)).or_insert_with(|| {
             let name = sources.name(span.source);
-            // A warning may be about what nobody else is to read.
+            // A warning may be about a confidential value.
             let at = match name.split_once('=') {
                 Some((flag, _)) if name.starts_with("--") => format!("{flag}=…"),
                 _ => sources.location(span),
@@ -146,7 +146,7 @@ impl Collector {
         });
     }
 
-    /// What has been warned of, in the order of the text.
+    /// The warnings, in the order of the text.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings).into_values().collect()
     }
@@ -156,7 +156,7 @@ impl Collector {
         if self.found.is_empty() { Ok(value) } else { self.fail() }
     }
 
-    /// What is wrong.
+    /// Fails with the mistakes.
     pub fn fail<T>(mut self) -> Result<T, Problems> {
         self.found.sort_by_key(|(span, _)| (span.source, span.start));
         Err(Problems(self.found.into_iter().map(|(_, problem)| problem).collect()))
@@ -208,7 +208,7 @@ pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| {
-            // A third of the letters may differ, but not all of them: `b` is no misspelt `a`.
+            // A third of the letters may differ, but not all of them: `b` is no misspelled `a`.
             let letters = candidate.chars().count().min(word.chars().count());
             *distance <= (letters / 3).max(1) && *distance < letters
         })

@@ -1,4 +1,4 @@
-//! Outputs that a recipe asks for: tables, figures, claims.
+//! Outputs of a recipe: tables, figures, claims.
 
 use sweep_job::Backend;
 
@@ -21,11 +21,11 @@ pub struct Table {
     pub columns: Vec<Spanned<String>>,
     /// The metrics shown.
     pub cells: Vec<Spanned<String>>,
-    /// Which differences are shown instead of the metrics themselves.
+    /// Differences that are shown instead of the metrics themselves.
     pub compare: Option<Compare>,
-    /// Whether the smallest or the largest value of a metric is marked, where the author says so; `None` marks nothing.
+    /// Direction of marking for a metric, if declared; `None` marks nothing.
     pub best: Vec<(Spanned<String>, Option<Better>)>,
-    /// What the paper measured.
+    /// The paper's measurements.
     pub paper: Vec<PaperRow>,
 }
 
@@ -42,7 +42,7 @@ pub struct Summary {
     pub cells: Vec<Spanned<String>>,
 }
 
-/// Which values of a metric are better.
+/// Direction in which a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// The smaller ones.
@@ -51,7 +51,7 @@ pub enum Better {
     More,
 }
 
-/// What a paper measured at some points.
+/// A paper's measurements at some points.
 #[derive(Debug, Clone)]
 pub struct PaperRow {
     /// The points.
@@ -67,11 +67,11 @@ pub struct Compare {
     pub axis: Spanned<String>,
     /// The value, and that which it is compared with.
     pub pairs: Vec<(Template, Template)>,
-    /// Whether ratios are shown, not differences.
+    /// True if ratios are shown, not differences.
     pub ratio: bool,
     /// The axis along which the same job is repeated, which says how much the measuring itself varies.
     pub noise: Option<Spanned<String>>,
-    /// Whether seeds are added until chance cannot explain the differences.
+    /// True if seeds are added until chance cannot explain the differences.
     pub decide: bool,
 }
 
@@ -86,25 +86,25 @@ pub struct Figure {
     pub from: Spanned<usize>,
     /// Only these points.
     pub only: Selection,
-    /// What is drawn.
+    /// Kind of the figure.
     pub kind: FigureKind,
     /// To the right: `iteration` for lines, an axis for bars and heat maps, `time` for timelines, else a metric.
     pub x: Spanned<String>,
     /// Upwards: a curve for lines, an axis for heat maps, else a metric; for histograms and timelines the same as `x`.
     pub y: Spanned<String>,
-    /// What the device can do at most, for rooflines.
+    /// Limits of the device, for rooflines.
     pub roofs: Roofs,
     /// The metric that a heat map shows.
     pub value: Option<Spanned<String>>,
-    /// Whether small or large values of a metric are the better ones, where the author says so.
+    /// Direction in which a metric is better, if declared.
     pub best: Vec<(Spanned<String>, Option<Better>)>,
-    /// The axis whose values have a colour each.
+    /// The axis whose values have a color each.
     pub color: Option<Spanned<String>>,
-    /// Whether the 95 % confidence interval is drawn around what is averaged.
+    /// True if the 95 % confidence interval is drawn around means.
     pub band: bool,
 }
 
-/// What a figure draws.
+/// Kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
     /// A curve over the iterations.
@@ -117,15 +117,15 @@ pub enum FigureKind {
     Pareto,
     /// A metric by two axes.
     Heat,
-    /// How many jobs have how much of a metric.
+    /// Distribution of a metric over jobs.
     Histogram,
     /// A rate against the operations for each byte, below what the device can do at most (Williams et al. 2009).
     Roofline,
-    /// When which job ran.
+    /// Times at which jobs ran.
     Timeline,
 }
 
-/// What a device can do at most.
+/// Limits of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Roofs {
     /// Operations a second.
@@ -134,7 +134,7 @@ pub struct Roofs {
     pub bandwidth: Option<Roof>,
 }
 
-/// How high a roof is.
+/// Height of a roof.
 #[derive(Debug, Clone)]
 pub enum Roof {
     /// As the largest value of a metric.
@@ -152,13 +152,13 @@ pub struct Claim {
     pub says: Option<String>,
     /// The statement in numbers.
     pub statement: Statement,
-    /// What the paper measured.
+    /// The paper's measurement.
     pub paper: Option<f64>,
     /// The backends that it is about; any if empty.
     pub hardware: Vec<Backend>,
 }
 
-/// What a claim says of metrics.
+/// Statement of a claim about metrics.
 #[derive(Debug, Clone)]
 pub enum Statement {
     /// The mean of a metric is so large.
@@ -187,9 +187,9 @@ pub struct Comparison {
 pub struct Side {
     /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub step: usize,
-    /// Which of its points.
+    /// The selected points.
     pub only: Selection,
-    /// Where the author says so.
+    /// Place in the recipe.
     pub span: Span,
 }
 
@@ -215,7 +215,7 @@ pub struct Order {
     pub ascending: Vec<Template>,
     /// Only these points.
     pub only: Selection,
-    /// Where the values stand.
+    /// Place of the values.
     pub span: Span,
 }
 
@@ -228,7 +228,7 @@ impl Compare {
 }
 
 impl Figure {
-    /// What it draws, metrics among it.
+    /// Metrics that it draws.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let roofs = [&self.roofs.compute, &self.roofs.bandwidth].into_iter().flatten();
         let roofs = roofs.filter_map(|roof| if let Roof::Metric(metric) = roof { Some(metric) } else { None });

@@ -1,4 +1,4 @@
-//! Texts that a recipe comes from, and places in them.
+//! Texts of a recipe, and places in them.
 
 use std::{
     borrow::Cow,
@@ -43,12 +43,12 @@ struct Text {
     name: String,
     /// The file; nothing for what was typed.
     path: Option<Arc<Path>>,
-    /// Where relative paths in it start from.
+    /// Base folder of its relative paths.
     folder: Arc<Path>,
     whole: Arc<str>,
-    /// What messages show of it: as long, without what could drive a terminal.
+    /// Text for messages: of the same length, without control characters.
     shown: Arc<str>,
-    /// Where lines begin.
+    /// Offsets of lines.
     lines: Arc<[usize]>,
 }
 
@@ -108,7 +108,7 @@ impl Sources {
         self.texts.iter().flat_map(|text| [text.name.as_str(), &text.whole])
     }
 
-    /// The files, with what stands in them.
+    /// The files, with their texts.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.texts.iter().filter_map(|text| Some((text.path.as_deref()?, &*text.whole)))
     }
@@ -156,7 +156,7 @@ impl Sources {
     }
 }
 
-/// How messages name a file: as the user gave it, without detours such as `sweeps/../recipes`.
+/// Name of a file in messages: as the user gave it, without detours such as `sweeps/../recipes`.
 fn display_name(path: &Path) -> String {
     let mut shown = PathBuf::new();
     for component in path.components() {

@@ -14,7 +14,7 @@ use crate::record::Product;
 /// A value that may have expressions in it.
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// Where it stands.
+    /// Place in the source.
     pub span: Span,
     kind: TemplateKind,
 }
@@ -39,10 +39,10 @@ enum Piece {
     Reference(Reference),
 }
 
-/// What an expression names.
+/// Reference of an expression.
 #[derive(Debug, Clone)]
 pub struct Reference {
-    /// What is before the name.
+    /// The part before the name.
     pub scope: Scope,
     /// The name behind the last dot; an artifact's may have dots and slashes.
     pub name: String,
@@ -50,18 +50,18 @@ pub struct Reference {
     pub span: Span,
 }
 
-/// Where a name is looked up.
+/// Scope of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// The recipe's `params`.
     Params,
     /// The step's axes.
     Matrix,
-    /// What the jobs of a needed step leave: known when they have run.
+    /// Results of the jobs of a needed step: known when they have run.
     Needs(String, Product),
 }
 
-/// What can be looked up at a place: the axes, and the steps that are needed there. `None` where there cannot be any.
+/// Names that are known at a place: the axes, and the needed steps there. `None` if there cannot be any.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known<'a> {
     /// The axes.
@@ -76,7 +76,7 @@ pub type Names = BTreeMap<String, Spanned<Value>>;
 /// The longest value that expressions make, in bytes.
 pub(crate) const LONGEST: usize = 1 << 20;
 
-/// How much text a value is, in bytes; numbers count nothing.
+/// Length of a value's text in bytes; numbers count nothing.
 pub(crate) fn text_size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
@@ -163,7 +163,7 @@ impl Template {
         }
     }
 
-    /// How long its text is once its expressions are filled in, in bytes; those that are not known count nothing.
+    /// Length of its text with its expressions inserted, in bytes; unknown ones count nothing.
     pub fn size(&self, params: &Names, matrix: &Names) -> usize {
         let of = |reference: &Reference| {
             let value = match reference.scope {
@@ -214,7 +214,7 @@ impl Template {
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
             TemplateKind::Whole(reference) => look_up(reference),
-            // Nobody makes a text that has been reported as too long.
+            // A text that has been reported as too long is not built.
             TemplateKind::Mixed(_) if self.size(params, matrix) > LONGEST => None,
             TemplateKind::Mixed(pieces) => {
                 let mut text = String::new();
@@ -324,7 +324,7 @@ fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collecto
     })
 }
 
-/// What an expression can be, for whoever wrote something else.
+/// List of valid expressions, for messages.
 const EXPRESSIONS: &str = "an expression is `${{ params.NAME }}`, `${{ matrix.AXIS }}`, `${{ needs.STEP.metrics.NAME }}` or \
                            `${{ needs.STEP.artifacts.NAME }}`";
 

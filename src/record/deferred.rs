@@ -1,8 +1,8 @@
 //! Values that one job takes from another: metrics and artifacts that are known when the needed job has run.
 //!
-//! Until then such a value stands in a job's parameters as a text of its own form, which names the needed job by its key.
-//! So it is in the job's identity as what it is, a result of that job, and two recipes that take the same result have
-//! the same key, whatever they call the step. No text of an author has this form: its expressions are all resolved.
+//! Until then such a value is a text of a special form in a job's parameters, which contains the needed job's key. The
+//! job's identity therefore contains the reference, and two recipes that take the same result have the same key,
+//! whatever the step's name is. No text of an author has this form: its expressions are all resolved.
 
 use std::{borrow::Cow, collections::BTreeSet, path::Path};
 
@@ -10,7 +10,7 @@ use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values};
 
 use crate::record::{Key, Record};
 
-/// What a job leaves that another one can use.
+/// Result of a job that another one can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
     /// A number.
@@ -24,13 +24,13 @@ pub enum Product {
 pub(crate) struct Deferred {
     /// The job.
     pub(crate) key: Key,
-    /// What kind of result.
+    /// Kind of the result.
     pub(crate) product: Product,
     /// Its name.
     pub(crate) name: String,
 }
 
-/// Why a job's parameters cannot be known although the jobs that it needs are done.
+/// Error of parameters that cannot be resolved although the needed jobs are done.
 #[derive(Debug, thiserror::Error)]
 pub enum Unresolved {
     /// The record of the needed job is gone.
@@ -41,9 +41,9 @@ pub enum Unresolved {
     Metric {
         /// The needed job.
         label: String,
-        /// What was wanted.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Available names.
         known: String,
     },
     /// The needed job has left no such artifact.
@@ -51,9 +51,9 @@ pub enum Unresolved {
     Artifact {
         /// The needed job.
         label: String,
-        /// What was wanted.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Available names.
         known: String,
     },
     /// The value does not fit.
@@ -61,7 +61,7 @@ pub enum Unresolved {
     Value {
         /// The parameter.
         param: &'static str,
-        /// Why.
+        /// The reason.
         error: ParamError,
     },
 }
@@ -94,7 +94,7 @@ impl Deferred {
     }
 }
 
-/// Whether a text waits for a result.
+/// True if a text refers to a result.
 pub(crate) fn is_open(text: &str) -> bool {
     text.contains(OPEN)
 }
@@ -135,7 +135,7 @@ pub(crate) fn taken(values: &Values) -> BTreeSet<(Key, String)> {
     found
 }
 
-/// Whether something in a value waits for a result.
+/// True if a value refers to a result.
 fn waits(value: &Value) -> bool {
     match value {
         Value::Text(text) => is_open(text),
@@ -167,7 +167,7 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
             let found = match Deferred::whole(text).map(|flow| flow.product) {
                 Some(Product::Metric) => "a metric",
                 Some(Product::Artifact) => "an artifact's path",
-                None => "text with results in it",
+                None => "text with results",
             };
             Err(ParamError::Result { expected: kind.to_string(), found })
         }
@@ -175,7 +175,7 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
     }
 }
 
-/// Whether a parameter of this kind can be such a result.
+/// True if a parameter of this kind accepts such a result.
 fn takes(kind: Kind, text: &str) -> bool {
     match Deferred::whole(text).map(|flow| flow.product) {
         Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Variable | Kind::Text),
@@ -183,7 +183,7 @@ fn takes(kind: Kind, text: &str) -> bool {
     }
 }
 
-/// Parameters as they will look to whoever judges them together: an artifact has its name, a metric is not known.
+/// Parameters in the form in which their combination is checked: an artifact has its name, a metric is unknown.
 pub(crate) fn preview(values: &Values) -> Cow<'_, Values> {
     fn shown(value: &Value) -> Value {
         match value {

@@ -1,4 +1,4 @@
-//! Digests of a record's files, by which later changes are found.
+//! Digests of a record's files, which detect later changes.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-/// What a file is.
+/// Type and digest of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Digest {
@@ -22,7 +22,7 @@ pub enum Digest {
     },
     /// A symbolic link.
     Link {
-        /// Where it leads, from the folder that it is in.
+        /// Target, relative to the folder that contains it.
         to: PathBuf,
     },
 }

@@ -1,4 +1,4 @@
-//! A job's identity: what goes into its key, and nothing else.
+//! A job's identity: the contents of its key.
 
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::{record::deferred, record::needed::Needed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
-/// What decides a job's result. Its JSON is canonical: fields in this order, maps sorted, defaults left out.
+/// Everything that decides a job's result. Its JSON is canonical: fields in this order, maps sorted, defaults omitted.
 ///
 /// Not in it: the step's name, labels, the paths of inputs (their content is), time-outs, worker counts, the program's
 /// version. A task that computes something else from the same parameters raises its revision.
@@ -23,7 +23,7 @@ pub struct Identity {
     pub task: String,
     /// The task's revision.
     pub revision: u32,
-    /// Where it computes, for tasks that compute on a device.
+    /// Backend, for tasks that compute on a device.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub backend: Option<Backend>,
     /// The parameters that differ from their defaults.
@@ -107,7 +107,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// A text that is no key.
+/// A text that is not a key.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a key of 64 hexadecimal digits")]
 pub struct BadKey(String);
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// What in a parameter's value names a file or folder, and not something built in.
+/// Parts of a parameter's value that name a file or folder, and not something built in.
 pub(crate) fn input_paths(kind: Kind, value: &mut Value) -> Vec<(Option<Part>, &mut String)> {
     match (kind, value) {
         (Kind::Path(built_in), Value::Text(text)) => {

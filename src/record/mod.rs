@@ -1,4 +1,4 @@
-//! Finished jobs: the identity that decides a job's result, the key that names it, and the record that it leaves.
+//! Finished jobs: the identity that decides a job's result, the key that names it, and its record.
 
 mod deferred;
 mod files;

@@ -49,12 +49,12 @@ impl KeyList {
 pub struct Needed(Vec<Arc<KeyList>>);
 
 impl Needed {
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|list| list.keys.is_empty())
     }
 
-    /// Whether a key is among them.
+    /// True if a key is among them.
     pub fn contains(&self, key: Key) -> bool {
         self.0.iter().any(|list| list.keys.binary_search(&key).is_ok())
     }
@@ -74,7 +74,7 @@ impl Needed {
         self.0.push(list);
     }
 
-    /// The lists merged: stretches of keys that are in one list, and before all that is left of the others.
+    /// The lists merged: runs of keys that are in one list, preceded by the remaining keys of the others.
     fn runs(&self) -> impl Iterator<Item = (&KeyList, Range<usize>)> {
         let mut begins = vec![0; self.0.len()];
         iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! A finished job's record, and the text that its file has: JSON, of which the first line is a digest of all the rest.
+//! A finished job's record, and the text of its file: JSON, the first line of which is a digest of all the rest.
 
 use std::{
     collections::BTreeMap,
@@ -21,16 +21,16 @@ const SEALED: &[u8] = b"\",\n";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
 
-/// What a finished job left.
+/// Result of a finished job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`RECORD_FORMAT`].
     pub format: u32,
     /// The job's key.
     pub key: Key,
-    /// What the key is made of.
+    /// Identity, from which the key is made.
     pub identity: Identity,
-    /// What it was called when it ran: a step and a point.
+    /// Name when it ran: a step and a point.
     pub label: String,
     /// Every parameter, defaults included.
     pub params: Values,
@@ -39,18 +39,18 @@ pub struct Record {
     /// Its files, by their path in the folder `files`; written by the commit. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
-    /// How it came about.
+    /// Circumstances of the result.
     pub provenance: Provenance,
 }
 
-/// How a result came about: shown, but never part of a key.
+/// Circumstances of a result: shown, but never part of a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version of the program.
     pub sweep: String,
-    /// When it began.
+    /// Start of the job.
     pub started: jiff::Timestamp,
-    /// How long it took, from the start of its process to its end.
+    /// Duration, from the start of its process to its end.
     pub seconds: f64,
     /// The device, for tasks that compute on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub struct Provenance {
     pub host: String,
 }
 
-/// Why a text is no record.
+/// Error of a text that is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// It is damaged.
@@ -69,7 +69,7 @@ pub enum RecordError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         reason: String,
     },
     /// It comes from a later version.
@@ -92,7 +92,7 @@ impl Record {
         Ok([SEAL, digest.as_bytes(), SEALED, &body].concat())
     }
 
-    /// Whether a record's text bears a digest; those of earlier versions do not.
+    /// True if a record's text contains a digest; those of earlier versions do not.
     pub fn has_digest(text: &[u8]) -> bool {
         text.starts_with(SEAL)
     }
@@ -133,7 +133,7 @@ impl Record {
     }
 }
 
-/// Whether a text's digest is that of the rest of it.
+/// True if a text's digest is that of the rest of it.
 fn is_sealed(text: &[u8]) -> bool {
     let parts = text.strip_prefix(SEAL).and_then(|rest| rest.split_at_checked(DIGITS));
     let Some((digest, body)) = parts.and_then(|(digest, rest)| Some((digest, rest.strip_prefix(SEALED)?))) else {

@@ -1,4 +1,4 @@
-//! In a build without the feature `remote` there is none, and so nothing to be done with one.
+//! Stand-in for a build without the feature `remote`.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl Remote {
         match *self {}
     }
 
-    /// Whether it has been given up.
+    /// True if the remote is no longer used.
     pub fn is_given_up(&self) -> bool {
         match *self {}
     }
@@ -36,7 +36,7 @@ impl Remote {
         match *self {}
     }
 
-    /// Whether a record would be signed.
+    /// True if a record would be signed.
     pub fn signs(&self, _: &Store, _: Key) -> Option<bool> {
         match *self {}
     }

@@ -1,4 +1,4 @@
-//! The remote itself, through `object_store`.
+//! The remote, through `object_store`.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -42,21 +42,21 @@ const PARTS: usize = 4;
 const AT_ONCE: usize = 16;
 /// Of more records than this it is asked first which there are, instead of asking for each.
 const MANY: usize = 500;
-/// How long it may be silent.
+/// Longest time without data.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long it may take until it begins to answer, with everything that is tried again.
+/// Longest time until an answer begins, including retries.
 const ANSWER: Duration = Duration::from_mins(1);
-/// What comes slower than this many bytes in [`SILENCE`] would take for ever; a poor line is faster.
+/// A transfer of fewer bytes in [`SILENCE`] is abandoned; a poor connection is faster.
 const LEAST: usize = 16 << 10;
 /// After so many records that were too slow, it is given up.
 const MOST_SLOW: usize = 3;
-/// How often a pull looks whether somebody still waits for it.
+/// Interval at which a pull checks that it is still needed.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An object store.
 #[derive(Debug)]
 pub struct Remote {
-    /// Its address, without anything that is nobody's business.
+    /// Its address, without credentials.
     name: String,
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
@@ -68,17 +68,17 @@ pub struct Remote {
     given_up: AtomicBool,
 }
 
-/// What became of an object that was asked for.
+/// Result of a request for an object.
 enum Fetched {
     /// It is in this file, which has no name.
-    Here(File),
+    Object(File),
     /// There is none.
     Missing,
     /// It was left; why.
     Slow(String),
 }
 
-/// What became of a record.
+/// Result for a record.
 enum Taken {
     /// It is here.
     Added,
@@ -106,10 +106,11 @@ impl Remote {
         let invalid = |error: object_store::Error| bad(&plain(&error));
         let (objects, folder): (Arc<dyn ObjectStore>, &str) = match scheme {
             "file" => {
-                // There all the same after the disk was taken away: a folder is not made, lest it be made elsewhere.
+                // Checked again, because the disk may have been removed: a folder is not created, lest it be created
+                // elsewhere.
                 let folder = PathBuf::from(format!("/{folder}"));
                 if !bucket.is_empty() || !folder.is_dir() {
-                    return Err(bad("there is no such folder; it is not made"));
+                    return Err(bad("the folder does not exist, and is not created"));
                 }
                 (Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(invalid)?.with_fsync(true)), "")
             }
@@ -149,12 +150,12 @@ impl Remote {
         &self.name
     }
 
-    /// Whether a pull has given it up.
+    /// True if a pull has abandoned it.
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Where a record is, there.
+    /// Location of a record in the remote.
     fn place(&self, key: Key) -> Path {
         let name = key.to_string();
         self.prefix.clone().join("records").join(&name[..2]).join(name.as_str())
@@ -164,8 +165,8 @@ impl Remote {
         RemoteError::Broken(self.name.clone(), plain(error))
     }
 
-    /// Brings records here. What is there but is not what it should be is left out; the job runs then, and what it leaves
-    /// takes the object's place. Ends early if nobody waits for it any more.
+    /// Downloads records. A damaged or wrong object is skipped; the job runs then, and its result replaces the object.
+    /// Ends early if the caller no longer waits.
     pub fn pull(&self, store: &Store, keys: &[Key], arriving: &Arriving) -> Result<Pulled, RemoteError> {
         let mut pulled = Pulled::default();
         let mut wanted = keys.to_vec();
@@ -223,7 +224,7 @@ impl Remote {
                         return Ok(());
                     }
                 }
-                Err(error @ RemoteError::Here(_)) => return Err(error),
+                Err(error @ RemoteError::Local(_)) => return Err(error),
                 Err(error) => {
                     pulled.broken = Some(error.to_string());
                     return Ok(());
@@ -237,14 +238,14 @@ impl Remote {
     /// A record, from there to here.
     async fn bring(&self, store: &Store, key: Key, folder: PathBuf) -> Result<Taken, RemoteError> {
         let mut file = match self.fetch(key, folder).await? {
-            Fetched::Here(file) => file,
+            Fetched::Object(file) => file,
             Fetched::Missing => return Ok(Taken::Missing),
             Fetched::Slow(reason) => return Ok(Taken::Slow(reason)),
         };
         let (store, trust, from) = (store.clone(), Arc::clone(&self.trust), self.name.clone());
         // Beside the others, whose speed is measured meanwhile.
         let taken = self.runtime.spawn_blocking(move || take(&store, key, &mut file, &trust, &from)).await;
-        let taken = taken.map_err(|error| RemoteError::Here(TransferError::Io(std::io::Error::other(error))))??;
+        let taken = taken.map_err(|error| RemoteError::Local(TransferError::Io(std::io::Error::other(error))))??;
         Ok(taken.map_or_else(Taken::Refused, |()| Taken::Added))
     }
 
@@ -256,7 +257,7 @@ impl Remote {
     }
 
     async fn fetch_at_any_time(&self, key: Key, folder: PathBuf) -> Result<Fetched, RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
+        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let place = self.place(key);
         let found = match timeout(ANSWER, self.objects.get(&place)).await {
             Err(_) => {
@@ -267,7 +268,7 @@ impl Remote {
             Ok(Err(error)) => return Err(self.broken(&error)),
             Ok(Ok(found)) => found,
         };
-        // Without a name: whatever ends this process, nothing of it is left.
+        // Without a name, so that nothing of it remains however this process ends.
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;
         let mut parts = found.into_stream();
         let (mut since, mut bytes) = (Instant::now(), 0);
@@ -277,7 +278,7 @@ impl Remote {
                     bytes += part.len();
                     file.write_all(&part).map_err(here)?;
                 }
-                Ok(Ok(None)) => return Ok(Fetched::Here(file)),
+                Ok(Ok(None)) => return Ok(Fetched::Object(file)),
                 Ok(Err(error)) => return Err(self.broken(&error)),
                 Err(_) => {}
             }
@@ -291,26 +292,26 @@ impl Remote {
         }
     }
 
-    /// Whether a record would be signed; `None` without a key. One that came from elsewhere is not: a signature says that it
-    /// was made here.
+    /// True if a record would be signed; `None` without a key. A record made elsewhere is not: a signature means that
+    /// it was made here.
     pub fn signs(&self, store: &Store, key: Key) -> Option<bool> {
         self.key.as_ref().map(|_| store.origin(key).is_none())
     }
 
     /// Brings a record there. It is there whole or not at all: an object comes to be with its last byte.
     pub fn push(&self, store: &Store, key: Key) -> Result<(), RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
+        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let folder = store.beside().map_err(here)?;
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;
         let signer = self.key.as_ref().filter(|_| self.signs(store, key) == Some(true));
         envelope::seal(&mut file, signer, |archive| store.export(&BTreeSet::from([key]), archive))?;
-        let late = || RemoteError::Broken(self.name.clone(), "a record took too long on its way there".to_owned());
+        let late = || RemoteError::Broken(self.name.clone(), "an upload took too long".to_owned());
         let put = async { timeout(self.timeout, self.put(self.place(key), file)).await };
         self.runtime.block_on(put).unwrap_or_else(|_| Err(late()))
     }
 
     async fn put(&self, place: Path, mut file: File) -> Result<(), RemoteError> {
-        let here = |error: std::io::Error| RemoteError::Here(TransferError::Io(error));
+        let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let broken = |error: object_store::Error| self.broken(&error);
         let mut part = Vec::new();
         (&mut file).take(PART as u64).read_to_end(&mut part).map_err(here)?;
@@ -377,7 +378,7 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, max_retries: 3, retry_timeout: SILENCE }
 }
 
-/// What an error says, in a line, without what is secret.
+/// Text of an error in one line, without secrets.
 fn plain(error: &object_store::Error) -> String {
     if let Some(elsewhere) = connect::elsewhere(error) {
         return elsewhere;

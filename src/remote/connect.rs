@@ -1,4 +1,4 @@
-//! HTTP as it is spoken to a remote: to the host that was named, and to no other.
+//! HTTP to a remote: to the named host, and to no other.
 
 use std::{error::Error, time::Duration};
 
@@ -8,7 +8,7 @@ use object_store::{
 };
 use reqwest::{Client, NoProxy, Proxy, Url, redirect::Policy};
 
-/// How long it may take until there is a connection.
+/// Longest time until there is a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// So many redirects on one host are no loop.
 const MOST_REDIRECTS: usize = 5;
@@ -16,7 +16,7 @@ const MOST_REDIRECTS: usize = 5;
 /// Makes clients that do not leave their host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Connector {
-    /// How long it may be silent.
+    /// Longest time without data.
     pub(super) silence: Duration,
 }
 
@@ -60,7 +60,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Why a redirect was not followed, if that is what an error is about.
+/// Reason why a redirect was not followed, if that is the cause of an error.
 pub(super) fn elsewhere(error: &object_store::Error) -> Option<String> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {

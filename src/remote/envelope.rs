@@ -1,6 +1,6 @@
-//! An object: a line that says what follows, and an archive with one record.
+//! An object: a line with a description, and an archive with one record.
 //!
-//! Form 1 has the archive's digest and length in its line; form 2 has a public key and its signature of them besides.
+//! Form 1 has the archive's digest and length in its line; form 2 also has a public key and its signature.
 
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 
@@ -40,7 +40,7 @@ pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicK
     let mut reader = BufReader::new(&mut *file);
     let mut first = String::new();
     let read = (&mut reader).take(LONGEST).read_line(&mut first);
-    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is no record".into())) };
+    let Some(said) = read.ok().and_then(|_| Said::parse(&first)) else { return Ok(Err("it is not a record".into())) };
     let mut hasher = blake3::Hasher::new();
     let found = io::copy(&mut reader, &mut hasher)?;
     if found != said.bytes {
@@ -59,7 +59,7 @@ pub(super) fn open(file: &mut std::fs::File) -> io::Result<Result<Option<PublicK
     Ok(Ok(signed))
 }
 
-/// What a line says.
+/// Content of a line.
 struct Said<'l> {
     digest: &'l str,
     bytes: u64,
@@ -85,7 +85,8 @@ fn line(digest: &str, bytes: u64, key: Option<&SecretKey>) -> String {
     format!("{claim} {} {}\n", key.public(), key.sign(&claim))
 }
 
-/// What is signed. The archive, and so its digest, has the job's key in it: a signature is of one record in one place.
+/// Text that is signed. The archive, and so its digest, contains the job's key: a signature is of one record in one
+/// place.
 fn claim(form: u32, digest: &str, bytes: u64) -> String {
     format!("{WORD} {form} {digest} {bytes:020}")
 }

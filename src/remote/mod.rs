@@ -1,12 +1,13 @@
 //! Records in an object store, or in a folder elsewhere: `s3://`, `gs://`, `az://`, `file://`.
 //!
-//! Each record is one object, an archive as `sweep cache export` makes it behind a line with its digest and its length. The
-//! object's name is the record's key. What comes from there is believed no more than any archive: the digest, the key and the
-//! digests of all files are computed anew, and an object with anything else in it is refused. None of that says who measured:
-//! a record from a remote is marked as such, and signatures (`sign.rs`) tell whose it is.
+//! Each record is one object: an archive, as `sweep cache export` makes it, after a line with its digest and its
+//! length. The object's name is the record's key. Objects are trusted no more than any archive: the digest, the key and
+//! the digests of all files are computed again, and an object with any other content is rejected. None of that proves
+//! who measured: a record from a remote is marked as such, and signatures (`sign.rs`) identify its author.
 //!
-//! A remote that cannot be reached, or refuses, costs one warning; the run goes on without it. One that is slow holds up the
-//! jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere else.
+//! A remote that is unreachable or denies access causes one warning; the run continues without it. A slow one delays
+//! the jobs whose records it has, and no others (`puller.rs`). Credentials come from the environment and go nowhere
+//! else.
 
 #[cfg(not(feature = "remote"))]
 mod absent;
@@ -33,7 +34,7 @@ pub use self::{
 };
 use crate::{record::Key, store::TransferError};
 
-/// How a remote is used.
+/// Settings of a remote.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The file of the secret key that signs what is pushed; unsigned without one.
@@ -47,7 +48,7 @@ pub struct Options {
 /// Whose records are taken from a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trusting {
-    /// Everybody's who can write to it.
+    /// Everyone's who can write to it.
     Any,
     /// Those that the own key has signed.
     Own,
@@ -55,7 +56,7 @@ pub enum Trusting {
     Listed(PathBuf),
 }
 
-/// Why a remote cannot be used.
+/// Error of a remote that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address makes no sense.
@@ -74,18 +75,18 @@ pub enum RemoteError {
     Absent,
     /// The store here cannot be read or written.
     #[error(transparent)]
-    Here(#[from] TransferError),
+    Local(#[from] TransferError),
 }
 
-/// What became of records that were looked for in a remote.
+/// Results of a pull.
 #[derive(Debug, Default, PartialEq)]
 pub struct Pulled {
     /// Records that are here now.
     pub added: usize,
     /// Records that the remote does not have.
     pub missing: usize,
-    /// Objects that are not what they should be, come too slowly, or are nobody's who is trusted; and why.
+    /// Objects that are damaged or wrong, that come too slowly, or whose signer is not trusted; with the reason.
     pub refused: Vec<(Key, String)>,
-    /// Why the remote was given up.
+    /// Reason for no longer using the remote.
     pub broken: Option<String>,
 }

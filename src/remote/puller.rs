@@ -1,4 +1,4 @@
-//! Brings records from a remote beside a run.
+//! Downloads of records from a remote, in parallel to a run.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
     store::Store,
 };
 
-/// How long a run waits at its beginning while nothing comes, before it goes on with what does not need it.
+/// Time that a run waits at its beginning while nothing arrives, before it continues with independent jobs.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A thread that pulls records.
@@ -29,7 +29,7 @@ pub struct Puller {
 impl Puller {
     /// Starts it.
     pub fn new(remote: Arc<Remote>, store: Store, keys: Vec<Key>) -> io::Result<Self> {
-        /// Whatever ends the thread, nobody waits for it then.
+        /// However the thread ends, nothing waits for it then.
         struct Over(Arriving);
 
         impl Drop for Over {
@@ -51,7 +51,7 @@ impl Puller {
         Ok(Self { arriving, thread })
     }
 
-    /// What is on its way.
+    /// Records that may still arrive.
     pub fn arriving(&self) -> &Arriving {
         &self.arriving
     }
@@ -67,7 +67,7 @@ impl Puller {
         self.arriving.wait(Duration::MAX);
     }
 
-    /// Lets what has not come go, and answers what is left to say.
+    /// Abandons pending downloads, and returns the remaining messages.
     pub fn finish(self) -> Result<Vec<Notice>, RemoteError> {
         self.arriving.stop();
         // A thread that panicked has brought what it has brought.
@@ -76,11 +76,11 @@ impl Puller {
     }
 }
 
-/// What there is to say of a pull beside a run.
+/// Messages about a pull in parallel to a run.
 fn notices(remote: &Remote, pulled: &Pulled) -> Vec<Notice> {
     let mut notices = refused(pulled);
     if let Some(reason) = &pulled.broken {
-        let later = "going on without it, and `sweep cache push` brings the results there later";
+        let later = "continuing without it; `sweep cache push` uploads the results later";
         notices.push(Notice { warning: true, text: format!("{}; {later}", clean(reason)) });
     }
     if pulled.added > 0 {

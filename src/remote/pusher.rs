@@ -1,4 +1,4 @@
-//! Brings results to a remote while the run goes on.
+//! Uploads of results to a remote, in parallel to a run.
 
 use std::{
     io,
@@ -24,14 +24,14 @@ pub struct Pusher {
     thread: JoinHandle<Pushed>,
 }
 
-/// What became of it.
+/// Results of a push.
 #[derive(Debug, Default)]
 pub struct Pushed {
     /// Records that are there now.
     pub pushed: usize,
     /// Records that are not.
     pub left: usize,
-    /// Why not.
+    /// Error that made the remote unusable.
     pub broken: Option<RemoteError>,
 }
 
@@ -42,7 +42,7 @@ impl Pusher {
         let thread = thread::Builder::new().name("push".into()).spawn(move || {
             let mut pushed = Pushed::default();
             for key in received {
-                // One that could not take this cannot take the next, and nobody shall wait for that each time.
+                // If this upload fails, the next will, too, and waiting for each of them is pointless.
                 let works = pushed.broken.is_none() && !remote.is_given_up();
                 match works.then(|| remote.push(&store, key)) {
                     Some(Ok(())) => pushed.pushed += 1,

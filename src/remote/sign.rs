@@ -1,7 +1,7 @@
-//! Signatures of pushed records: who made one, for teams that want to know.
+//! Signatures of pushed records, which identify their authors.
 //!
-//! A key pair is Ed25519's. The secret half is in a file that only its owner can read, and goes nowhere else; the public half
-//! is a line of text that teammates put into a file of trusted keys.
+//! A key pair is Ed25519's. The secret key is in a file that only its owner can read, and goes nowhere else; the public
+//! key is a line of text that teammates add to a file of trusted keys.
 
 use std::{
     fmt, io,
@@ -20,9 +20,9 @@ use ring::{
 
 use super::{RemoteError, Trusting};
 
-/// How a public key begins, as a text.
+/// Prefix of a public key, as a text.
 const PUBLIC: &str = "ed25519:";
-/// How the file of a secret key begins.
+/// Prefix of the file of a secret key.
 const SECRET: &str = "sweep-secret-key ed25519:";
 /// Length of the secret seed, in bytes.
 const SEED: usize = 32;
@@ -67,7 +67,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// Whether this key has signed a text; `signature` is in base 64.
+    /// True if this key has signed a text; `signature` is in base 64.
     pub(super) fn has_signed(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = BASE64.decode(signature) else { return false };
         UnparsedPublicKey::new(&ED25519, self.0).verify(text.as_bytes(), &signature).is_ok()
@@ -81,20 +81,20 @@ impl fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// Reads it from its file, which nobody else may be able to read.
+    /// Reads it from its file, which only its owner may be able to read.
     pub(super) fn read(path: &Path) -> Result<Self, RemoteError> {
         let bad = |why: String| RemoteError::Key(format!("{}: {why}", path.display()));
         let unreadable = |error: io::Error| bad(error.to_string());
         let file = std::fs::File::open(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.permissions().mode();
         if mode & 0o077 != 0 {
-            return Err(bad("others can read this secret key; make it yours alone with `chmod 600`".to_owned()));
+            return Err(bad("others can read this secret key; restrict it with `chmod 600`".to_owned()));
         }
         let mut text = String::new();
         file.take(LONGEST).read_to_string(&mut text).map_err(unreadable)?;
         let seed = text.strip_prefix(SECRET).and_then(|seed| BASE64.decode(seed.trim()).ok());
         let pair = seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok());
-        pair.map(Self).ok_or_else(|| bad("this is no secret key; `sweep cache keygen FILE` makes one".to_owned()))
+        pair.map(Self).ok_or_else(|| bad("this is not a secret key; `sweep cache keygen FILE` creates one".to_owned()))
     }
 
     /// The half that others may know.
@@ -120,7 +120,7 @@ pub fn keygen(path: &Path) -> Result<String, RemoteError> {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => failed("there is such a file already; a key is not replaced".to_owned()),
+        io::ErrorKind::AlreadyExists => failed("the file already exists; a key is not replaced".to_owned()),
         _ => failed(error.to_string()),
     })?;
     let text = format!("{SECRET}{}\n", BASE64.encode(seed));
@@ -150,22 +150,22 @@ impl Trust {
         let mut keys = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#')) else { continue };
-            let wrong = || bad(format!("line {} begins with no public key, `{PUBLIC}…`", index + 1));
+            let wrong = || bad(format!("line {} does not begin with a public key, `{PUBLIC}…`", index + 1));
             keys.push(word.parse().map_err(|()| wrong())?);
         }
         if keys.is_empty() {
-            return Err(bad("there is no key in it, so nothing could be trusted".to_owned()));
+            return Err(bad("there is no key in it".to_owned()));
         }
         Ok(Self::Keys(keys))
     }
 
-    /// Whether a record is taken that has this signature, or none; or why not.
+    /// Checks that a record with this signature, or without one, is trusted.
     pub(super) fn allows(&self, signed: Option<PublicKey>) -> Result<(), String> {
         match (self, signed) {
             (Self::Any, _) => Ok(()),
             (Self::Keys(keys), Some(key)) if keys.contains(&key) => Ok(()),
             (Self::Keys(_), Some(key)) => Err(format!("it is signed by {key}, which is not trusted")),
-            (Self::Keys(_), None) => Err("it is not signed, and only what a trusted key has signed is taken".into()),
+            (Self::Keys(_), None) => Err("it is not signed, and only records signed by a trusted key are used".into()),
         }
     }
 }

@@ -1,13 +1,14 @@
-//! Tables as comma-separated values (RFC 4180): one line a cell, numbers unrounded and in base units.
+//! Tables as comma-separated values (RFC 4180): one line per cell, numbers unrounded and in base units.
 //!
-//! A text that a spreadsheet would take for a formula gets an apostrophe before it, which spreadsheets do not show.
+//! A text that a spreadsheet would interpret as a formula is prefixed with an apostrophe, which spreadsheets do not
+//! show.
 
 use crate::analysis::{Cell, Column, Mark, Show, Table};
 
-/// What stands behind the axes in a table of values.
+/// Columns after the axes in a table of values.
 const VALUES: [&str; 14] =
     ["metric", "unit", "mean", "sd", "n", "low", "high", "median", "q1", "q3", "paper", "mark", "missing", "why"];
-/// What stands behind the axes in a table of comparisons.
+/// Columns after the axes in a table of comparisons.
 const COMPARED: [&str; 11] = ["metric", "unit", "measure", "value", "low", "high", "n", "p", "noise", "missing", "why"];
 
 pub(super) fn render(table: &Table) -> String {

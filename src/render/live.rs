@@ -1,4 +1,4 @@
-//! Reports that are written anew while a run goes on, beside the loop that runs it.
+//! Reports that are rewritten during a run, in parallel to its loop.
 
 use std::{
     path::Path,
@@ -26,15 +26,15 @@ const SHARE: u32 = 20;
 #[derive(Debug)]
 pub struct Live(Sender<News>);
 
-/// What is new.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum News {
     Progress,
     State,
 }
 
-/// Does some work, and meanwhile keeps the reports of a plan up to date for an observer that is given to it. What cannot be
-/// written is left: whoever writes the last report says so.
+/// Does some work, and meanwhile keeps the reports of a plan up to date through an observer. Failures to write are
+/// ignored: the writer of the last report reports them.
 pub fn beside<T>(plan: &Plan, store: &Store, results: &Path, work: impl FnOnce(&mut Live) -> T) -> T {
     let (sender, receiver) = channel();
     thread::scope(|scope| {
@@ -56,7 +56,7 @@ impl Observer for Live {
     }
 }
 
-/// Writes until nobody is left who could have news.
+/// Writes until all senders are dropped.
 fn write(plan: &Plan, store: &Store, folder: &Path, receiver: &Receiver<News>) {
     let mut results = Results::default();
     let mut pause = Duration::ZERO;

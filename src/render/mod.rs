@@ -1,4 +1,4 @@
-//! Records to tables: which jobs a cell is made of, what is averaged, and how it is printed.
+//! Records to tables: formats of tables and verdicts.
 
 pub(crate) mod csv;
 mod figure;
@@ -43,7 +43,7 @@ pub struct Report<'a> {
     store: &'a Store,
 }
 
-/// When to write the page.
+/// Rule for writing the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
     /// In any case.
@@ -53,7 +53,7 @@ pub enum Page {
     IfStale,
 }
 
-/// How to print tables.
+/// Output format of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For a terminal.
@@ -81,12 +81,12 @@ impl<'a> Report<'a> {
         &self.study.recipe.name
     }
 
-    /// What the report is of, where it is not that of the whole study.
+    /// The part that the report covers, if it is not the whole study.
     fn part(&self) -> Option<String> {
         part(&self.study.recipe)
     }
 
-    /// Whether there is nothing to show.
+    /// True if there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
     }
@@ -218,7 +218,7 @@ impl Report<'_> {
     }
 }
 
-/// What a report of a recipe is of, where flags ask for something else than the whole study.
+/// The part that a recipe's report covers, if flags select something else than the whole study.
 fn part(recipe: &Recipe) -> Option<String> {
     let flags = &recipe.flags;
     (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))
@@ -250,7 +250,7 @@ fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content.as_ref())?;
-    // A temporary file is the owner's only; a report is for whoever may read the folder.
+    // A temporary file is the owner's only; a report is for everyone who may read the folder.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(mode)?;
     file.persist(path).map_err(|error| error.error)?;

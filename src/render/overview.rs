@@ -88,7 +88,7 @@ fn markdown(title: &str, reports: &[Report<'_>]) -> String {
     text
 }
 
-/// How many verdicts are what.
+/// Numbers of verdicts by state.
 fn tally<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> String {
     let mut words: Vec<(&str, usize)> = Vec::new();
     for verdict in verdicts {

@@ -1,7 +1,7 @@
-//! The other end of a run through Slurm: one job, or an engine of its own, in an allocation.
+//! A run through Slurm inside an allocation: one job, or a separate engine.
 //!
-//! It runs what the run's folder says, as it was planned, with the engine that also runs jobs on one machine: time limits,
-//! retries and what becomes of a failure are the same. What it has to say goes to a file in that folder.
+//! It runs the jobs in the run's folder, as they were planned, with the engine that also runs jobs on one machine: time
+//! limits, retries and the treatment of failures are the same. Its events go to a file in that folder.
 
 use std::{
     collections::HashMap,
@@ -30,11 +30,11 @@ use crate::{
 /// The exit code of a job that does not find what it needs.
 pub const BLOCKED: i32 = 75;
 
-/// How long to wait for the record of a needed job whose process has just ended on another machine: network file systems show
-/// new files late.
+/// Time to wait for the record of a needed job whose process has just ended on another machine: network file systems
+/// show new files late.
 const LAG: Duration = Duration::from_mins(1);
 
-/// How a job in an allocation has ended.
+/// End of a job in an allocation.
 #[derive(Debug)]
 pub enum Ended {
     /// As the summary says.
@@ -97,7 +97,7 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     here.run(&wanted, &history, None, Some(failures), &mut journal)
 }
 
-/// What runs jobs in an allocation.
+/// Runner of jobs in an allocation.
 struct AllocationRun<'a> {
     folder: &'a RunFolder,
     plan: &'a Plan,
@@ -136,8 +136,8 @@ fn from_serialized(orders: Orders) -> io::Result<Plan> {
     Plan::from_serialized(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
 }
 
-/// Whether a needed job has a record, or gets one in the time that a network file system may take to show it. One that is
-/// known to have failed is not waited for.
+/// True if a needed job has a record, or gets one within the delay of a network file system. A job that is known to
+/// have failed is not waited for.
 fn arrives(store: &Store, folder: &RunFolder, need: Key) -> bool {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(50);
@@ -171,7 +171,7 @@ fn device_of(plan: &Plan) -> Result<Option<Device>, host::devices::DeviceError> 
     }
 }
 
-/// What Slurm has given: its cores, and those GPUs that it shows. Memory it watches over itself.
+/// Resources of Slurm's allocation: its cores, and the GPUs that it shows. Slurm enforces memory itself.
 fn allocation(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<String>) {
     let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok().filter(|number| *number > 0);
     let (mut limits, gpus) = share(device, jobs);
@@ -184,7 +184,7 @@ fn allocation(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<Stri
     (limits, gpus)
 }
 
-/// What jobs share on this machine, and how its GPUs are named.
+/// Shared resources of this machine, and the names of its GPUs.
 pub fn share(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<String>) {
     let cpus = machine::cpus();
     let gpus = machine::nvidia_gpus();

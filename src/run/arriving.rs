@@ -1,4 +1,4 @@
-//! The records that may be on their way from a remote: what a run knows of a pull that goes on beside it.
+//! The records that may still arrive from a remote: the state of a parallel pull.
 
 use std::{
     collections::HashSet,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::record::Key;
 
-/// The records that it is not yet decided about, whether they will come. Clones speak of the same ones.
+/// The records whose arrival is undecided. Clones share the same state.
 #[derive(Debug, Clone, Default)]
 pub struct Arriving(Arc<Shared>);
 
@@ -26,10 +26,10 @@ struct State {
     notices: Vec<Notice>,
 }
 
-/// What there is to say of a pull.
+/// Message about a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether something is not as it should be.
+    /// True for a warning.
     pub warning: bool,
     /// A line.
     pub text: String,
@@ -54,7 +54,7 @@ impl Arriving {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is undecided about a record.
+    /// True if it is undecided about a record.
     pub fn has(&self, key: Key) -> bool {
         self.state().open.contains(&key)
     }
@@ -78,13 +78,13 @@ impl Arriving {
         self.0.changed.notify_all();
     }
 
-    /// Nobody waits for them any more.
+    /// They are no longer waited for.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
     }
 
     #[cfg(feature = "remote")]
-    /// Whether nobody waits for them any more.
+    /// True if nothing waits for them any more.
     #[cfg(feature = "remote")]
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
@@ -104,7 +104,7 @@ impl Arriving {
         }
     }
 
-    /// Leaves a line for whoever shows the run.
+    /// Adds a line for the run's output.
     pub(crate) fn note(&self, notice: Notice) {
         self.state().notices.push(notice);
     }

@@ -1,4 +1,4 @@
-//! One attempt at a job: its process, what it said, and how it ended.
+//! One attempt at a job: its process, its messages, and its end.
 
 use std::{
     io::{Read as _, Seek as _, SeekFrom},
@@ -26,23 +26,23 @@ pub(super) struct Attempt {
     /// The parameters that it was given.
     pub(super) values: Values,
     pub(super) pending: Pending,
-    /// What it reads.
+    /// Its inputs.
     pub(super) reads: Arc<Reads>,
     pub(super) lease: Lease,
     pub(super) log: PathBuf,
     pub(super) started: Timestamp,
     pub(super) begun: Instant,
-    /// What it said at last.
+    /// Its last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
-    /// Why it is being ended, and when that will be enforced.
+    /// Reason why it is being ended, and the time at which that will be enforced.
     pub(super) ending: Option<(Ending, Instant)>,
     /// Bytes of main memory that it has been seen to have.
     pub(super) peak: u64,
-    /// What the kernel's counters said when it began.
+    /// The kernel's counters when it began.
     pub(super) memory: OutOfMemory,
 }
 
-/// Why a job is ended before its own end.
+/// Reason for ending a job early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The user wants the end.
@@ -53,7 +53,7 @@ pub(super) enum Ending {
     Stalled,
 }
 
-/// How long a worker may take to end after it was asked to.
+/// Time for a worker to end after it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 impl Attempt {
@@ -67,7 +67,7 @@ impl Attempt {
         }
     }
 
-    /// Looks at the clock: what takes too long, or is silent for too long, is ended.
+    /// Checks the time: a job that exceeds its time limit or its heartbeat is ended.
     pub(super) fn watch(&mut self, policy: &Policy) {
         self.peak = self.peak.max(peak_memory(self.worker.id()).unwrap_or(0));
         match self.ending {
@@ -82,7 +82,7 @@ impl Attempt {
         }
     }
 
-    /// Why an attempt that has ended has no result; `None` if the user wanted that.
+    /// Failure of an attempt that has ended; `None` if the user wanted its end.
     pub(super) fn failure(&mut self, status: ExitStatus, strays: usize, policy: &Policy) -> Option<Failure> {
         let span = |limit: Option<Duration>| duration(limit.unwrap_or_default().as_secs_f64());
         let failure = |kind, message| Some(Failure { kind, message });
@@ -126,7 +126,7 @@ impl Attempt {
     }
 }
 
-/// Who has killed a process with SIGKILL, as far as the kernel's counters tell.
+/// The sender of SIGKILL to a process, as far as the kernel's counters show.
 pub(crate) fn killed(who: &str, out_of_memory: Option<bool>) -> (FailureKind, String) {
     match out_of_memory {
         Some(true) => (FailureKind::Memory, format!("out of memory: the kernel has killed {who}")),

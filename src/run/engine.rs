@@ -37,9 +37,9 @@ use crate::{
     store::{Claim, Pending, Store, StoreError},
 };
 
-/// How often the loop looks at what does not announce itself: other processes' locks, and overdue workers.
+/// Interval at which the loop polls: other processes' locks, and overdue workers.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a job that failed waits before its second attempt; twice as long before each further one.
+/// Delay before a failed job's second attempt; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -55,28 +55,28 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
     scheduler: Scheduler,
-    /// Jobs that have slots, and whose input files are being looked at.
+    /// Jobs that have slots, and whose input files are being checked.
     preparing: BTreeMap<usize, Prepared>,
     running: BTreeMap<usize, Attempt>,
     /// Jobs whose results are being stored beside the loop.
     storing: BTreeSet<usize>,
-    /// When results are given up that are not in the store by then.
+    /// Time of the last poll of other processes' jobs.
     patience: Option<Instant>,
-    /// What is known of files that jobs read.
+    /// Digests of files that jobs read.
     digests: Arc<Mutex<Digests>>,
     /// Jobs that another process is at.
     waiting: BTreeSet<usize>,
     /// Jobs that failed and wait for another attempt.
     retrying: BTreeMap<usize, Retry>,
-    /// How many attempts each job has had that has had any.
+    /// Number of attempts of each job that has had any.
     attempts: BTreeMap<usize, u32>,
     signals: usize,
-    /// When the running jobs will be ended.
+    /// Time at which the running jobs will be ended.
     deadline: Option<Instant>,
     /// Jobs that were selected.
     jobs: usize,
     ticked: Instant,
-    /// When it was last looked what other processes are at.
+    /// Deadline for results: those that are not in the store by then are abandoned.
     looked: Instant,
     summary: Summary,
     sender: Sender<Input>,
@@ -85,7 +85,7 @@ pub(super) struct Run<'a, 'o> {
 
 /// A job that failed and waits for another attempt.
 struct Retry {
-    /// When it may start; `None` once that has passed.
+    /// Earliest start; `None` once that has passed.
     at: Option<Instant>,
     seconds: f64,
     failure: Failure,
@@ -161,7 +161,7 @@ impl<'a, 'o> Run<'a, 'o> {
             };
             over = (self.tick() || over) && !self.goes_on(&mut rounds)?;
         }
-        // Whoever still looks at files does so for a job that was given up.
+        // Remaining checks of files are for jobs that were given up.
         if let Ok(mut digests) = self.digests.try_lock() {
             digests.keep();
         }
@@ -510,7 +510,7 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 }
 
-/// How long a job waits whose attempt of this number has failed, from 1.
+/// Delay after the failure of the attempt with this number, from 1.
 pub(super) fn wait_before(attempt: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST_WAIT)
 }

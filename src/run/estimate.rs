@@ -1,4 +1,4 @@
-//! The remaining time of a run: from how long jobs took before, corrected by how long they take now.
+//! The remaining time of a run: from the durations of earlier jobs, corrected by the current ones.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,8 +9,7 @@ use super::{
     slots::{Demand, Limits},
 };
 
-/// Follows a run and knows how long its rest takes. Whoever shows that, beside the engine or from the journal, shows what this
-/// says, so that all say the same.
+/// Follows a run and estimates its remaining time. The engine's output and the journal's readers use the same estimate.
 #[derive(Debug, Clone)]
 pub struct Pace {
     /// `None` where nothing can be said, or nothing more.
@@ -18,7 +17,7 @@ pub struct Pace {
     jobs: HashMap<usize, Heard>,
 }
 
-/// What was heard of a job.
+/// Last information about a job.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
     /// It runs since then, and was to need so many more seconds at `at`, if it has said how far it is.
@@ -28,7 +27,7 @@ enum Heard {
 }
 
 impl Pace {
-    /// For the jobs of a run. Of one through Slurm nothing is said: when its jobs begin is not for this program to know.
+    /// Jobs of the run. For a run through Slurm nothing is estimated: this program cannot know when its jobs begin.
     pub fn new(manifest: &Manifest) -> Self {
         let local = manifest.through == Through::Local;
         Self { estimate: local.then(|| Arc::new(Estimate::new(manifest))), jobs: HashMap::new() }
@@ -101,7 +100,7 @@ fn seconds(later: Timestamp, earlier: Timestamp) -> f64 {
 #[derive(Debug, Clone)]
 struct Estimate(Vec<Part>);
 
-/// What has to be known of a job.
+/// Data of a job.
 #[derive(Debug, Clone)]
 struct Part {
     step: usize,
@@ -113,7 +112,7 @@ struct Part {
     wanted: bool,
 }
 
-/// What a job is doing.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Now {
     /// It is over, after so many seconds; `None` if another process did it, or if it never began.
@@ -122,14 +121,14 @@ enum Now {
     Running {
         /// For so many seconds.
         since: f64,
-        /// How many more it needs at its own pace, if it has said how far it is.
+        /// Remaining time at its own pace, if it has reported progress.
         left: Option<f64>,
     },
     /// It has not begun.
     Open,
 }
 
-/// What is known of a step's jobs in this run.
+/// Data of a step's jobs in this run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     over: usize,
@@ -137,7 +136,7 @@ struct Seen {
     /// Of those of which something was expected: what, and what they took.
     expected: f64,
     against: f64,
-    /// What running jobs will take in all, as they say.
+    /// Total time that running jobs report.
     promised: f64,
     promises: usize,
 }
@@ -201,7 +200,7 @@ impl Estimate {
 }
 
 impl Seen {
-    /// How long a job of this step may take that took so long before.
+    /// Estimated duration of a job of this step with this earlier duration.
     fn guess(&self, expected: Option<f64>) -> Option<f64> {
         match expected {
             // A machine that is slower today is so for all of them.

@@ -1,4 +1,4 @@
-//! Events that observers of a run are told; the journal keeps them in this form.
+//! Events for observers of a run; the journal keeps them in this form.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use sweep_job::{Failure, Outcome, Progress};
 
 use crate::plan::Plan;
 
-/// What observers are told.
+/// Events for observers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunEvent {
@@ -22,14 +22,14 @@ pub enum RunEvent {
     Added {
         /// The job.
         job: usize,
-        /// What it is to decide.
+        /// The result that it is to decide.
         because: String,
     },
     /// A job is in Slurm's hands and waits for its turn there.
     Submitted {
         /// The job.
         job: usize,
-        /// What Slurm calls it.
+        /// Slurm's number.
         id: u64,
         /// The how manieth submission it is, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
@@ -52,7 +52,7 @@ pub enum RunEvent {
     Waiting {
         /// The job.
         job: usize,
-        /// Whether it may be on its way from a remote.
+        /// True if it may arrive from a remote.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         arriving: bool,
     },
@@ -60,14 +60,14 @@ pub enum RunEvent {
     Progress {
         /// The job.
         job: usize,
-        /// How far.
+        /// The progress.
         progress: Progress,
     },
     /// A job said something.
     Note {
         /// The job.
         job: usize,
-        /// What.
+        /// The text.
         text: String,
     },
     /// A job's process has ended with a result, which is being stored.
@@ -91,11 +91,11 @@ pub enum RunEvent {
         job: usize,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// How many attempts it has.
+        /// Number of attempts.
         attempts: u32,
-        /// How long it waits before the next, in seconds.
+        /// Delay before the next attempt, in seconds.
         wait: f64,
-        /// Why it failed.
+        /// The failure.
         failure: Failure,
     },
     /// A job has no result.
@@ -104,11 +104,11 @@ pub enum RunEvent {
         job: usize,
         /// Time from its start, in seconds.
         seconds: f64,
-        /// Why.
+        /// The failure.
         failure: Failure,
-        /// What the worker wrote, if there was one.
+        /// Output of the worker, if there was one.
         log: Option<PathBuf>,
-        /// Whether the recipe says to go on all the same.
+        /// True if the recipe allows the failure.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tolerated: bool,
     },
@@ -121,17 +121,17 @@ pub enum RunEvent {
     },
     /// Something that the user should read and that is about no single job.
     Notice {
-        /// What.
+        /// The text.
         text: String,
-        /// Whether something is not as it should be.
+        /// True for a warning.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         warning: bool,
     },
     /// No job will be started any more.
     Stopping {
-        /// Whether the running jobs are ended too.
+        /// True if the running jobs are ended too.
         ending: bool,
-        /// How many are running.
+        /// Number of running jobs.
         running: usize,
         /// In how many seconds the running jobs will be ended, if they are given time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ fn is_first(attempt: &u32) -> bool {
     *attempt == 1
 }
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Jobs that were done before.
@@ -159,28 +159,28 @@ pub struct Summary {
     pub done: usize,
     /// Jobs that failed.
     pub failed: usize,
-    /// Jobs that failed although the recipe says to go on all the same.
+    /// Failed jobs that the recipe tolerates.
     #[serde(default)]
     pub tolerated: usize,
     /// Jobs that could not run.
     pub skipped: usize,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
     /// The signal that stopped it.
     pub interrupted: Option<i32>,
-    /// Whether jobs were left to Slurm, which goes on with them.
+    /// True if jobs were left to Slurm, which continues them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub detached: bool,
-    /// Why the store could not be written any more, which stopped it.
+    /// Reason why the store could not be written any more, which stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }
 
-/// Whoever wants to know.
+/// Receiver of events.
 pub trait Observer {
     /// Something happened.
     fn on(&mut self, plan: &Plan, event: &RunEvent);
-    /// Time has passed: some ten times a second, for whoever had put something off.
+    /// Time has passed: about ten times a second, for deferred work.
     fn tick(&mut self, _plan: &Plan) {}
 }
 
@@ -203,7 +203,7 @@ impl RunEvent {
         }
     }
 
-    /// The same about another job: events of one job's process speak of it as their only one.
+    /// The same about another job: events of one job's process have it as their only one.
     #[must_use]
     pub fn about(mut self, index: usize) -> Self {
         if let Self::Submitted { job, .. }

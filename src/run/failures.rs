@@ -1,4 +1,4 @@
-//! Jobs of a run that have failed for good, for engines that share it: none of them tries what another has given up.
+//! Jobs of a run that have failed for good, for engines that share it: none of them retries another's failed job.
 
 use std::{io, path::PathBuf};
 
@@ -21,7 +21,7 @@ impl Failures {
         self.0.join(key.short())
     }
 
-    /// Why a job has failed, if it has.
+    /// Failure of a job, if it has failed.
     pub fn of(&self, key: Key) -> Option<Failure> {
         serde_json::from_slice(&std::fs::read(self.path(key)).ok()?).ok()
     }

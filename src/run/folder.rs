@@ -1,4 +1,4 @@
-//! The folder of a run: what was planned, what happened, what the workers wrote.
+//! The folder of a run: the plan, the events, the workers' output.
 
 use std::{
     fs::TryLockError,
@@ -28,23 +28,23 @@ const FORMAT: u32 = 2;
 /// The version of a form without such lists, which earlier programs read, too.
 const WITHOUT_LISTS: u32 = 1;
 
-/// What a run set out to do.
+/// Contents of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
     /// Its version.
     pub format: u32,
     /// The recipe's name.
     pub recipe: String,
-    /// When it was made.
+    /// Time at which the plan was made.
     pub at: Timestamp,
     /// The engine's process, on its machine.
     pub pid: u32,
     /// The machine.
     pub host: String,
-    /// How its jobs get their processes.
+    /// Source of its jobs' processes.
     #[serde(default)]
     pub through: Through,
-    /// What there was to share.
+    /// Shared resources.
     pub limits: Limits,
     /// The folders of the recipes' reports, below that of all reports.
     #[serde(default)]
@@ -52,14 +52,14 @@ pub struct Manifest {
     /// The arguments of `sweep run` that mean these recipes, without the part of them that was selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub typed: Vec<String>,
-    /// Every job of the plan; events speak of them by their place here.
+    /// Every job of the plan; events refer to them by index.
     pub jobs: Vec<ManifestJob>,
     /// Lists of jobs that many jobs need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<Vec<usize>>,
 }
 
-/// How the jobs of a run get their processes.
+/// Source of the processes of a run's jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Through {
@@ -70,7 +70,7 @@ pub enum Through {
     Slurm {
         /// The name that all jobs of this store have there.
         name: String,
-        /// How many allocations run an engine each, if they do and the jobs are none of Slurm's own.
+        /// Number of pilot jobs, if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pilots: Option<usize>,
     },
@@ -83,11 +83,11 @@ pub struct ManifestJob {
     pub label: String,
     /// Its key.
     pub key: Key,
-    /// What was to be done with it.
+    /// Disposition.
     pub wanted: Disposition,
-    /// What it takes.
+    /// Its resources.
     pub demand: Demand,
-    /// How long it may take, in seconds, if that is known.
+    /// Expected duration in seconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
     /// The jobs that it needs, besides those of `lists`.
@@ -103,7 +103,7 @@ pub struct ManifestJob {
 pub struct RunFolder(PathBuf);
 
 impl Manifest {
-    /// What a run of a plan sets out to do.
+    /// Manifest of a run of a plan.
     pub fn new(plan: &Plan, wanted: &[Disposition], limits: Limits, through: Through, history: &History) -> Self {
         let mut numbers = Numbering::default();
         let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| {
@@ -136,7 +136,7 @@ impl Manifest {
         }
     }
 
-    /// Whether every job that is needed is there.
+    /// True if every needed job is done.
     fn is_whole(&self) -> bool {
         let there = |needs: &Vec<usize>| needs.iter().all(|need| *need < self.jobs.len());
         let mut jobs = self.jobs.iter();
@@ -189,17 +189,17 @@ impl RunFolder {
         folders.into_iter().map(Self).collect()
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// What people call it.
+    /// Name for people.
     pub fn name(&self) -> String {
         self.0.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// What the run set out to do.
+    /// Manifest of the run.
     pub fn manifest(&self) -> io::Result<Manifest> {
         let path = self.0.join("plan.json");
         let manifest: Manifest = serde_json::from_slice(&fs::read(&path)?)?;
@@ -210,8 +210,7 @@ impl RunFolder {
         Ok(manifest)
     }
 
-    /// What happened so far. A line that is torn, because it is being written or because the engine was killed while it
-    /// was, is left out.
+    /// Events so far. An incomplete line, which is being written or whose writer was killed, is omitted.
     pub fn events(&self) -> io::Result<Vec<Line>> {
         journal::read(&self.0)
     }
@@ -221,7 +220,7 @@ impl RunFolder {
         journal::read_from(&self.0, begin)
     }
 
-    /// Whether the engine is at it.
+    /// True if the engine is running.
     pub fn is_live(&self) -> bool {
         if let Some(alive) = Presence::is_alive(&self.0.join(journal::ALIVE)) {
             return alive;
@@ -230,17 +229,17 @@ impl RunFolder {
         journal.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// What the process of a job that has one through Slurm says of it, in the form of the journal.
+    /// Journal of the process of a job that runs through Slurm.
     pub fn part(&self, key: Key) -> PathBuf {
         self.0.join("jobs").join(format!("{}.jsonl", key.short()))
     }
 
-    /// What an engine in an allocation of its own says, in the form of the journal.
+    /// Journal of an engine in its own allocation.
     pub fn pilot(&self, number: usize) -> PathBuf {
         self.0.join("pilots").join(format!("{number}.jsonl"))
     }
 
-    /// What a job's workers wrote, one attempt behind the other.
+    /// Output of a job's workers, all attempts in sequence.
     pub fn log(&self, key: Key) -> PathBuf {
         self.0.join("logs").join(format!("{}.log", key.short()))
     }

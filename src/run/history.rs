@@ -1,4 +1,4 @@
-//! Durations of earlier jobs, from their records: the order of starts depends on them, and what `sweep plan` expects.
+//! Durations of earlier jobs, from their records, for the order of starts and the estimates of `sweep plan`.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
 pub struct History(HashMap<String, f64>);
 
 impl History {
-    /// What records tell.
+    /// History from records.
     pub fn new(entries: &[Entry]) -> Self {
         let mut latest: HashMap<&str, &Entry> = HashMap::new();
         for entry in entries {
@@ -25,8 +25,8 @@ impl History {
         Self(latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect())
     }
 
-    /// How long `jobs` of a plan may take in all, in seconds; `None` if nothing is known of one of their steps. They share
-    /// the machine as far as they can, and none begins before those that it needs are done.
+    /// Estimated duration of `jobs` of a plan, in seconds; `None` if nothing is known of one of their steps. They share
+    /// the machine as far as they can, and none begins before its dependencies are done.
     pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: Limits) -> Option<f64> {
         let of_step = self.of_step();
         if jobs.iter().any(|id| !of_step.contains_key(plan.job(*id).label.step.as_str())) {
@@ -50,8 +50,8 @@ impl History {
         Some(ends.into_iter().fold(work, f64::max))
     }
 
-    /// How long each job of a plan may take, in milliseconds: as it took before, else as its step's jobs did on average, else
-    /// as all did.
+    /// Estimated duration of each job of a plan, in milliseconds: its own earlier duration, else the mean of its step's
+    /// jobs, else the mean of all.
     pub(super) fn expect(&self, plan: &Plan) -> Vec<u64> {
         let of_step = self.of_step();
         let mean = |sums: &[(f64, usize)]| {

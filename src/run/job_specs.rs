@@ -1,5 +1,5 @@
-//! The jobs of a run in its folder, one a line, for the processes that run them elsewhere. Lists of jobs that many of them need
-//! stand once, in a file beside it.
+//! The jobs of a run in its folder, one per line, for the processes that run them elsewhere. Lists of jobs that many of
+//! them need are in a separate file, once each.
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,7 @@ struct List {
     keys: Vec<Key>,
 }
 
-/// All orders of a run.
+/// All job specifications of a run.
 pub(super) struct Orders {
     /// The jobs.
     pub(super) jobs: Vec<SerializedJob>,

@@ -1,4 +1,4 @@
-//! The run's events on disk, one JSON value a line, only ever appended to.
+//! The run's events on disk, one JSON value per line, append-only.
 
 use std::{
     collections::BTreeMap,
@@ -32,18 +32,18 @@ pub struct Journal {
     _presence: Option<Presence>,
     /// The place in the run's plan of the only job that it is about, if it is about one.
     of: Option<usize>,
-    /// When each job's progress was last written.
+    /// Time at which each job's progress was last written.
     said: BTreeMap<usize, Instant>,
     /// Progress that came too soon after that, and when it came: of each job the latest.
     late: BTreeMap<usize, (Timestamp, RunEvent)>,
-    /// The first failure to write; the run goes on, and whoever started it can say that the journal is not whole.
+    /// The first failed write; the run continues, and its starter can report that the journal is incomplete.
     pub error: Option<io::Error>,
 }
 
 /// A line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
     /// The job that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,11 +51,11 @@ pub struct Line {
     /// That job's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
-    /// What happened.
+    /// The event.
     pub event: RunEvent,
 }
 
-/// How often a job's progress is worth a line: it is for whoever looks at the run from another process.
+/// Shortest interval between lines about a job's progress, which are for observers in other processes.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Journal {
@@ -125,8 +125,8 @@ impl Observer for Journal {
     }
 }
 
-/// Reads the lines that a journal has got since it was read last; `from` is where that ended. A line that is not whole yet
-/// is left for the next time.
+/// Reads the lines that were added to a journal since the last read, which ended at `from`. An incomplete line is left
+/// for the next time.
 pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
     let mut text = Vec::new();
     let read = || -> io::Result<()> {
@@ -142,7 +142,7 @@ pub(super) fn more(path: &Path, from: &mut u64) -> Vec<Line> {
     text[..whole].split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
-/// What a run's journal holds; lines that are not whole are left out.
+/// Events in a run's journal; incomplete lines are omitted.
 pub(super) fn read(folder: &Path) -> io::Result<Vec<Line>> {
     Ok(read_from(folder, 0)?.0)
 }

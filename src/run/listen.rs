@@ -1,4 +1,4 @@
-//! The lines that a worker writes, one message each; whatever else comes out of it.
+//! The lines that a worker writes: one message each, and other output.
 
 use std::io::{self, BufRead};
 

@@ -1,4 +1,4 @@
-//! A worker process on this machine: the same program, in a process group of its own.
+//! A worker process on this machine: the same program, in a separate process group.
 
 use std::{
     io::{self, BufReader, Write},
@@ -16,14 +16,14 @@ use sweep_job::{Failure, Job, Message};
 use super::{engine::NotStored, listen::messages, reads::Reads};
 use crate::{host, record::Record};
 
-/// What the loop waits for.
+/// Events that the loop waits for.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A worker said something.
     Message(usize, Message),
     /// A worker will say nothing more; so many lines of what it said were no messages.
     Closed(usize, usize),
-    /// What a job reads has been looked at before its start.
+    /// A job's inputs have been checked before its start.
     Checked(usize, Result<Arc<Reads>, Failure>),
     /// A result has been stored, or not; with the time at which the job began.
     Stored(usize, Instant, Result<Box<Record>, NotStored>),
@@ -31,22 +31,22 @@ pub(super) enum Input {
     Signal(i32),
 }
 
-/// A worker process. Whoever drops it ends it.
+/// A worker process. It is ended when it is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
     ended: bool,
-    /// When it last said anything, as its listener heard it: the loop may be late.
+    /// Time of its last message, as its listener received it: the loop may be late.
     heard: Arc<Mutex<Instant>>,
 }
 
-/// How a worker is started.
+/// Settings for the start of a worker.
 pub(super) struct Start<'a> {
     /// The job's index.
     pub(super) id: usize,
-    /// What to do.
+    /// The job.
     pub(super) job: &'a Job,
-    /// Where its standard error goes; what is there already stays.
+    /// File for its standard error; existing content stays.
     pub(super) log: &'a Path,
     /// The GPUs that it may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
     pub(super) gpus: Option<String>,
@@ -75,7 +75,7 @@ impl Worker {
         let mut order = serde_json::to_vec(start.job)?;
         order.push(b'\n');
         if let Some(mut stdin) = worker.child.stdin.take() {
-            // A worker that is gone already says so by its exit status.
+            // The exit status shows that a worker is gone.
             let _ = stdin.write_all(&order);
         }
         if let Some(stdout) = worker.child.stdout.take() {
@@ -102,7 +102,7 @@ impl Worker {
         self.signal(Signal::KILL);
     }
 
-    /// How long it has said nothing.
+    /// Time since its last message.
     pub(super) fn silence(&self) -> Duration {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
@@ -118,7 +118,7 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // Before it is waited for: until then its number, which is its group's, is nobody else's.
+                // Before it is waited for: until then its number, which is its group's, is not reused.
                 self.kill();
                 let status = self.child.wait()?;
                 self.ended = true;
@@ -129,14 +129,14 @@ impl Worker {
         }
     }
 
-    /// Whether it has ended; it still has to be waited for.
+    /// True if it has ended; it still has to be waited for.
     fn has_ended(&self) -> io::Result<bool> {
         let Some(pid) = self.pid() else { return Ok(true) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?.is_some())
     }
 
-    /// Its number, as long as nobody else can have it.
+    /// Its number, as long as it cannot be reused.
     fn pid(&self) -> Option<Pid> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         pid.filter(|_| !self.ended)

@@ -1,8 +1,8 @@
-//! Brings the jobs that are not done yet to worker processes, and their results to the store.
+//! Runs the jobs that are not done in worker processes, and stores their results.
 //!
-//! One loop (`engine.rs`) owns the state of a run. It turns what workers, signals and time say into
-//! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; whoever shows or records the run only
-//! observes [`RunEvent`]s.
+//! One loop (`engine.rs`) owns the state of a run. It turns messages of workers, signals and timers into
+//! [`scheduler::Event`]s and carries out the [`scheduler::Action`]s that follow; output and journal only observe
+//! [`RunEvent`]s.
 
 pub mod allocation;
 mod arriving;
@@ -50,31 +50,31 @@ use crate::{
     store::Store,
 };
 
-/// How to run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What to share among the jobs.
+    /// Resources to share among the jobs.
     pub limits: Limits,
     /// The GPUs, as `CUDA_VISIBLE_DEVICES` names them; those without a name are left to the environment.
     pub gpus: Vec<String>,
-    /// Whether the first failure stops the run.
+    /// Stop the run at the first failure.
     pub fail_fast: bool,
-    /// Where the jobs compute that need a device.
+    /// Device of the jobs that need one.
     pub device: Option<Device>,
     /// The folder of this run: its journal and the logs of its workers.
     pub folder: PathBuf,
-    /// How long the running jobs may go on after SIGTERM or SIGHUP.
+    /// Time for running jobs after SIGTERM or SIGHUP.
     pub deadline: Duration,
-    /// The records that may come from a remote while the run goes on; their jobs wait for them.
+    /// The records that may come from a remote during the run; their jobs wait for them.
     pub arriving: Arriving,
-    /// Where engines that share one run tell each other which jobs have failed for good.
+    /// Failures that engines of one run share.
     pub failures: Option<Failures>,
 }
 
-/// Whoever sends SIGTERM or SIGHUP will not wait for long.
+/// The sender of SIGTERM or SIGHUP will not wait for long.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a run has to do with a job.
+/// Decision of a run about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Disposition {
@@ -93,27 +93,27 @@ pub enum Disposition {
 pub struct Addition {
     /// The job.
     pub job: JobId,
-    /// What it is to decide.
+    /// The result that it is to decide.
     pub because: String,
 }
 
-/// Whoever says what else is to run, once everything has.
+/// Source of further jobs, once all others have run.
 pub trait RoundPlanner {
     /// The next round, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
     /// skipped.
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
 }
 
-/// What reaches into a run from outside.
+/// External control of a run.
 #[derive(Default)]
 pub struct Control<'a> {
     /// Signals that end it.
     pub signals: Option<Signals>,
-    /// What else is to run when everything has.
+    /// Source of further jobs when all others have run.
     pub rounds: Option<&'a mut dyn RoundPlanner>,
 }
 
-/// Runs what is wanted, on this machine. `wanted` speaks of every job, in the plan's order.
+/// Runs the wanted jobs on this machine. `wanted` has every job, in the plan's order.
 pub fn run(
     plan: &Plan,
     store: &Store,
@@ -126,8 +126,8 @@ pub fn run(
     engine::Run::new(plan, store, wanted, options, history, observers).drive(control)
 }
 
-/// What a job takes of the machine. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
-/// otherwise; a job that computes on the CPU has no use for any.
+/// Resources that a job uses. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
+/// otherwise; a job that computes on the CPU has none.
 pub fn demand(job: &Job, limits: Limits) -> Demand {
     let wanted = &job.resources;
     let gpus = gpus(job);
@@ -140,7 +140,7 @@ pub fn demand(job: &Job, limits: Limits) -> Demand {
     })
 }
 
-/// How many GPUs a job has for itself.
+/// Number of GPUs reserved for a job.
 fn gpus(job: &Job) -> usize {
     match (job.identity.backend, job.resources.gpus) {
         (Some(Backend::Cpu), _) => 0,

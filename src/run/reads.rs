@@ -1,5 +1,5 @@
-//! The files that a job reads, held to what its key says of them: input files to the digests with which it was planned,
-//! artifacts of needed jobs to those that their records have.
+//! The files that a job reads, compared with its key: input files with the digests with which it was planned, artifacts
+//! of needed jobs with those in their records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ pub(crate) struct Reads {
     artifacts: Vec<Artifact>,
 }
 
-/// What one job takes from another.
+/// An artifact that one job takes from another.
 #[derive(Debug)]
 pub(crate) struct Artifact {
     /// The job that has left it.
@@ -33,13 +33,13 @@ pub(crate) struct Artifact {
     name: String,
     /// The folder with that job's files.
     folder: PathBuf,
-    /// Where it is there.
+    /// Its path in the other job.
     path: String,
     /// All of that job's files; records of earlier versions have none.
     files: BTreeMap<String, Digest>,
 }
 
-/// What is no longer what a job was planned with.
+/// An input that differs from the plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Changed {
     /// An input has another content.
@@ -47,25 +47,25 @@ pub(crate) enum Changed {
     Input {
         /// The file or folder.
         path: PathBuf,
-        /// When, if that is known.
+        /// Time of the change, if it is known.
         during: &'static str,
     },
-    /// An input is gone, or nobody may read it.
+    /// An input is missing or not readable.
     #[error("the input `{}` cannot be read any more: {reason}", path.display())]
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What a needed job has left is damaged.
+    /// The artifact of a needed job is damaged.
     #[error("the artifact `{name}` of {label} is not what was written: {reason}; run again")]
     Artifact {
         /// The name of the needed job.
         label: String,
         /// The artifact's name.
         name: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
 }
@@ -88,19 +88,20 @@ impl From<Changed> for Failure {
 }
 
 impl Reads {
-    /// What a job of a plan reads, whose needed jobs are done.
+    /// Inputs of a job of a plan, whose needed jobs are done.
     pub(crate) fn of(plan: &Plan, store: &Store, id: JobId) -> Self {
         let taken = plan.taken_by(id).into_iter();
         let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
         Self { inputs: plan.inputs_of(id), artifacts }
     }
 
-    /// Whether there is nothing to look at.
+    /// True if there are no inputs.
     pub(crate) fn is_empty(&self) -> bool {
         self.inputs.is_empty() && self.artifacts.is_empty()
     }
 
-    /// Whether all of it is what it was. What `digests` knows of files that have rested since is not read again.
+    /// Checks that all inputs are unchanged. Files that `digests` lists and that have not changed since are not read
+    /// again.
     pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
         for (path, planned) in &self.inputs {
             match digests.now(path) {
@@ -128,12 +129,12 @@ impl Artifact {
         self.key
     }
 
-    /// What it is called.
+    /// Name of the artifact.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is what was written.
+    /// Checks that it is unchanged.
     pub(crate) fn check(&self, digests: &mut Digests) -> Result<(), Changed> {
         let reason = self.damage(digests).unwrap_or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Some("it is gone".to_owned()),
@@ -143,7 +144,7 @@ impl Artifact {
         Err(Changed::Artifact { label: self.label.clone(), name: self.name.clone(), reason })
     }
 
-    /// What is wrong with it.
+    /// The defect, if any.
     fn damage(&self, digests: &mut Digests) -> io::Result<Option<String>> {
         let mut found = BTreeSet::new();
         names(&self.folder, &self.path, &mut found)?;

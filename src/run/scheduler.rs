@@ -1,7 +1,7 @@
-//! The scheduler: a pure function from what has happened to the jobs that start. No clock, no process, no disk.
+//! The scheduler: a pure function from events to the jobs that start. No clock, no process, no disk.
 //!
-//! Jobs on the longest way to the end of the run start first. A job that must wait for something keeps what is free of it:
-//! later ones may go first only if they need none of that, so that a wide job is not starved by narrow ones.
+//! Jobs on the longest path to the end of the run start first. A job that must wait for a resource reserves the free
+//! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one.
 
 use std::{
     cmp::Reverse,
@@ -15,7 +15,8 @@ use super::slots::{Demand, Lack, Lease, Limits, Slots};
 pub struct Scheduler {
     jobs: Vec<Node>,
     barriers: Vec<Barrier>,
-    /// What could start, sorted by what it takes: of jobs that take the same, none fits if the first does not.
+    /// Jobs that could start, sorted by their resources: of jobs with the same resources, none fits if the first does
+    /// not.
     ready: BTreeMap<Demand, BTreeSet<Turn>>,
     slots: Slots,
     open: usize,
@@ -28,22 +29,22 @@ pub struct Scheduler {
 /// A job's place in the queue: the longest way to the end first, then the plan's order.
 type Turn = (Reverse<u64>, usize);
 
-/// What the scheduler knows of a job.
+/// A job as the scheduler sees it.
 #[derive(Debug, Clone, Default)]
 pub struct JobSpec {
-    /// What it needs: every job of these lists, by the lists' indices.
+    /// Its dependencies: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
-    /// What it takes.
+    /// Its resources.
     pub demand: Demand,
-    /// How long it may take, in whatever unit; only the order of starts depends on it.
+    /// Expected duration, in any unit; only the order of starts depends on it.
     pub expected: u64,
-    /// Whether it is done already.
+    /// True if it is done already.
     pub cached: bool,
-    /// Whether its failure does not stop the run.
+    /// True if its failure does not stop the run.
     pub tolerated: bool,
 }
 
-/// What happened.
+/// Input of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The run begins.
@@ -57,34 +58,34 @@ pub enum Event {
     /// A started job cannot run now, because another process runs it or because it failed and will be tried again: it
     /// gives its slots back and waits.
     Later(usize),
-    /// What a job waited for is over: it may start.
+    /// The cause of a job's wait is over: it may start.
     Free(usize),
     /// The user wants no more starts.
     Stop,
 }
 
-/// What to do.
+/// Output of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Start a job.
     Start {
         /// The job.
         job: usize,
-        /// What it has.
+        /// Its lease.
         lease: Lease,
     },
     /// A job cannot run any more.
     Skip {
         /// The job.
         job: usize,
-        /// Why.
+        /// The failure.
         because: Reason,
     },
     /// Everything has ended.
     Finish,
 }
 
-/// Why a job is skipped.
+/// Reason for skipping a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// A job that it needs failed or was skipped.
@@ -95,7 +96,7 @@ pub enum Reason {
 
 #[derive(Debug)]
 struct Node {
-    /// How many barriers are before it.
+    /// Number of barriers before it.
     waiting_for: usize,
     /// The barriers that wait for it.
     before: Vec<usize>,
@@ -110,7 +111,7 @@ struct Node {
 /// pairs.
 #[derive(Debug, Clone, Default)]
 struct Barrier {
-    /// How many of its jobs are not done.
+    /// Number of its jobs that are not done.
     waiting_for: usize,
     /// The jobs that need it.
     dependents: Vec<usize>,
@@ -189,12 +190,12 @@ impl Scheduler {
         scheduler
     }
 
-    /// Whether nothing is started any more.
+    /// True if nothing is started any more.
     pub fn is_stopping(&self) -> bool {
         self.stopping
     }
 
-    /// What follows from an event. After [`Action::Finish`] nothing follows from anything.
+    /// Actions that follow from an event. After [`Action::Finish`] no event has any.
     pub fn on(&mut self, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.over {

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives, as inputs of the loop.
+//! Signals such as Ctrl-C, as inputs of the loop.
 
 use std::{io, sync::mpsc::Sender, thread};
 
@@ -21,7 +21,7 @@ impl Signals {
         Ok(Self(Iterator::new([SIGINT, SIGTERM, SIGHUP])?))
     }
 
-    /// Sends every signal on, as long as the run goes on; afterwards they do what they do to any program.
+    /// Forwards every signal during the run; afterwards signals have their default effects.
     pub(super) fn forward(mut self, inputs: Sender<Input>) -> io::Result<()> {
         let forward = move || {
             for signal in self.0.forever() {

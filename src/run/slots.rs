@@ -1,10 +1,10 @@
-//! Slots: the resources to share among the jobs, and who has which.
+//! Slots: the resources to share among the jobs, and their assignment.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// What a job takes while it runs.
+/// Resources that a job uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Demand {
     /// Cores.
@@ -15,12 +15,12 @@ pub struct Demand {
     /// Bytes of main memory.
     #[serde(default)]
     pub memory: u64,
-    /// Whether nothing else may run.
+    /// True if nothing else may run.
     #[serde(default)]
     pub exclusive: bool,
 }
 
-/// What a job has been given.
+/// Resources assigned to a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lease {
     /// Cores.
@@ -29,7 +29,7 @@ pub struct Lease {
     pub gpus: Vec<usize>,
 }
 
-/// What there is to share.
+/// Resources to share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Cores.
@@ -42,7 +42,7 @@ pub struct Limits {
     pub jobs: usize,
 }
 
-/// What is free.
+/// Free resources.
 #[derive(Debug, Clone)]
 pub struct Slots {
     cpus: usize,
@@ -52,11 +52,11 @@ pub struct Slots {
     running: usize,
     /// Jobs that have ended and whose results are being stored.
     storing: usize,
-    /// Whether the one job that runs must stay alone.
+    /// True if the one job that runs must stay alone.
     closed: bool,
 }
 
-/// What a job would have to wait for.
+/// Resources that a job would have to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each says of one thing whether it is missing")]
 pub struct Lack {
@@ -73,19 +73,19 @@ pub struct Lack {
 }
 
 impl Lack {
-    /// Whether it lacks nothing.
+    /// True if nothing is missing.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
 
-    /// Whether it lacks what every job needs, so that no other one can go first without delaying it.
+    /// True if a resource is missing that every job needs, so that no other job can go first without delaying it.
     pub fn is_common(self) -> bool {
         self.alone || self.jobs || self.cpus
     }
 }
 
 impl Limits {
-    /// What a job gets that asks for this: never more than there is.
+    /// Resources that a job with this demand gets: never more than there are.
     pub fn clamp(&self, demand: Demand) -> Demand {
         Demand {
             cpus: demand.cpus.clamp(1, self.cpus.max(1)),
@@ -110,7 +110,7 @@ impl Slots {
         }
     }
 
-    /// What is missing for a job.
+    /// Resources that are missing for a job.
     pub fn lack(&self, demand: &Demand) -> Lack {
         Lack {
             alone: self.closed || (demand.exclusive && self.running + self.storing > 0),

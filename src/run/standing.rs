@@ -1,5 +1,5 @@
-//! The jobs of a plan that are done, as far as that can be relied on: a record is held to its digest, and what an open job takes
-//! from a finished one to the digests in that one's record.
+//! The jobs of a plan that are done, verified: a record is compared with its digest, and an artifact that a job uses
+//! with the digests in its record.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,19 +10,19 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// Which jobs of a plan are done.
+/// The finished jobs of a plan.
 #[derive(Debug)]
 pub struct Standing {
     /// For every job, in the plan's order, whether it is.
     pub cached: Vec<bool>,
     /// Records that cannot be relied on, each as a sentence.
     pub warnings: Vec<String>,
-    /// Artifacts that are damaged, and that somebody takes.
+    /// Damaged artifacts that a job uses.
     damaged: Vec<Artifact>,
 }
 
 impl Standing {
-    /// Looks at all jobs of a plan; at artifacts, as far as a selected job that is not done takes them.
+    /// Checks all jobs of a plan, and artifacts that a selected unfinished job uses.
     pub fn of(plan: &Plan, store: &Store, selected: &HashSet<JobId>) -> Result<Self, StoreError> {
         let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
         let looked = store.look(&keys)?;
@@ -68,7 +68,7 @@ impl Standing {
     /// be held.
     pub fn take_back(&self, store: &Store) -> std::io::Result<()> {
         for artifact in &self.damaged {
-            // Another sweep may have made it anew since it was looked at.
+            // Another sweep may have made it again since it was checked.
             let now = |key| Artifact::new(store, key, artifact.name().to_owned());
             let damaged = || now(artifact.key()).is_some_and(|now| now.check(&mut Digests::default()).is_err());
             store.condemn(artifact.key(), damaged)?;

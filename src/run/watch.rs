@@ -13,24 +13,24 @@ use crate::{format::count, store::Store};
 /// A run, now or when it ended.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// What it set out to do.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// Whether the engine is at it.
+    /// True if the engine is running.
     pub live: bool,
-    /// Whether its jobs are in Slurm, although nobody waits for them here.
+    /// True if its jobs are in Slurm, although no process waits for them here.
     pub elsewhere: bool,
-    /// How it ended; `None` if it is live, or if its engine was killed.
+    /// Result; `None` if it is live, or if its engine was killed.
     pub summary: Option<Summary>,
-    /// Whether no more jobs are started.
+    /// True if no more jobs are started.
     pub stopping: bool,
-    /// When something last happened.
+    /// Time of the last event.
     pub last: Timestamp,
-    /// What each job is doing, in the plan's order.
+    /// State of each job, in the plan's order.
     pub jobs: Vec<State>,
     pace: Pace,
 }
 
-/// What a job is doing.
+/// State of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
     /// It was not selected.
@@ -43,9 +43,9 @@ pub enum State {
     Waiting(String),
     /// It waits in Slurm.
     Queued {
-        /// What Slurm calls it.
+        /// Slurm's number.
         id: u64,
-        /// Why it waits, in Slurm's word; empty if that is not known.
+        /// Reason why it waits, in Slurm's word; empty if that is not known.
         reason: String,
     },
     /// It runs.
@@ -56,7 +56,7 @@ pub enum State {
         attempt: u32,
         /// Its GPUs.
         gpus: Vec<usize>,
-        /// How far it is.
+        /// Its progress.
         progress: Option<Progress>,
     },
     /// It has ended, and its result is being stored.
@@ -68,9 +68,9 @@ pub enum State {
     },
     /// It failed and will be started again.
     Retrying {
-        /// Why.
+        /// The reason.
         failure: Failure,
-        /// When.
+        /// Time of the retry.
         at: Timestamp,
     },
     /// It has a result.
@@ -82,9 +82,9 @@ pub enum State {
     Failed {
         /// Seconds that it took.
         seconds: f64,
-        /// Why.
+        /// The failure.
         failure: Failure,
-        /// Whether the run goes on all the same.
+        /// True if the run continues in spite of it.
         tolerated: bool,
     },
     /// It will not run; because of this job, or because the run was stopped.
@@ -94,7 +94,7 @@ pub enum State {
 }
 
 impl State {
-    /// Whether the run set out to have its result.
+    /// True if the run was to have its result.
     pub fn is_selected(&self) -> bool {
         !matches!(self, Self::NotSelected | Self::Reserve)
     }
@@ -116,13 +116,13 @@ impl State {
     }
 }
 
-/// A run that is looked at again and again: what was read of its journal is not read again.
+/// A run that is observed repeatedly: the part of its journal that was read is not read again.
 #[derive(Debug)]
 pub struct Watch {
     folder: RunFolder,
     /// Without the reasons of jobs that wait.
     snapshot: Snapshot,
-    /// How much of the journal is in it.
+    /// Length of the journal that has been read.
     read: u64,
 }
 
@@ -143,7 +143,7 @@ impl Watch {
     }
 }
 
-/// What is not done of needed jobs.
+/// Needed jobs that are not done.
 struct Open {
     first: Option<usize>,
     others: usize,
@@ -172,7 +172,7 @@ impl Snapshot {
         self
     }
 
-    /// What follows from what happened.
+    /// State after the events.
     pub fn new(manifest: Manifest, events: &[Line], live: bool) -> Self {
         let mut snapshot = Self::begin(manifest);
         snapshot.extend(events);
@@ -214,7 +214,7 @@ impl Snapshot {
         if self.live { self.pace.left(now) } else { None }
     }
 
-    /// Whether something may still become of a job.
+    /// True if a job may still change its state.
     fn is_open(&self, job: usize) -> bool {
         matches!(
             self.jobs[job],
@@ -227,7 +227,7 @@ impl Snapshot {
         )
     }
 
-    /// What the jobs' own processes say: they go on when the process that submitted them does not.
+    /// Reads the messages of the jobs' own processes, which continue without the process that submitted them.
     fn gather(&mut self, folder: &RunFolder, pilots: Option<usize>) {
         let open: Vec<usize> = (0..self.jobs.len()).filter(|job| self.is_open(*job)).collect();
         let parts: Vec<_> = match pilots {
@@ -254,7 +254,7 @@ impl Snapshot {
         }
     }
 
-    /// Nobody waits for the jobs here; whether they are still to come, only Slurm knows.
+    /// No process waits for the jobs here; only Slurm knows whether they are still to come.
     fn ask_cluster(&mut self, name: &str, pilots: bool) {
         let Some(queue) =
             cluster::in_queue(&cluster::slurm::Slurm::new(name.to_owned(), crate::recipe::Slurm::default()))
@@ -346,7 +346,7 @@ impl Snapshot {
         }
     }
 
-    /// Which of some needed jobs are not done.
+    /// The needed jobs that are not done.
     fn open(&self, needs: &[usize]) -> Open {
         let done = |need: &usize| matches!(self.jobs[*need], State::Done { .. } | State::Cached);
         let mut open = needs.iter().copied().filter(|need| !done(need));
@@ -354,7 +354,7 @@ impl Snapshot {
         Open { first, others: open.count() }
     }
 
-    /// Why a job waits; `open` has what is not done of the manifest's lists.
+    /// Reason why a job waits; `open` has the unfinished jobs of the manifest's lists.
     fn reason(&self, job: usize, open: &[Open], slots: &Slots, alone: Option<usize>) -> String {
         let job = &self.manifest.jobs[job];
         let own = self.open(&job.needs);

@@ -9,8 +9,8 @@ use crate::host;
 /// With more files than this, one sync of all of them is quicker than one for each.
 const MOST_SYNCS: usize = 64;
 
-/// Gives every file below a folder one name only: one that has more is copied. Whoever knows another name could change what
-/// is in the store, and would not even be noticed at once.
+/// Gives every file below a folder a single name: a file with several hard links is copied. Another link could change
+/// the content of the store, which might not be noticed at once.
 pub(super) fn unshare(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Removing what nobody will look for any more.
+//! Removal of unreachable records.
 
 use std::{
     collections::HashSet,
@@ -16,26 +16,26 @@ use super::{
 };
 use crate::record::Key;
 
-/// How the names of temporary files begin.
+/// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".tmp";
 
-/// What would be removed.
+/// Files to remove.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Garbage {
     /// Records that nothing reaches, each with what it takes on the disk in bytes.
     pub records: Vec<(Key, u64)>,
-    /// What failed attempts left, and what killed engines did.
+    /// Remains of failed attempts and of killed engines.
     pub leftovers: Vec<PathBuf>,
-    /// What killed processes were writing, or unpacking.
+    /// Temporary files of killed processes.
     pub temporary: Vec<PathBuf>,
-    /// What the leftovers and the temporary files take on the disk, in bytes.
+    /// Size of the leftovers and of the temporary files on the disk, in bytes.
     pub leftover_bytes: u64,
 }
 
-/// Why nothing was removed.
+/// Error of a removal.
 #[derive(Debug, thiserror::Error)]
 pub enum GcError {
-    /// Somebody relies on what is there.
+    /// The store is in use.
     #[error("a sweep is running on this store; nothing was removed")]
     InUse,
     /// The disk says no.
@@ -44,7 +44,7 @@ pub enum GcError {
 }
 
 impl Garbage {
-    /// Whether there is nothing to remove.
+    /// True if there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.leftovers.is_empty() && self.temporary.is_empty()
     }
@@ -56,7 +56,7 @@ impl Garbage {
 }
 
 impl Store {
-    /// What is neither reached nor in the hands of a process.
+    /// Records and files that are neither reachable nor in use.
     pub fn garbage(&self, reached: &HashSet<Key>) -> io::Result<Garbage> {
         let mut garbage = Garbage::default();
         for key in self.keys()?.into_iter().filter(|key| !reached.contains(key)) {
@@ -75,16 +75,16 @@ impl Store {
             }
         }
         let temporary = self.temporary()?;
-        // Without somebody who uses the store, nobody writes to them any more.
+        // If the store is not in use, nothing writes to them any more.
         if !temporary.is_empty() && InUse::alone(&self.root, self.is_shared())?.is_some() {
-            // The store's derived files are replaced by whoever reads: such a file may be gone by now.
+            // The store's derived files are replaced by readers: such a file may be gone by now.
             garbage.leftover_bytes += temporary.iter().filter_map(|path| size(path).ok()).sum::<u64>();
             garbage.temporary = temporary;
         }
         Ok(garbage)
     }
 
-    /// Files and folders that somebody writes to under a name that nobody looks for: temporary ones, and what archives are
+    /// Files and folders that are written under temporary names: temporary files, and the folders that archives are
     /// unpacked to.
     fn temporary(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
@@ -103,12 +103,12 @@ impl Store {
         for path in &garbage.leftovers {
             remove_if_there(path)?;
         }
-        // Looked for again: alone now, and whoever has come and gone meanwhile may have left more.
+        // Searched again, now exclusively, because other processes may have left more meanwhile.
         for path in self.temporary()? {
             let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
             if is_folder { remove_if_there(&path)? } else { remove_file_if_there(&path)? }
         }
-        // Locks that nobody holds: a killed engine could not remove its own.
+        // Locks without a holder: a killed engine could not remove its own.
         for path in entries(&self.locks())? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if !name.contains('.') {

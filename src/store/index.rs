@@ -1,10 +1,10 @@
-//! The index of the store: one line for each record, so that questions about all of them need not open
-//! thousands of folders.
+//! The index of the store: one line for each record, so that queries over all of them need not open thousands of
+//! folders.
 //!
-//! `index.jsonl` says what the records are about, `metrics.jsonl` what they have measured. Both are derived: which records
-//! there are, and whether each is still the file that it was, is asked of the folders each time. A record that a file does not
-//! know, or that is another file since, is opened, held to its digest, and added; a line that cannot be read or has no record
-//! counts for nothing. So a line also says that its record was found whole. Deleting the files loses nothing.
+//! `index.jsonl` describes the records, `metrics.jsonl` has their measurements. Both are derived: the folders decide
+//! each time which records exist, and whether each is still the same file. A record that a file does not list, or that
+//! has changed, is opened, compared with its digest, and added; a line that cannot be read or has no record is ignored.
+//! So a line also proves that its record was checked. Deleting the files loses nothing.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -26,21 +26,21 @@ use crate::{
     record::{Identity, Key},
 };
 
-/// What the index says of a record.
+/// Line of the index about a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The job's key.
     pub key: Key,
-    /// What it was called when it ran.
+    /// Name when it ran.
     pub label: String,
-    /// When it began.
+    /// Start of the job.
     pub started: Timestamp,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// What its files take, in bytes.
+    /// Size of its files in bytes.
     #[serde(default)]
     pub bytes: u64,
-    /// What the key is made of.
+    /// Identity, from which the key is made.
     pub identity: Identity,
 }
 
@@ -53,18 +53,18 @@ impl From<&Record> for Entry {
     }
 }
 
-/// What was measured, when and where: beside the index, because only questions about results need it.
+/// Measurements, with their time and place: beside the index, because only queries about results need it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The job's key.
     pub key: Key,
     /// The metrics.
     pub metrics: BTreeMap<String, Metric>,
-    /// When it began.
+    /// Start of the job.
     pub started: Timestamp,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// What reaches the device, for tasks that compute on one.
+    /// Backend, for tasks that compute on a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
     /// That device.
@@ -74,7 +74,7 @@ pub struct Measured {
     pub host: String,
     /// The program's version.
     pub sweep: String,
-    /// Where the record came from, if it was not made here.
+    /// Origin of the record, if it was made elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
@@ -101,16 +101,16 @@ impl From<&Record> for Measured {
 /// so that another record in its place, or an edit, has another one.
 pub type Stamp = i64;
 
-/// Which of some jobs have a record that is whole.
+/// Jobs with a valid record among some jobs.
 #[derive(Debug, Default)]
 pub struct Looked {
     /// For each job, in the order in which they were asked for, whether it has.
     pub whole: Vec<bool>,
-    /// What is wrong with those records that are not whole.
+    /// Defects of the invalid records.
     pub damaged: Vec<StoreError>,
 }
 
-/// A line of a derived file: the record's stamp, and what the file says of it, with the key first.
+/// A line of a derived file: the record's stamp, and the file's data about it, with the key first.
 trait Line: for<'r> From<&'r Record> + Serialize + DeserializeOwned + Send {
     /// The file.
     const FILE: &str;
@@ -186,7 +186,7 @@ impl Store {
         Ok((self.all(&stamps), self.all(&stamps)))
     }
 
-    /// What these records have measured, in this order; of the metrics, these at least.
+    /// Measurements of these records, in this order; of the metrics, at least these.
     pub fn measured_by(&self, stamps: &[(Key, Stamp)], metrics: &HashSet<&str>) -> Result<Vec<Measured>, StoreError> {
         let Found { lines, unreadable, .. } = self.find(stamps, Some(metrics));
         unreadable.map_or(Ok(lines), Err)
@@ -197,8 +197,8 @@ impl Store {
         self.record(key).symlink_metadata().ok().filter(Metadata::is_file).map(|metadata| stamp(&metadata))
     }
 
-    /// Which of these jobs have a record that is whole. A record is read, and held to its digest, once for each stamp that it
-    /// has: the index remembers which were. One of a later version is an error.
+    /// Jobs with a valid record among these jobs. A record is read, and compared with its digest, once for each of its
+    /// stamps: the index remembers them. A record of a later version is an error.
     pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
         let mut looked = Looked { whole: vec![false; keys.len()], damaged: Vec::new() };
         let mut stamps = Vec::with_capacity(keys.len());
@@ -227,7 +227,7 @@ impl Store {
         let found: Vec<_> = thread::scope(|scope| {
             let parts = new.chunks(new.len().div_ceil(threads).max(1));
             let handles: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
-            // A thread that panics has looked at nothing, and what it was to look at runs again.
+            // A thread that panics has checked nothing, and its jobs run again.
             handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default()).collect()
         });
         let mut lines = Vec::new();
@@ -328,13 +328,13 @@ fn stamp(metadata: &Metadata) -> Stamp {
     Stamp::from_le_bytes(first)
 }
 
-/// What a derived file says of records.
+/// Content of a derived file about records.
 struct Found<L> {
     /// Of those that can be read, in the order in which they were asked for.
     lines: Vec<L>,
-    /// How many lines the file has by now.
+    /// Number of lines in the file.
     written: usize,
-    /// What is wrong with the first record that cannot be read.
+    /// Defect of the first record that cannot be read.
     unreadable: Option<StoreError>,
 }
 

@@ -1,11 +1,11 @@
 //! Locks for a store that several machines use: a file that exists or not, with a heartbeat.
 //!
-//! `flock` is not enough there: some network file systems ignore it, others forget it with the server. What all of them do
-//! right is to make a hard link for one of several who ask at once (NFS has had no other exclusive creation from its
-//! beginning), and to keep the time of a change by one clock, the server's. So a lease is a file of the holder's own, linked
-//! to the lock's name and touched every [`BEAT`]; it is over when its process is, if that can be seen, or when it has not
-//! been touched for [`STALE`]. How old it is is asked by touching a file of one's own beside it, so that no two clocks are
-//! compared, and nothing relies on a cached attribute that is younger than it says.
+//! `flock` is not enough there: some network file systems ignore it, others lose it with the server. All of them
+//! correctly create a hard link for one of several concurrent requests (NFS has had no other exclusive creation from
+//! its beginning), and take modification times from one clock, the server's. So a lease is a file of the holder, linked
+//! to the lock's name and touched every [`RENEWAL`]; it ends with its process, if that can be seen, or when it has not
+//! been touched for [`STALE`]. Its age is measured against another file that is touched at that moment, so that no two
+//! clocks are compared, and no cached attribute is relied on.
 
 use std::{
     fs::File,
@@ -24,12 +24,12 @@ use fs_err as fs;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 
-/// How often a holder says that it is alive.
-const BEAT: Duration = Duration::from_secs(10);
+/// Interval at which a holder renews its lease.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// A holder of whom nothing was heard for so long is dead: six beats, and twice what NFS may keep an attribute.
 const STALE: Duration = Duration::from_mins(2);
 
-/// Who holds a lease.
+/// Holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Owner {
     /// The holder's own file, by its name in the folder.
@@ -39,7 +39,7 @@ struct Owner {
     boot: String,
     numbers: String,
     pid: u32,
-    /// When the process began, in ticks of its machine: numbers are given out again.
+    /// Start time of the process, in ticks of its machine: process numbers are reused.
     begun: u64,
     /// The job in Slurm, and how often that was started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ impl Owner {
         }
     }
 
-    /// Whether the holder lives, as `me` sees it; `None` if that cannot be seen from here.
+    /// True if the holder lives, as `me` sees it; `None` if that is unknown here.
     fn lives(&self, me: &Self) -> Option<bool> {
         let here = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
         if here(self) == here(me) && !self.boot.is_empty() {
@@ -91,7 +91,7 @@ impl Owner {
     }
 }
 
-/// When a process of this machine began, in ticks; `None` if there is none, or only what is left of it.
+/// Start time of a process of this machine, in ticks; `None` if there is none, or only a zombie.
 fn begun(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -109,11 +109,11 @@ impl Presence {
         serde_json::to_writer(&*presence.file, &Owner::new(path))?;
         // So that others see it whole. A disk that cannot is no reason to do without.
         let _ = presence.file.sync_data();
-        beat(&presence.file);
+        keep_alive(&presence.file);
         Ok(presence)
     }
 
-    /// Whether the process that has made this file is alive; `None` if there is no such file.
+    /// True if the process that has made this file is alive; `None` if there is no such file.
     pub(crate) fn is_alive(path: &Path) -> Option<bool> {
         // Asked often and only a hint, so by this machine's clock.
         Some(look(path)?.is_alive(&Owner::new(path), SystemTime::now()))
@@ -128,7 +128,7 @@ impl Drop for Presence {
 
 /// A lease as another process finds it.
 struct Found {
-    /// `None` where it is torn: whoever has made it has died over it, or is at it.
+    /// `None` for an incomplete file: its writer has died, or is still writing.
     owner: Option<Owner>,
     touched: SystemTime,
     inode: u64,
@@ -165,7 +165,7 @@ impl Lease {
                 Err(_) => {}
             }
             futimens(&*own.file, &now())?;
-            // Whoever serves the files says when that was.
+            // The file server gives the time.
             let now = own.file.metadata()?.modified()?;
             match look(&path) {
                 Some(found) if found.is_alive(&me, now) => return Ok(None),
@@ -176,18 +176,18 @@ impl Lease {
         Ok(None)
     }
 
-    /// Whether a process holds the lease of this name, as far as can be seen without asking for it.
+    /// True if a process holds the lease of this name, as far as can be seen without requesting it.
     pub(super) fn is_held(folder: &Path, name: &str) -> bool {
         Presence::is_alive(&folder.join(name)).unwrap_or(false)
     }
 
-    /// Whether another process has taken it away, because nothing was heard of this one for too long.
+    /// True if another process has taken it over, because this one has not renewed it for too long.
     pub(super) fn is_lost(&self) -> bool {
         let inode = |metadata: io::Result<std::fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
         inode(std::fs::metadata(&self.path)) != inode(self.own.file.metadata())
     }
 
-    /// Whether the process that has made a file beside it is alive, by the clock of whoever serves the files.
+    /// True if the process that has made a file beside it is alive, by the clock of the file server.
     pub(super) fn sees_alive(&self, path: &Path) -> io::Result<bool> {
         futimens(&*self.own.file, &now())?;
         let now = self.own.file.metadata()?.modified()?;
@@ -208,8 +208,8 @@ impl Drop for Lease {
     }
 }
 
-/// Takes a dead holder's lease away. Of several who do so at once, one may catch what another has just taken: it puts that
-/// back.
+/// Takes over a dead holder's lease. Of several processes that do so at once, one may take what another has just taken:
+/// it puts that back.
 fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result<()> {
     let aside = folder.join(format!("{mine}.aside"));
     match fs::rename(path, &aside) {
@@ -227,7 +227,7 @@ fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result
     fs::remove_file(&aside)
 }
 
-/// A name that nobody else makes up: this machine's, this process's, and a number.
+/// A unique name: this machine's, this process's, and a number.
 pub(super) fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     static RANDOM: LazyLock<String> = LazyLock::new(|| {
@@ -244,20 +244,20 @@ fn now() -> Timestamps {
     Timestamps { last_access: now(), last_modification: now() }
 }
 
-/// Touches a file from now on, for as long as somebody has it.
-fn beat(file: &Arc<File>) {
+/// Touches a file from now on, until it is dropped.
+fn keep_alive(file: &Arc<File>) {
     static FILES: LazyLock<Mutex<Vec<Weak<File>>>> = LazyLock::new(|| {
         // A process that cannot have another thread has other worries.
         let _ = thread::Builder::new().name("leases".into()).spawn(|| {
             loop {
-                thread::sleep(BEAT);
+                thread::sleep(RENEWAL);
                 let held: Vec<Arc<File>> = {
                     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
                     files.retain(|file| file.strong_count() > 0);
                     files.iter().filter_map(Weak::upgrade).collect()
                 };
                 for file in held {
-                    // A disk that does not answer now may do so at the next beat.
+                    // A disk that does not answer now may do so at the next renewal.
                     let _ = futimens(&*file, &now());
                 }
             }
@@ -321,14 +321,14 @@ mod tests {
             // This process lives, however late it is.
             (|_| {}, true, true),
             (|owner| owner.begun += 1, false, false),
-            // Nobody can see from here whether it lives: only its silence counts.
+            // Its process cannot be seen from here: only the age of its lease counts.
             (elsewhere, false, true),
             (elsewhere, true, false),
         ] {
             let folder = tempfile::tempdir().unwrap();
             holder(folder.path(), change);
             if silent {
-                age(&folder.path().join("x"), STALE + BEAT);
+                age(&folder.path().join("x"), STALE + RENEWAL);
             }
             assert_eq!(Lease::is_held(folder.path(), "x"), held);
             assert_eq!(Lease::try_take(folder.path(), "x").unwrap().is_none(), held);

@@ -1,4 +1,4 @@
-//! One lock a job: an operating-system lock on a file, which ends with its process, however that ends; or a lease, where the
+//! One lock per job: an operating-system lock on a file, which ends with its process in any case; or a lease, if the
 //! store is shared among machines.
 
 use std::{
@@ -24,7 +24,7 @@ pub(super) enum Lock {
     Lease(Lease),
 }
 
-/// A lock that is no job's, as others hold it.
+/// A lock that does not belong to a job, as others hold it.
 #[derive(Debug)]
 pub struct Held(#[expect(dead_code, reason = "it is held, not read")] pub(super) Lock);
 
@@ -43,14 +43,14 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            // The last holder removes the file; then the lock just taken is on a file that nobody else will open.
+            // The last holder removes the file; then the lock just taken is on a file that no other process will open.
             if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino())) {
                 return Ok(Some(Self::Flock { path, _file: file }));
             }
         }
     }
 
-    /// Whether a process holds the lock of this name.
+    /// True if a process holds the lock of this name.
     pub(super) fn is_held(folder: &Path, name: &str, shared: bool) -> bool {
         if shared {
             return Lease::is_held(folder, name);
@@ -59,7 +59,7 @@ impl Lock {
         file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Whether another process has taken it away.
+    /// True if another process has taken it over.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Lease(lease) if lease.is_lost())
     }
@@ -68,14 +68,14 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Self::Flock { path, .. } = self {
-            // Removed while it is still held, so that nobody can hold a lock on a removed file and believe in it. If it
-            // cannot be removed, an unlocked file stays behind, which the next claim takes.
+            // Removed while it is still held, so that no process can hold a lock on a removed file and rely on it. If
+            // it cannot be removed, an unlocked file stays behind, which the next claim takes.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Held by whoever relies on the store as it is: any number of sweeps, or one that removes from it.
+/// Held by users of the store: any number of sweeps, or one process that removes records.
 #[derive(Debug)]
 pub struct InUse(#[expect(dead_code, reason = "it is held, not read")] Use);
 
@@ -87,14 +87,14 @@ enum Use {
     Alone(Lease),
 }
 
-/// The lease of whoever removes from a store that several machines use.
+/// The lease of a process that removes records from a store that several machines use.
 const CLEARING: &str = "clearing";
 
 impl InUse {
     /// `None` while something is being removed.
     pub(super) fn shared(store: &Path, shared: bool) -> io::Result<Option<Self>> {
         if shared {
-            // First said, then looked: so does whoever removes, and one of both sees the other.
+            // First announced, then checked: removers do the same, and one of both sees the other.
             let users = store.join("users");
             fs::create_dir_all(&users)?;
             let present = Presence::announce(&users.join(unique()))?;

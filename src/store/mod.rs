@@ -1,8 +1,8 @@
-//! Records of finished jobs, by key: found or not, and if not, the right to write one.
+//! Records of finished jobs, by key, and the right to write missing ones.
 //!
-//! A record's folder is written beside the store, synced, and renamed in: it is there whole or not at all, and never
-//! edited. [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing
-//! that can write its record, or `Busy` while another process holds the lock.
+//! A record's folder is written beside the store, synced, and renamed into it: it is atomic, and never edited.
+//! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
+//! can write its record, or `Busy` while another process holds the lock.
 
 mod disk;
 mod gc;
@@ -55,18 +55,18 @@ pub struct Store {
     root: PathBuf,
 }
 
-/// What the store says about a job that is about to run.
+/// Answer of the store about a job that is about to run.
 #[derive(Debug)]
 pub enum Claim {
     /// It is done.
     Hit(Box<Record>),
-    /// It is not done, and nobody else is at it.
+    /// It is not done, and no other process has claimed it.
     Miss(Pending),
-    /// Another process is at it.
+    /// Another process has claimed it.
     Busy,
 }
 
-/// Why the store cannot be used.
+/// Error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk says no.
@@ -86,7 +86,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the next job would fare no better: the disk is full, or nobody may write to it.
+    /// True if the next job would fail, too: the disk is full, or not writable.
     pub fn is_lasting(&self) -> bool {
         use io::ErrorKind::{NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let lasting = [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied, NotADirectory];
@@ -152,7 +152,7 @@ impl Store {
         let path = self.record(key);
         let no_file =
             || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is no file".into() });
-        // A pipe that nobody writes to would never be open.
+        // Opening a pipe without a writer would never return.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {
             Ok(file) => file,
@@ -173,7 +173,7 @@ impl Store {
         Ok(Some(text))
     }
 
-    /// Whether a job has a record; whether that is whole, [`Store::look`] says.
+    /// True if a job has a record; [`Store::look`] checks that it is valid.
     pub fn contains(&self, key: Key) -> bool {
         self.record(key).symlink_metadata().is_ok_and(|record| record.is_file())
     }
@@ -198,13 +198,12 @@ impl Store {
         Ok(self.keys()?.into_iter().filter(|key| key.to_string().starts_with(prefix)).collect())
     }
 
-    /// Whether a job is done, or nobody is at it.
+    /// True if a job is done, or no process has claimed it.
     pub fn is_free(&self, key: Key) -> bool {
         self.contains(key) || !self.is_locked(key)
     }
 
-    /// Says that somebody reads from the store and relies on what is there, so that nothing is removed meanwhile. Waits, and
-    /// says so, while something is being removed.
+    /// Announces a reader of the store, so that nothing is removed meanwhile. Waits, with a message, during a removal.
     pub fn hold(&self) -> io::Result<InUse> {
         const PAUSE: Duration = Duration::from_millis(50);
         let mut said = false;
@@ -219,7 +218,7 @@ impl Store {
         }
     }
 
-    /// Takes the lock of this name, which is no job's; `None` while another process holds it.
+    /// Takes the lock of this name, which does not belong to a job; `None` while another process holds it.
     pub fn lock(&self, name: &str) -> io::Result<Option<Held>> {
         self.create()?;
         Ok(Lock::try_take(&self.locks(), name, self.is_shared())?.map(Held))
@@ -231,7 +230,7 @@ impl Store {
         Ok(self.root.clone())
     }
 
-    /// Whether several machines use it, so that its locks are leases.
+    /// True if several machines use it, so that its locks are leases.
     pub fn is_shared(&self) -> bool {
         self.root.join(SHARED).is_file()
     }
@@ -249,12 +248,12 @@ impl Store {
         Ok(true)
     }
 
-    /// Whether a process is at a job.
+    /// True if a process has claimed a job.
     fn is_locked(&self, key: Key) -> bool {
         Lock::is_held(&self.locks(), &key.to_string(), self.is_shared())
     }
 
-    /// What tells this store from all others: made when it is asked for first.
+    /// Unique identifier of this store: made at the first request.
     pub fn id(&self) -> io::Result<String> {
         self.create()?;
         let path = self.root.join("id");
@@ -289,7 +288,7 @@ impl Store {
         self.root.join("partial").join(key.to_string())
     }
 
-    /// Where a job's record and artifacts are, or will be.
+    /// Folder of a job's record and artifacts, which may not exist yet.
     pub fn folder(&self, key: Key) -> PathBuf {
         let name = key.to_string();
         self.root.join(&name[..2]).join(name)
@@ -305,7 +304,7 @@ impl Store {
         self.root.join("digests.json")
     }
 
-    /// Where the artifacts of a finished job are.
+    /// Folder of the artifacts of a finished job.
     pub fn files(&self, key: Key) -> PathBuf {
         self.folder(key).join("files")
     }
@@ -318,15 +317,15 @@ impl Store {
         }
     }
 
-    /// What is left of a record whose files were found damaged.
+    /// Remains of a record whose files were found damaged.
     fn condemned(&self, key: Key) -> PathBuf {
         self.folder(key).join("record.damaged.json")
     }
 
-    /// Takes back a record whose files are no longer what was written, so that its job runs again: from now on it has none.
-    /// `damaged` is asked once nobody else can be at the job.
+    /// Removes a record whose files have changed, so that its job runs again. `damaged` is evaluated once no other
+    /// process can have claimed the job.
     pub fn condemn(&self, key: Key, damaged: impl FnOnce() -> bool) -> io::Result<()> {
-        // Whoever holds the lock is making the record anew.
+        // The holder of the lock is making the record again.
         let Some(_lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else { return Ok(()) };
         if damaged() {
             host::failpoints::point("store: before a record is taken back")?;
@@ -345,7 +344,7 @@ impl Store {
         let Some(lock) = Lock::try_take(&self.locks(), &key.to_string(), self.is_shared())? else {
             return Ok(Claim::Busy);
         };
-        // Whoever held the lock may have finished between the look and the lock.
+        // The holder of the lock may have finished between the look and the lock.
         if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }

@@ -1,7 +1,7 @@
-//! The origin of a record that was not made here: beside the record, in `origin.json`.
+//! The origin of a record that was made elsewhere: beside the record, in `origin.json`.
 //!
-//! A record's digests say that nothing in it has changed since it was written, not who wrote it. So what comes from a remote
-//! or an archive is marked as such for as long as it is in the store.
+//! A record's digests prove that it has not changed since it was written, not who wrote it. A record from a remote or
+//! an archive is therefore marked as such for as long as it is in the store.
 
 use std::{fmt, io, path::Path};
 
@@ -15,12 +15,12 @@ use crate::{format::clean, record::Key};
 /// The file in the record's folder.
 pub(super) const ORIGIN: &str = "origin.json";
 
-/// Where a record came from, and when.
+/// Source of a record, and the time of its transfer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
     /// The remote's address, which has no credentials in it, or the archive's name.
     pub from: String,
-    /// When it came.
+    /// Time of the transfer.
     pub at: Timestamp,
     /// The public key that it was signed with, if it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ impl fmt::Display for Origin {
 }
 
 impl Store {
-    /// Where a record came from; `None` for one that was made here. What cannot be read is no proof of that.
+    /// Source of a record; `None` for one that was made here. An unreadable origin does not prove that.
     pub fn origin(&self, key: Key) -> Option<Origin> {
         let folder = self.folder(key);
         Origin::read(&folder).unwrap_or_else(|_| {

@@ -22,7 +22,7 @@ impl Pending {
     pub(super) fn begin(store: Store, key: Key, lock: Lock) -> io::Result<Self> {
         let mut staging = store.staging(key);
         if let Lock::Lease(lease) = &lock {
-            // Of its own: whoever held the lease before may only be late, and write on.
+            // A separate folder: the previous holder of the lease may only be late, and continue to write.
             staging.set_file_name(lease.name());
         }
         host::failpoints::point("claim: locked")?;
@@ -96,7 +96,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // After a commit it is gone; after a failure what is left of it helps nobody, and the next claim clears it too.
+        // After a commit it is gone; after a failure its remains are useless, and the next claim removes them, too.
         let _ = remove_if_there(&self.staging);
         // What an attempt has left here is for the next; nothing is not worth a folder.
         let _ = fs::remove_dir(self.scratch());

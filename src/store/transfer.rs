@@ -1,7 +1,7 @@
-//! Records on their way to another machine: a tar archive with a folder for each.
+//! Transfer of records to another machine: a tar archive with a folder for each.
 //!
-//! What comes from elsewhere is not believed: only files, folders and links that stay inside are taken, the key is computed
-//! anew, and so are the digests.
+//! Archives are not trusted: only files, folders and links that stay inside are accepted, and the key and the digests
+//! are computed again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,12 +21,12 @@ use crate::{
 
 /// The folder in the archive.
 const TOP: &str = "sweep-records";
-/// What an archive is unpacked to begins so, below `staging`.
+/// Prefix of the folders below `staging` that archives are unpacked to.
 pub(super) const IMPORT: &str = "import-";
 /// A record is never larger.
 const LARGEST_RECORD: u64 = 1 << 30;
 
-/// What became of an archive's records.
+/// Results for an archive's records.
 #[derive(Debug, Default, PartialEq)]
 pub struct Imported {
     /// Records that are new here.
@@ -37,7 +37,7 @@ pub struct Imported {
     pub refused: Vec<(Key, String)>,
 }
 
-/// Why an archive was not made or not read.
+/// Error of writing or reading an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The disk says no.
@@ -73,7 +73,7 @@ impl Store {
             let files = self.files(*key);
             let found = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
             if found != record.files {
-                let reason = "its files are not those that were written; `sweep cache verify` says more".to_owned();
+                let reason = "its files have changed; `sweep cache verify` lists them".to_owned();
                 return Err(TransferError::Damaged(key.short(), reason));
             }
             for (name, file) in &found {
@@ -155,7 +155,7 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     let files = folder.join("files");
     let found = if files.is_dir() { record::of_folder(&files) } else { Ok(BTreeMap::new()) };
     if found.map_err(|error| error.to_string())? != record.files {
-        return Err("its files are not those that its digests speak of".into());
+        return Err("its files do not match its digests".into());
     }
     Ok(record)
 }
@@ -188,7 +188,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         keys.insert(key);
         let target = into.join(key.to_string()).join(&inner);
         if target.ancestors().any(|ancestor| links.contains_key(ancestor)) {
-            return Err(foreign("it holds something below or in the place of a link:"));
+            return Err(foreign("it contains an entry below or instead of a link:"));
         }
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
@@ -210,7 +210,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
                 }
                 links.insert(target, to);
             }
-            _ => return Err(foreign("it holds something that is neither file nor folder:")),
+            _ => return Err(foreign("it contains an entry that is neither a file nor a folder:")),
         }
         Ok(())
     })?;
@@ -218,7 +218,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         return Err(TransferError::Foreign("there is nothing in it".to_owned()));
     }
     if only.is_some() && !is_blank(from)? {
-        return Err(TransferError::Foreign("there is something behind its end".to_owned()));
+        return Err(TransferError::Foreign("there is data after its end".to_owned()));
     }
     for (target, to) in &links {
         fs::os::unix::fs::symlink(to, target)?;
@@ -226,7 +226,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
     Ok(keys)
 }
 
-/// Whether nothing but zeros is left, with which an archive is padded.
+/// True if only zeros are left, with which an archive is padded.
 fn is_blank(mut rest: impl Read) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     loop {
@@ -249,8 +249,8 @@ fn place(path: &Path) -> Option<(Key, PathBuf)> {
     (normal && known).then_some((key, rest))
 }
 
-/// Whether a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders go, and
-/// then down. No link is on its way up, and one on its way down stays inside itself.
+/// Checks that a link at `path` (which begins with `files`) leads to something in `files`: up first, as far as folders
+/// go, and then down. No link is on its way up, and one on its way down stays inside itself.
 fn stays_inside(path: &Path, to: &Path) -> bool {
     let mut up = path.components().count().saturating_sub(2);
     let mut down = false;

@@ -6,18 +6,18 @@ use super::{Origin, Record, Store, origin::ORIGIN};
 use crate::record;
 use crate::record::Key;
 
-/// What was looked at.
+/// Result of a verification.
 #[derive(Debug, Default, PartialEq)]
 pub struct Verified {
     /// Records in all.
     pub records: usize,
     /// Files whose digests are right.
     pub files: usize,
-    /// Records with files of which nobody has written a digest.
+    /// Records with files without digests.
     pub without_digests: usize,
     /// Records that bear no digest of their own.
     pub unsealed: usize,
-    /// What is wrong.
+    /// Defects.
     pub defects: Vec<Defect>,
 }
 
@@ -26,12 +26,12 @@ pub struct Verified {
 pub struct Defect {
     /// Its key.
     pub key: Key,
-    /// What is wrong, as a phrase.
+    /// The defect, as a phrase.
     pub reason: String,
 }
 
 impl Store {
-    /// Computes all keys and digests anew and compares.
+    /// Computes all keys and digests again and compares.
     pub fn verify(&self) -> io::Result<Verified> {
         let mut verified = Verified::default();
         for key in self.keys()? {
@@ -48,7 +48,7 @@ impl Store {
         let text = match self.text(key) {
             Ok(Some(text)) => text,
             Ok(None) if self.condemned(key).exists() => {
-                return Ok(vec!["its files were found damaged, and its job is to run again".into()]);
+                return Ok(vec!["its files were found damaged; its job will run again".into()]);
             }
             Ok(None) => return Ok(vec!["it has no record.json".into()]),
             Err(error) => return Ok(vec![error.to_string()]),
@@ -79,13 +79,13 @@ impl Store {
             found
                 .keys()
                 .filter(|name| !record.files.contains_key(*name))
-                .map(|name| format!("the file {name} does not belong to it")),
+                .map(|name| format!("the file {name} does not belong to the record")),
         );
         Ok(reasons)
     }
 }
 
-/// Why a record is not that of its key.
+/// Description of a record that is not that of its key.
 pub(crate) fn wrong_key(record: &Record) -> Option<String> {
     match record.identity.key() {
         Ok(key) if key == record.key => None,

@@ -1,4 +1,4 @@
-//! Two runs side by side: where they ran, what was asked, and what came out, as `sweep diff` has it.
+//! Comparison of two runs: environments, parameters and metrics, as `sweep diff` has them.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>, query: Result<Query<Aske
     let Ok(Query(asked)) = query else { return not_found("Choose two runs in the list of runs.") };
     match read(move || render(&site, &asked)).await {
         Ok(Some(page)) => page,
-        Ok(None) => not_found("One of the runs is not there."),
+        Ok(None) => not_found("One of the runs does not exist."),
         Err(response) => response,
     }
 }
@@ -60,7 +60,7 @@ fn render(site: &Site, asked: &Asked) -> Option<Response> {
     let open = open.count();
     let header = html! { (crumbs()) h1 { "Two runs" } p .about { (title(&a)) " and " (title(&b)) } };
     let main = html! {
-        section id="runs" { h2 { "Where and when" } div .panel { div .scroll tabindex="0" role="region" aria-label="Where and when" { (environment(&a, &b)) } } }
+        section id="runs" { h2 { "Environment" } div .panel { div .scroll tabindex="0" role="region" aria-label="Environment" { (environment(&a, &b)) } } }
         (params(&difference, open))
         (metrics(&difference))
     };
@@ -107,15 +107,15 @@ fn params(difference: &Difference, open: usize) -> Markup {
     let Difference { same, only, params, environment, .. } = difference;
     html! {
         section id="params" {
-            h2 { "What was asked" }
-            @if params.is_empty() { p { "No parameter of a job that both have is another one." } }
+            h2 { "Parameters" }
+            @if params.is_empty() { p { "No parameter differs in the jobs that both have." } }
             @else {
                 ul { @for Change { what, values: [before, after], jobs } in params.iter().take(MOST_NAMES) {
                     li { code { (clean(what)) } ": " (clean(before)) " → " (clean(after)) " in " (count(jobs.len(), "job")) }
                 } }
                 @if params.len() > MOST_NAMES { p .note { "and " (params.len() - MOST_NAMES) " more" } }
             }
-            @if *same > 0 { p { (count(*same, "job")) " are the same in both: one record, one result." } }
+            @if *same > 0 { p { (count(*same, "job")) " are the same in both." } }
             @if open > 0 { p { (count(open, "job")) " have no result in one of them." } }
             @for (what, [before, after]) in environment {
                 p { (what) ": " (clean(&before.join(", "))) " → " (clean(&after.join(", "))) }
@@ -126,23 +126,23 @@ fn params(difference: &Difference, open: usize) -> Markup {
     }
 }
 
-/// What differs of what matters, and of the rest what chance cannot explain.
+/// Important differences, and significant ones among the others.
 fn metrics(difference: &Difference) -> Markup {
     let shown = |change: &&MetricChange| change.headline || change.significant == Some(true);
     let changes: Vec<&MetricChange> = difference.metrics.iter().filter(shown).collect();
     let hidden = difference.metrics.len() - changes.len();
     html! {
         @if difference.metrics.is_empty() {
-            section id="metrics" { h2 { "What came out" } p { "No metric of a job that both have is another one." } }
+            section id="metrics" { h2 { "Metrics" } p { "No metric differs in the jobs that both have." } }
         } @else {
             section id="metrics" {
-                h2 { "What came out" }
+                h2 { "Metrics" }
                 p .note {
-                    "Jobs that differ in nothing but " code { "seed" } " are one row: the mean difference of pairs of equal seeds, "
-                    "with its 95 % confidence interval, and the probability of such a difference by chance, after Holm's "
-                    "correction for all of them. ≈ marks what chance can explain."
+                    "Jobs that differ only in " code { "seed" } " are one row: the mean difference of pairs of equal seeds, "
+                    "with its 95 % confidence interval and its p-value, adjusted for all comparisons "
+                    "(Holm). ≈ marks differences that are not significant."
                 }
-                div .panel { div .scroll tabindex="0" role="region" aria-label="What came out" {
+                div .panel { div .scroll tabindex="0" role="region" aria-label="Metrics" {
                     table .sortable {
                         thead { tr {
                             @for heading in ["Jobs", "Metric", "First", "Second", "Difference", "%", "Chance"] {
@@ -153,7 +153,7 @@ fn metrics(difference: &Difference) -> Markup {
                     }
                 } }
                 @if changes.len() > MOST { p .note { "The first " (MOST) " of " (changes.len()) " rows." } }
-                @if hidden > 0 { p .note { (count(hidden, "difference")) " more, which chance can explain." } }
+                @if hidden > 0 { p .note { (count(hidden, "difference")) " more that are not significant." } }
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Connections: how many there may be at once, and how long a request may take to arrive. Whoever opens many, or never says
-//! what for, takes no more of the machine than that.
+//! Connections: limits on their number and on the time that a request may take to arrive, so that clients with many or
+//! idle connections cannot exhaust the machine.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -15,13 +15,13 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
-/// How long the head of a request may take, and a connection may be kept without one.
+/// Time limit of the head of a request, and of an idle connection.
 const HEAD: Duration = Duration::from_secs(5);
 
 /// So many connections at once; further ones wait in the system's queue.
 const MOST: usize = 512;
 
-/// How long to wait where the system gives no connection, because there are too many files open.
+/// Delay if the system gives no connection, because there are too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// As many connections as leave half of this process's files for other things.
@@ -61,7 +61,7 @@ async fn answer(stream: TcpStream, router: Router, mut closing: watch::Receiver<
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    // Who is cut off, or goes away, is told nothing and needs nothing.
+    // Closed or lost clients need no answer.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = closing.wait_for(|closing| *closing) => {}

@@ -14,7 +14,7 @@ use axum::{
 
 use super::{Site, not_found, read};
 
-/// What a report is made of, and how a browser takes it.
+/// File types of a report, and their media types.
 const KINDS: [(&str, &str); 8] = [
     ("html", "text/html; charset=utf-8"),
     ("csv", "text/csv; charset=utf-8"),
@@ -36,7 +36,7 @@ pub(super) async fn report(State(site): State<Arc<Site>>, UrlPath(path): UrlPath
         return if plain && !path.contains("..") && !path.contains("//") && !path.starts_with('/') {
             Redirect::temporary(&format!("/reports/{}/index.html", path.trim_end_matches('/'))).into_response()
         } else {
-            not_found("There is no such report.")
+            not_found("The report does not exist.")
         };
     };
     let root = site.results.join("reports");
@@ -51,7 +51,7 @@ pub(super) async fn report(State(site): State<Arc<Site>>, UrlPath(path): UrlPath
             }
             response
         }
-        Ok(Err(_)) => not_found("There is no such report."),
+        Ok(Err(_)) => not_found("The report does not exist."),
         Err(response) => response,
     }
 }

@@ -1,8 +1,8 @@
-//! Access rules: which requests are answered, and what a browser may do with the answer.
+//! Access rules: the requests that are answered, and the permissions of the browser for the answer.
 //!
-//! A page from elsewhere can make a browser ask this server under a name of its own that leads to this machine (DNS
-//! rebinding), and would then be allowed to read the answer. Such a name is not one of those that are answered to: the
-//! loopback addresses and `localhost`; where the server listens for other machines, any address and this machine's name.
+//! A page from elsewhere can make a browser request this server under its own host name that resolves to this machine
+//! (DNS rebinding), and would then be allowed to read the answer. The server therefore answers only to certain names:
+//! the loopback addresses and `localhost`; if it listens for other machines, any address and this machine's name.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -20,7 +20,7 @@ pub(super) struct Names {
     machine: String,
 }
 
-/// What every answer says. The pages have a stricter policy of their own.
+/// Headers of every answer. The pages have a stricter policy of their own.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -36,7 +36,7 @@ impl Names {
         Self { loopback: host.is_loopback(), machine }
     }
 
-    /// Whether a `Host` header names this server. Which port it names makes no difference: it may be forwarded.
+    /// True if a `Host` header names this server. The port makes no difference: it may be forwarded.
     fn answers(&self, host: &str) -> bool {
         let (name, port) = match host.rfind(':') {
             Some(colon) if !host[colon..].contains(']') => (&host[..colon], &host[colon + 1..]),
@@ -59,10 +59,9 @@ pub(super) async fn check(State(names): State<Arc<Names>>, request: Request, nex
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().host());
     let mut response = if !host.is_some_and(|host| names.answers(host)) {
-        (StatusCode::MISDIRECTED_REQUEST, "this server does not answer to that name\n").into_response()
+        (StatusCode::MISDIRECTED_REQUEST, "unknown host name\n").into_response()
     } else if ![Method::GET, Method::HEAD].contains(request.method()) {
-        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "nothing can be changed here\n")
-            .into_response()
+        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], "this server is read-only\n").into_response()
     } else {
         next.run(request).await
     };

@@ -1,8 +1,8 @@
-//! `sweep ui`: a server of pages that show the runs of a results folder as they go. It reads and never writes.
+//! `sweep ui`: a server of pages that show the runs of a results folder live. It reads and never writes.
 //!
-//! Whoever can reach it can read what the pages show, so it listens on this machine alone unless told otherwise, and
-//! answers only to names that a page from elsewhere cannot have (`guard.rs`). What it sends of the results folder are
-//! reports (`files.rs`), and what the pages are made of.
+//! Every client that can reach the server can read the pages, so it listens on this machine only unless configured
+//! otherwise, and answers only to host names that a page from elsewhere cannot have (`guard.rs`). It serves reports of
+//! the results folder (`files.rs`), and the data of its pages.
 
 mod compare;
 mod connections;
@@ -40,17 +40,17 @@ use crate::render::page::Layout;
 /// So many requests read files at once; others wait, so that what is read for all of them is never in memory together.
 const READERS: usize = 4;
 
-/// How long connections have to end when the server does.
+/// Time for connections to end when the server does.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What all requests have in common.
+/// State that all requests share.
 #[derive(Debug)]
 struct Site {
     results: PathBuf,
     /// Turns true when the server ends.
     closing: watch::Receiver<bool>,
     runs: runs::Known,
-    /// What pages are told of as it happens.
+    /// Live updates for pages.
     hub: stream::Hub,
 }
 
@@ -90,7 +90,7 @@ fn router(site: Arc<Site>, names: Names) -> Router {
         .route("/compare", get(compare::page))
         .route("/reports/{*path}", get(files::report))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
-        .fallback(|| async { not_found("There is nothing here.") })
+        .fallback(|| async { not_found("The page does not exist.") })
         .layer(middleware::from_fn_with_state(Arc::new(names), guard::check))
         .with_state(site)
 }

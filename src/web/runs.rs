@@ -27,7 +27,7 @@ const MOST: usize = 200;
 /// So many reports are listed.
 const MOST_REPORTS: usize = 200;
 
-/// What was found out about runs.
+/// Data about runs.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Runs>);
 
@@ -51,7 +51,7 @@ struct Line {
     bar: Vec<(&'static str, usize, usize)>,
 }
 
-/// What the page shows.
+/// Data of the page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Data {
     runs: Vec<Line>,
@@ -83,7 +83,7 @@ pub(super) async fn page(State(site): State<Arc<Site>>) -> Response {
                             tbody #runs-body {}
                         }
                     }
-                    p .note #none hidden { "There has been no run yet: " code { "sweep run RECIPE" } " makes one." }
+                    p .note #none hidden { "There are no runs yet: " code { "sweep run RECIPE" } " starts one." }
                 }
                 p .note #more {}
                 p .pages { button .plain #compare type="submit" disabled { "Compare two runs" } }
@@ -172,7 +172,7 @@ fn line(name: &str, snapshot: &Snapshot) -> Line {
     }
 }
 
-/// How a run is, in a word for which there is a colour.
+/// State of a run, in a word for which there is a color.
 pub(super) fn word(snapshot: &Snapshot) -> &'static str {
     match (&snapshot.summary, snapshot.live) {
         (_, true) if snapshot.stopping => "stopping",
@@ -184,7 +184,7 @@ pub(super) fn word(snapshot: &Snapshot) -> &'static str {
     }
 }
 
-/// How many of its jobs are doing what.
+/// Numbers of its jobs by state.
 pub(super) fn tally(snapshot: &Snapshot) -> Tally {
     let mut tally = Tally::default();
     let selected = snapshot.jobs.iter().filter(|state| state.is_selected());
@@ -217,12 +217,12 @@ pub(super) fn find(results: &Path, name: &str) -> Option<RunFolder> {
     RunFolder::all(results).into_iter().find(|folder| folder.name() == name)
 }
 
-/// When a run began and how it is, in words.
+/// Start of a run and its state, in words.
 pub(super) fn how(snapshot: &Snapshot) -> String {
     let now = host::clock::now();
     match (&snapshot.summary, snapshot.live) {
         (_, true) => format!("for {}", span(now, snapshot.manifest.at)),
         (Some(summary), false) => format!("took {}", duration(summary.seconds)),
-        (None, false) => "its engine was killed; run the recipe again to go on".to_owned(),
+        (None, false) => "its engine was killed; run the recipe again to continue".to_owned(),
     }
 }

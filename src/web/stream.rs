@@ -1,5 +1,5 @@
-//! Server-sent events for pages. A run is looked at once, however many pages show it: all of them
-//! are sent the same bytes.
+//! Server-sent events for pages. A run is observed once, regardless of the number of pages that show it: all of them
+//! get the same bytes.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,11 +18,11 @@ use tokio::sync::watch;
 
 use super::{Site, read};
 
-/// How often the disk is looked at.
+/// Interval at which the disk is polled.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// How often a page hears that the connection holds.
-const BEAT: Duration = Duration::from_secs(15);
+/// Interval of keep-alive messages to a page.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// So many things that have ended are remembered.
 const MOST_ENDED: usize = 8;
@@ -33,17 +33,17 @@ const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 /// Nothing more will come, so there is no need to ask again.
 const END: Bytes = Bytes::from_static(b"event: end\ndata:\n\n");
 
-/// Somebody who looks, and says what is new: texts that are one line of JSON.
+/// A source of updates: texts that are one line of JSON.
 pub(super) trait Look: Send + 'static {
-    /// What a page has to be told that knew of the look before; `None` if nothing changed.
+    /// Update for a page that has the previous state; `None` if nothing changed.
     fn look(&mut self) -> Option<String>;
-    /// What a page has to be told that knows nothing, after a look.
+    /// Complete state for a new page, after a look.
     fn whole(&self) -> String;
-    /// Whether nothing will change any more.
+    /// True if nothing will change any more.
     fn is_over(&self) -> bool;
 }
 
-/// All that is being looked at, by its name.
+/// All observed sources, by name.
 #[derive(Debug, Default)]
 pub(super) struct Hub(Mutex<Shows>);
 
@@ -54,17 +54,17 @@ struct Shows {
     ended: VecDeque<(String, State)>,
 }
 
-/// What was found when it was last looked.
+/// Result of the last look.
 #[derive(Debug, Clone, Default)]
 struct State {
-    /// How often something was new; 0 before the first look.
+    /// Number of changes; 0 before the first look.
     version: u64,
     /// For pages that know of the version before.
     news: Bytes,
     /// For all others.
     whole: Bytes,
     over: bool,
-    /// Whether there is such a thing, once that is known.
+    /// True if it exists, once that is known.
     there: Option<bool>,
 }
 
@@ -73,7 +73,7 @@ impl Hub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what nobody is told of any more.
+    /// Ends observers without subscribers.
     fn is_idle(&self, name: &str, sender: &watch::Sender<State>) -> bool {
         let mut shows = self.shows();
         let idle = sender.receiver_count() == 0;
@@ -83,7 +83,7 @@ impl Hub {
         idle
     }
 
-    /// Nobody looks any more; the last state is remembered if it stays as it is.
+    /// No observer is left; the last state is kept if it is final.
     fn end(&self, name: String, state: Option<State>) {
         let mut shows = self.shows();
         shows.live.remove(&name);
@@ -94,8 +94,8 @@ impl Hub {
     }
 }
 
-/// Looks at what has this name, unless somebody does so already, until every page that shows it is closed, it is over, or the
-/// server ends. `open` begins to look, if there is such a thing.
+/// Observes the source of this name, unless it is observed already, until every page that shows it is closed, it is
+/// over, or the server ends. `open` starts the observation, if there is such a source.
 pub(super) async fn stream<L: Look>(
     site: Arc<Site>,
     name: String,
@@ -180,7 +180,7 @@ fn event(text: &str) -> Bytes {
     format!("data: {text}\n\n").into()
 }
 
-/// What one page is told.
+/// Messages to one page.
 fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
     let begin = Some((states, site.closing.clone(), 0));
     Body::from_stream(unfold(begin, |page| async move {
@@ -199,7 +199,7 @@ fn tell(site: &Site, states: watch::Receiver<State>) -> Body {
                     changed.ok()?;
                     false
                 },
-                () = tokio::time::sleep(BEAT) => true,
+                () = tokio::time::sleep(KEEP_ALIVE) => true,
                 _ = closing.wait_for(|closing| *closing) => return None,
             };
             if silent {

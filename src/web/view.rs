@@ -1,4 +1,4 @@
-//! One run: what its jobs are doing, as it happens, and what is known of each.
+//! One run: the live state and the details of each job.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -35,7 +35,7 @@ const CURVE: usize = 60;
 /// So many running jobs are shown with a bar.
 const MOST_RUNNING: usize = 64;
 
-/// What was seen of a run, and what its page was told of it.
+/// State of a run, and the updates sent to its page.
 struct View {
     watch: Watch,
     store: Store,
@@ -51,13 +51,13 @@ struct View {
     /// The lines that the page has, as JSON, and what stands above them.
     lines: Vec<String>,
     columns: Vec<String>,
-    /// What else it has.
+    /// Other data.
     rest: serde_json::Value,
-    /// How often it was looked in vain for an engine.
+    /// Number of consecutive looks without an engine.
     gone: u32,
 }
 
-/// What is new for a page.
+/// Update for a page.
 #[derive(Debug, Serialize)]
 struct News {
     /// The columns' names, if they are others; all lines follow then.
@@ -76,7 +76,7 @@ struct Running {
     label: String,
     done: u64,
     total: u64,
-    /// What it says, with how long it will take.
+    /// Summary, with the remaining time.
     says: String,
     losses: Vec<f64>,
 }
@@ -111,7 +111,7 @@ impl View {
         })
     }
 
-    /// Looks at the run.
+    /// Updates the state of the run.
     fn snapshot(&mut self) -> std::io::Result<Snapshot> {
         let (snapshot, lines) = self.watch.look()?;
         for line in lines {
@@ -169,7 +169,7 @@ impl View {
         lines.collect()
     }
 
-    /// What stands above the list.
+    /// Text above the list.
     fn rest(&self, snapshot: &Snapshot) -> serde_json::Value {
         let tally = runs::tally(snapshot);
         let now = host::clock::now();
@@ -273,7 +273,7 @@ impl stream::Look for View {
 pub(super) async fn page(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<String>) -> Response {
     match read(move || render(&site, &run)).await {
         Ok(Some(page)) => page,
-        Ok(None) => not_found("There is no such run."),
+        Ok(None) => not_found("The run does not exist."),
         Err(response) => response,
     }
 }
@@ -324,7 +324,7 @@ pub(super) async fn events(State(site): State<Arc<Site>>, UrlPath(run): UrlPath<
     stream::stream(site, name, open).await
 }
 
-/// What is known of a job: of its record, and what it wrote in this run.
+/// Details of a job: its record, and its output in this run.
 pub(super) async fn job(State(site): State<Arc<Site>>, UrlPath((run, key)): UrlPath<(String, String)>) -> Response {
     match read(move || detail(&site, &run, &key)).await {
         Ok(Some(text)) => {

@@ -1,4 +1,4 @@
-//! `uses: bench/batch-size`: a training for each batch size, in a worker process of its own, which may run out of memory.
+//! `uses: bench/batch-size`: a training for each batch size, in a separate worker process, which may run out of memory.
 
 use std::{
     collections::VecDeque,
@@ -16,10 +16,10 @@ use sweep_job::{
 use super::{Channel, Run};
 use crate::host::{machine::OutOfMemory, program};
 
-/// What is kept of a process's last words, in lines.
+/// Number of last lines of a process that are kept.
 const LAST_WORDS: usize = 200;
 
-/// What one batch size came to.
+/// Result of one batch size.
 enum Tried {
     /// It was trained with.
     Fits(Box<Outcome>),
@@ -47,7 +47,7 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
     let batches: Vec<usize> = steps.take_while(|batch| *batch <= sizes.last).collect();
     let mut points: Vec<Point> = Vec::new();
     let mut knee = None;
-    let mut stopped = format!("`last`: {} is the largest batch size that was asked for", sizes.last);
+    let mut stopped = format!("`last`: {} is the largest requested batch size", sizes.last);
     for (done, &batch) in batches.iter().enumerate() {
         let progress = Progress { done: done as u64, total: batches.len() as u64, ..Progress::default() };
         report.progress(progress);
@@ -71,7 +71,8 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
         if let Some(gained) = gained.filter(|gained| *gained < sizes.min_gain) {
             knee = Some(points.len() - 2);
             let percent = gained * 100.0;
-            stopped = format!("throughput: a batch of {batch} brings {percent:+.1} % over the one before");
+            stopped =
+                format!("throughput: a batch of {batch} changes throughput by {percent:+.1} % over the previous one");
             break;
         }
     }
@@ -141,7 +142,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
         failed(error)
     })?;
     if let Some(mut stdin) = stdin {
-        // One that cannot read its job any more has something to say of its end.
+        // A process that cannot read its job any more has reported its end.
         let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));
     }
     let mut ended = None;
@@ -165,7 +166,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
     }
 }
 
-/// Whether a failure says that memory was not enough.
+/// True if a failure was caused by lack of memory.
 fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
     let Failure { kind, message } = failure.recognised();
     match kind {
@@ -174,11 +175,11 @@ fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
     }
 }
 
-/// Why a process has ended without a word to its reader.
+/// Reason why a process has ended without a message to its reader.
 fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failure {
-    // The kernel ends with SIGKILL whom it has no memory for, and nobody else does that here.
+    // The kernel kills processes with SIGKILL when memory runs out, and nothing else does that here.
     if status.signal() == Some(9) && out_of_memory != Some(false) {
-        return Failure { kind: FailureKind::Memory, message: "the kernel ended it for want of memory".into() };
+        return Failure { kind: FailureKind::Memory, message: "the kernel killed it for lack of memory".into() };
     }
     let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognised();
     // A backtrace may follow what says why, indented but for its title and its last line.

@@ -1,4 +1,4 @@
-//! A program as a job: its inputs put in place, its output listened to, its metrics and files gathered.
+//! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 
 mod folder;
 mod program;
@@ -41,7 +41,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
             kind: FailureKind::Input,
             message: format!("the input `{}` cannot be read any more: {error}", input.0.display()),
         })?;
-        folder.link(&input.0, name).map_err(disk("an input cannot be put into the job's folder"))?;
+        folder.link(&input.0, name).map_err(disk("an input cannot be linked into the job's folder"))?;
     }
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
     let mut found = BTreeMap::new();
@@ -75,13 +75,13 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
     for output in &outputs {
         folder.check(output, &outputs)?;
     }
-    folder.keep(&outputs).map_err(disk("the job's folder cannot be tidied"))?;
+    folder.keep(&outputs).map_err(disk("the job's folder cannot be cleaned up"))?;
 
     let mut outcome = Outcome::default();
     outcome.metric("time.run", ended.seconds, Unit::Seconds);
     for (name, value) in found {
         if !value.is_finite() {
-            report.note(&format!("`{name}` is {value}, which is no measurement: left out"));
+            report.note(&format!("`{name}` is {value}, which is not a number: ignored"));
             outcome.metrics.remove(&name);
         }
         let declared = Task::info("command").and_then(|task| task.metric(&name));
@@ -112,7 +112,7 @@ fn prepare(command: &Command, job: &Job) -> Result<process::Command, Failure> {
                 name,
                 std::env::var_os(from).ok_or_else(|| Failure {
                     kind: FailureKind::Input,
-                    message: format!("`{from}`, from which `env` takes `{name}`, is not set where the job runs"),
+                    message: format!("`{from}`, from which `env` reads `{name}`, is not set where the job runs"),
                 })?,
             ),
         };
@@ -136,7 +136,7 @@ fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
     let message = match (missing, name.contains('/')) {
         (true, false) => format!("there is no program `{name}` on the PATH"),
         (true, true) => {
-            format!("there is no program `{name}`: paths start from the job's folder, which has its inputs")
+            format!("there is no program `{name}`: paths start from the job's folder, which contains its inputs")
         }
         (false, _) => format!("the program `{name}` cannot be started: {error}"),
     };
@@ -151,7 +151,7 @@ fn describe(ended: &Ended, out_of_memory: Option<bool>) -> Failure {
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {
     match (status.code(), status.signal()) {
-        // A shell says so of a program that was killed.
+        // A shell reports a killed program in this way.
         (Some(137), _) if out_of_memory == Some(true) => killed("the program", out_of_memory),
         (Some(code), _) => (FailureKind::Experiment, format!("the program ended with exit code {code}")),
         (None, Some(9)) => killed("the program", out_of_memory),

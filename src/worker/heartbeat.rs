@@ -1,5 +1,5 @@
-//! Signs of life: a worker that computes says so from time to time, if the engine asks for it and there is nothing else to
-//! say. One that does not compute, because it waits for what never comes, says nothing, and that is how it is found out.
+//! Heartbeats: a worker that computes reports it at intervals, if the engine requests heartbeats and no other message was sent.
+//! A worker that waits forever does not compute, so it sends none and is detected.
 
 use std::{
     thread,
@@ -12,21 +12,21 @@ use sweep_job::{Job, Message};
 use super::Channel;
 use crate::host::machine::children_cpu_seconds;
 
-/// Less processor time than this between two beats is what waiting costs.
+/// Processor time between two heartbeats below which a process counts as waiting.
 const AT_WORK: f64 = 1e-3;
 
-/// Starts the beats that a job asks for. A thread that cannot be started leaves the job without them.
+/// Starts the heartbeats that a job requests. If the thread cannot be started, the job has none.
 pub(super) fn start(job: &Job, channel: &Channel) {
-    let Some(beat) = job.beat.and_then(|beat| Duration::try_from_secs_f64(beat).ok()) else { return };
+    let Some(interval) = job.beat.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
     let channel = channel.clone();
-    let _ = thread::Builder::new().name("beat".into()).spawn(move || {
+    let _ = thread::Builder::new().name("heartbeat".into()).spawn(move || {
         let mut before = used();
         loop {
-            thread::sleep(beat);
+            thread::sleep(interval);
             let now = used();
             let at_work = now - before > AT_WORK;
             before = now;
-            if at_work && channel.said() + beat <= Instant::now() {
+            if at_work && channel.said() + interval <= Instant::now() {
                 channel.say(&Message::Alive);
             }
         }

@@ -1,4 +1,4 @@
-//! A job without a network, for tests of recipes and of the engine: real process, real protocol, chosen end.
+//! A job without a network, for tests of recipes and of the engine: a real process, the real protocol, a chosen end.
 
 use std::{
     path::Path,
@@ -44,7 +44,7 @@ impl Run for Mock {
     }
 }
 
-/// Whether this attempt is one of the first, which are to fail.
+/// True if this attempt is one of the first, which are to fail.
 fn fail_again(failures: usize, scratch: &Path) -> Result<bool, Failure> {
     if failures == 0 {
         return Ok(false);

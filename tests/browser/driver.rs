@@ -30,7 +30,7 @@ pub(crate) struct Browser {
     events: VecDeque<Value>,
     session: String,
     last: u64,
-    /// What went wrong in pages, in words.
+    /// Errors in pages, in words.
     errors: Vec<String>,
     _folder: tempfile::TempDir,
 }
@@ -186,7 +186,7 @@ impl Browser {
         self.open(&format!("file://{}", path.display()));
     }
 
-    /// What an expression is in the page.
+    /// Value of an expression in the page.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", &params);

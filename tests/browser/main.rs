@@ -1,5 +1,4 @@
-//! The pages as people meet them: in a real browser, with a real run behind them. Pictures of them are kept in the target
-//! folder, below `tmp/screenshots`.
+//! The pages in a real browser, with a real run. Screenshots are kept in the target folder, below `tmp/screenshots`.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

@@ -1,4 +1,4 @@
-//! Bundles: a study that somebody else can check.
+//! Bundles: a study that others can check.
 
 use std::{
     io::Write as _,

@@ -1,4 +1,4 @@
-//! The store as a user sees it: listed, checked, cleared, carried elsewhere.
+//! The store as a user sees it: listed, checked, cleared, transferred.
 
 use crate::sandbox::{Sandbox, list, until};
 

@@ -1,4 +1,4 @@
-//! Claims: what a run supports, refutes, and cannot decide.
+//! Claims: supported, refuted and undecided ones.
 
 use serde_json::Value;
 

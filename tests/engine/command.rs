@@ -20,7 +20,7 @@ fn record(sandbox: &Sandbox) -> Value {
     sandbox.records().remove("job").unwrap()
 }
 
-/// What is kept of the step's files, as paths, sorted.
+/// Kept files of the step, as paths, sorted.
 fn kept(sandbox: &Sandbox, record: &Value) -> Vec<String> {
     fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
         for path in list(folder) {
@@ -46,7 +46,7 @@ fn metric(record: &Value, name: &str) -> Option<f64> {
     record["outcome"]["metrics"][name]["value"].as_f64()
 }
 
-/// Why the only step of a recipe failed.
+/// The failure of the only step of a recipe.
 fn failure(sandbox: &Sandbox) -> String {
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);

@@ -41,7 +41,7 @@ fn labels(sandbox: &Sandbox, args: &[&str]) -> Vec<String> {
     jobs(sandbox, args).into_iter().map(|(label, _)| label).collect()
 }
 
-/// What a command that is refused says.
+/// Message of a rejected command.
 fn refusal(sandbox: &Sandbox, args: &[&str]) -> String {
     let ended = sandbox.sweep(&[&["plan"], args].concat());
     assert_eq!(ended.code, Some(3), "{args:?}: {}{}", ended.stdout, ended.stderr);

@@ -1,4 +1,4 @@
-//! A program's environment: texts that can be passed, numbers in one form, secrets that nobody writes down.
+//! A program's environment: texts that can be passed, canonical numbers, secrets that are never stored.
 
 use std::path::Path;
 
@@ -91,7 +91,7 @@ fn only_a_name_can_be_passed_on() {
     }
 }
 
-/// What is warned of, as the plan for machines has it; held to what `plan` and `run` print.
+/// Warnings, as the JSON plan has them; compared with those that `plan` and `run` print.
 fn warnings(recipe: &str, args: &[&str]) -> Vec<(String, String, String)> {
     let sandbox = Sandbox::with(recipe);
     let plan = sandbox.sweep(&[&["plan", "recipe.yaml", "--format", "json"], args].concat());

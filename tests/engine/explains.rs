@@ -30,7 +30,7 @@ fn study() -> Sandbox {
     sandbox
 }
 
-/// What is said of a job after a change of the recipe.
+/// Explanation of a job after a change of the recipe.
 fn said(sandbox: &Sandbox, from: &str, to: &str, args: &[&str]) -> String {
     assert!(STUDY.contains(from), "{from}");
     sandbox.write("recipe.yaml", &STUDY.replacen(from, to, 1));

@@ -44,7 +44,7 @@ fn undisturbed() -> (Vec<String>, BTreeMap<String, Value>) {
     (sandbox.read("trace").lines().map(str::to_owned).collect(), results(&sandbox))
 }
 
-/// Whether the program that is tested has points to break at.
+/// True if the program under test has fail points.
 fn can_break() -> bool {
     if !cfg!(debug_assertions) {
         eprintln!("not run: a release build cannot be made to break");

@@ -106,7 +106,7 @@ fn gallery() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What can be wrong with what is shown.
+/// Mistakes in the reports.
 fn reports() -> Vec<(&'static str, String)> {
     vec![
         // Tables.

@@ -1,4 +1,4 @@
-//! Input that means harm, or that nobody meant.
+//! Malicious and accidental input.
 
 use std::fmt::Write as _;
 

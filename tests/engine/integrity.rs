@@ -1,4 +1,4 @@
-//! Jobs get the content that their keys speak of, and records and artifacts are what was written.
+//! Jobs get the content in their keys, and records and artifacts are unchanged.
 
 use std::{
     os::unix::fs::{FileExt as _, MetadataExt as _},

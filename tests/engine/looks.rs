@@ -1,4 +1,4 @@
-//! Looking at runs and records from outside: `status`, `logs`, `show`.
+//! Observation of runs and records: `status`, `logs`, `show`.
 
 use rustix::process::Signal;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The program as a user meets it: real files, real processes, mock jobs. Nothing here needs the lab.
+//! The program as a user runs it: real files, real processes, mock jobs. No test here needs the lab.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

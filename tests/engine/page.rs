@@ -1,4 +1,4 @@
-//! The report as a page: whole in itself, and harmless whatever stands in a recipe.
+//! The report as a page: self-contained, and safe for any content of a recipe.
 
 use serde_json::Value;
 

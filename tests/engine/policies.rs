@@ -1,4 +1,4 @@
-//! Policies for jobs that fail, hang, take too long, or want more than there is.
+//! Policies for jobs that fail, hang, take too long, or request more than there is.
 
 use rustix::process::Signal;
 

@@ -1,4 +1,4 @@
-//! Pulls from remotes that are slow, lead elsewhere, or are interrupted: HTTP on loopback, as bad as it gets.
+//! Pulls from remotes that are slow, redirect, or are interrupted: HTTP on loopback.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -24,7 +24,7 @@ steps:
   after: { uses: mock, needs: slow, with: { value: 3 }, resources: { cpus: 1 } }
 ";
 
-/// How the server gives an object away.
+/// Behavior of the server for an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// So many bytes at once, until it is told to go on; then the rest.
@@ -117,7 +117,7 @@ fn serve(client: &TcpStream, key: &str, object: &[u8], manner: Manner, go_on: &A
     }
 }
 
-/// What `sweep run` leaves in a remote for the job `slow`: its key and its object.
+/// Result of `sweep run` in a remote for the job `slow`: its key and its object.
 fn object() -> (String, Vec<u8>) {
     let (sandbox, folder) = (Sandbox::with(RECIPE), tempfile::tempdir().unwrap());
     let remote = format!("file://{}", folder.path().display());
@@ -128,7 +128,7 @@ fn object() -> (String, Vec<u8>) {
     (key, object)
 }
 
-/// Where in the journal something is said of a job, first.
+/// Position of the first event of a kind about a job in the journal.
 fn at(sandbox: &Sandbox, label: &str, kind: &str) -> Option<usize> {
     sandbox.events().iter().position(|(name, event)| name == label && event == kind)
 }

@@ -1,4 +1,4 @@
-//! Tables, and what is printed where.
+//! Tables, and their output streams.
 
 use crate::sandbox::Sandbox;
 

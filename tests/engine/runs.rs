@@ -1,4 +1,4 @@
-//! Runs: which jobs run, which do not, and what is left afterwards.
+//! Runs: the jobs that run or do not, and the results.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-/// How a run of the program ended.
+/// End of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -113,7 +113,7 @@ impl Sandbox {
         self.journal("").iter().map(|line| (label(line), kind(line))).collect()
     }
 
-    /// How often each job was started, over all runs.
+    /// Number of starts of each job, over all runs.
     pub(crate) fn starts(&self) -> BTreeMap<String, usize> {
         let mut starts = BTreeMap::new();
         for (label, _) in self.events().into_iter().filter(|(_, kind)| kind == "started") {

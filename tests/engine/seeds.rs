@@ -1,4 +1,4 @@
-//! Seeds that are added while something is undecided.
+//! Adaptive seeds.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn claim(name: &str, of: &str, least: f64) -> String {
     )
 }
 
-/// How many seeds a method has.
+/// Number of seeds of a method.
 fn seeds(sandbox: &Sandbox, method: &str) -> usize {
     sandbox.records().keys().filter(|label| label.contains(&format!("method={method},"))).count()
 }
@@ -106,7 +106,7 @@ tables:
     assert_eq!(records(&["--axis", "seed=20"]), 14);
 }
 
-/// What takes too long to decide is left undecided.
+/// A budget that is used up leaves the claim undecided.
 #[test]
 fn seeds_end_with_their_budget() {
     let sandbox = Sandbox::with(

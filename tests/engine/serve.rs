@@ -1,4 +1,4 @@
-//! `sweep ui` as those see it who are no browser: who is answered, and what is never given away.
+//! `sweep ui` for clients other than browsers: the requests that are answered, and the files that are never served.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

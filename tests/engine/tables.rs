@@ -1,4 +1,4 @@
-//! Every format of a table, from one fixed store: what is measured, compared, missing, and dangerous.
+//! All formats of a table, from one fixed store: measured, compared, missing and dangerous values.
 
 use std::{fmt::Write as _, process::Command};
 

@@ -1,4 +1,4 @@
-//! Progress as it looks on a terminal of this or that width, and as it reads in a pipe.
+//! Progress on terminals of several widths, and in a pipe.
 
 use std::{
     fs::File,

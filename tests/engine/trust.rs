@@ -1,4 +1,4 @@
-//! Whose records are taken from a remote, and how those that were not made here are known.
+//! Trust in a remote's records, and the marks of records made elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -182,7 +182,7 @@ fn only_what_a_trusted_key_has_signed_is_taken() {
     assert!(ended.stderr.contains("it is not signed"), "{}", ended.stderr);
 }
 
-/// What was changed before it was pushed has the right digests; it has no signature of who made it.
+/// A record that was changed before it was pushed has correct digests, but no signature of its author.
 #[test]
 fn what_somebody_else_pushes_again_is_not_taken_for_signed() {
     let (folder, first) = (Folder::new(), Sandbox::with(RECIPE));

@@ -1,7 +1,7 @@
-//! CPU kernels beside Burn: loops over slices, for which a compiler's effort pays.
+//! CPU kernels in addition to Burn's: loops over slices that benefit from an optimizing compiler.
 //!
-//! It is a package of its own because it is small and must be optimised in every build, while the lab, which is generic over
-//! Burn's backends, is large and gains nothing by it.
+//! It is a separate package because it is small and must be optimized in every build, while the lab, which is generic
+//! over Burn's backends, is large and gains nothing by it.
 
 pub mod pairs;
 pub mod rng;

@@ -1,4 +1,4 @@
-//! The loops of chapter 13's pairs: each does something in a way that is to be compared with another.
+//! The loops of chapter 13's pairs: implementations to compare.
 
 use rayon::prelude::*;
 
@@ -28,7 +28,7 @@ pub fn strided(a: &[f32], b: &[f32], c: &mut [f32], stride: usize) {
     }
 }
 
-/// Rounds of preparing a sample for a training: `x ← tanh(1.1 x) + sin(0.5 x)`, less its mean.
+/// Rounds of preparing a sample for a training: `x ← tanh(1.1 x) + sin(0.5 x)`, minus its mean.
 pub fn prepare(sample: &mut [f32], rounds: usize) {
     for _ in 0..rounds {
         for x in &mut *sample {

@@ -1,4 +1,4 @@
-//! Random streams that depend on what they are for, and on nothing else.
+//! Random streams that depend on their role only.
 //!
 //! A stream is `ChaCha8` keyed by the blake3 digest of a job's seed and the stream's role. Drawing from one stream never
 //! moves another, so the weights do not change when the data is read in another order, and a batch does not depend on
@@ -7,7 +7,7 @@
 use rand::RngCore;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-/// The stream of `seed` for `role`, for example `"init"`, told apart further by `name` and `index`.
+/// The stream of `seed` for `role`, for example `"init"`, distinguished further by `name` and `index`.
 pub fn stream(seed: u64, role: &str, name: &str, index: &[u64]) -> ChaCha8Rng {
     let mut hasher = blake3::Hasher::new_derive_key("sweep-lab random stream v1");
     hasher.update(&seed.to_le_bytes());

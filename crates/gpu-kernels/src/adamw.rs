@@ -1,7 +1,7 @@
-//! The step of AdamW over numbers in place: everything that becomes of a parameter, in one pass over its memory.
+//! The step of AdamW in place: all changes of a parameter in one pass over its memory.
 //!
-//! In tensor operations it is some fifteen kernels that read and write all numbers each; here a weight costs what must be read
-//! and written once: 28 bytes, and 4 for a mask.
+//! In tensor operations it is about fifteen kernels that read and write all numbers each; here a weight costs the
+//! minimum: 28 bytes, and 4 for a mask.
 
 use cubecl::{prelude::*, server::Handle};
 
@@ -10,17 +10,17 @@ use crate::launch::{UNITS, array, cubes, empty, word};
 /// The factors of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Factors {
-    /// What the first and the second mean keep, where [`Tensors::keeps`] does not say it.
+    /// Factors of the previous first and second mean, unless [`Tensors::keeps`] has them.
     pub keep: [f32; 2],
-    /// What the first and the second mean take of the gradient and of its square.
+    /// Factors of the gradient and of its square in the first and the second mean.
     pub new: [f32; 2],
     /// The learning rate, corrected for the first mean's start at 0.
     pub step_size: f32,
-    /// What the root of the second mean is multiplied by.
+    /// Factor of the root of the second mean.
     pub root_correction: f32,
     /// Added to that root.
     pub epsilon: f32,
-    /// What a weight keeps: 1 less its decay.
+    /// Factor of a weight: 1 minus its decay.
     pub weight: f32,
 }
 
@@ -28,7 +28,7 @@ pub struct Factors {
 /// else.
 #[derive(Debug, Clone)]
 pub struct Tensors {
-    /// How many numbers, at most [`MOST_OF_A_LAYER`](crate::MOST_OF_A_LAYER).
+    /// Number of weights, at most [`MOST_OF_A_LAYER`](crate::MOST_OF_A_LAYER).
     pub length: usize,
     /// The weights, which change.
     pub weights: Handle,
@@ -38,19 +38,20 @@ pub struct Tensors {
     pub moments: [Handle; 2],
     /// With AMSGrad the largest second mean so far, which changes.
     pub max_moment_2: Option<Handle>,
-    /// Whether this is the first step: then the means are 0, whatever is in their memory.
+    /// True in the first step: then the means are 0, whatever their memory contains.
     pub first: bool,
-    /// Whether the largest second mean is the first one, whatever is in its memory.
+    /// True if the largest second mean is the first one, whatever its memory contains.
     pub new_max: bool,
-    /// What the gradient is multiplied by first: one number.
+    /// Factor of the gradient: one number.
     pub gradient_factor: Option<Handle>,
-    /// What both means keep, one number each.
+    /// Factors of both previous means, one number each.
     pub keeps: Option<[Handle; 2]>,
     /// 1 where a number stays, 0 where it is pruned; and whether the means of what is pruned become 0 too.
     pub mask: Option<(Handle, bool)>,
 }
 
-/// What a kernel is compiled for. Places are those of its inputs, the gradient being the first; 0 says that there is none.
+/// Configuration that a kernel is compiled for. Places are those of its inputs, the gradient being the first; 0 says
+/// that there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Form {
     first: bool,
@@ -61,7 +62,7 @@ struct Form {
     mask: usize,
 }
 
-/// What is known of the largest second mean.
+/// State of the largest second mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Largest {
     /// It is not asked for.

@@ -1,6 +1,6 @@
-//! Radix selection among ranks: counting them in bins, and picking the bin that holds the one that is searched.
+//! Radix selection among ranks: counts them in bins and selects the bin that contains the requested one.
 //!
-//! What shapes these kernels, here and in the other files:
+//! Constraints on these kernels, here and in the other files:
 //!
 //! - `CubeCL` 0.10 takes two stores of one value to different atomic numbers, in a row, for one expression, and then both numbers
 //!   for one. So no two are in a row. Where an atomic number is taken out of its array (`let place = state[PLACE]`), that is its
@@ -10,7 +10,7 @@
 
 use cubecl::{prelude::*, server::Handle};
 
-use crate::launch::{INSIDE, PLACE, PREFIX, UNITS, Work, array, cubes, empty, word};
+use crate::launch::{INSIDE, PLACE, PREFIX, UNITS, Workspace, array, cubes, empty, word};
 
 /// Bins of a pass.
 pub(crate) const BINS: usize = 1 << 11;
@@ -20,14 +20,14 @@ const EACH: usize = BINS / UNITS as usize;
 pub(crate) const PASSES: [(u32, u32); 3] = [(21, 11), (10, 11), (0, 10)];
 /// Cubes that count: each adds its bins to the common ones, so there should not be many.
 pub(crate) const COUNTING: u32 = 1024;
-/// Searches that go on at a time, at most.
+/// Largest number of concurrent searches.
 const SEARCHES: usize = 2;
 
 /// Bins in the device's memory, all of them 0 between passes.
 pub(crate) struct Bins(Handle);
 
 impl Bins {
-    /// What they take.
+    /// Size in bytes.
     pub(crate) const BYTES: usize = SEARCHES * BINS * size_of::<u32>();
 
     pub(crate) fn new<R: Runtime>(client: &ComputeClient<R>) -> Self {
@@ -41,12 +41,12 @@ impl Bins {
     }
 
     /// Makes `searches` know more bits: those from `shift` on.
-    pub(crate) fn pick<R: Runtime>(&self, work: &Work<'_, R>, searches: u32, shift: u32) {
+    pub(crate) fn pick<R: Runtime>(&self, workspace: &Workspace<'_, R>, searches: u32, shift: u32) {
         pick::launch::<R>(
-            work.client,
+            workspace.client,
             CubeCount::Static(searches, 1, 1),
             CubeDim::new_1d(UNITS),
-            work.state(),
+            workspace.state(),
             self.array(),
             shift,
         );
@@ -56,7 +56,7 @@ impl Bins {
     /// many as [`INSIDE`] says.
     pub(crate) fn search<R: Runtime>(
         &self,
-        work: &Work<'_, R>,
+        workspace: &Workspace<'_, R>,
         ranks: &Handle,
         length: usize,
         searches: u32,
@@ -65,18 +65,18 @@ impl Bins {
         let words = if pairs { 2 * length } else { length };
         for (shift, bits) in PASSES {
             count::launch::<R>(
-                work.client,
+                workspace.client,
                 CubeCount::Static(cubes(length, 16, COUNTING), searches, 1),
                 CubeDim::new_1d(UNITS),
                 array(ranks, words),
-                work.state(),
+                workspace.state(),
                 self.array(),
                 word(length),
                 shift,
                 bits,
                 pairs,
             );
-            self.pick(work, searches, shift);
+            self.pick(workspace, searches, shift);
         }
     }
 }
@@ -165,7 +165,7 @@ fn count(
     merge(&counts, bins, CUBE_POS_Y);
 }
 
-/// Finds the bin that holds what the search of this cube looks for, makes that a part of what it knows, and empties the bins.
+/// Finds the bin with the rank that this cube's search needs, adds it to the search's state, and clears the bins.
 #[cube(launch)]
 fn pick(state: &mut Array<Atomic<u32>>, bins: &mut Array<Atomic<u32>>, shift: u32) {
     // The counts of all bins, and behind them sums of what each unit has counted.

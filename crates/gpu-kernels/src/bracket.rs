@@ -1,4 +1,4 @@
-//! Selection with a sample that says where to look.
+//! Selection with a bracket from a sample.
 
 use cubecl::{prelude::*, server::Handle};
 
@@ -8,7 +8,7 @@ use crate::{
     formula::{Kind, score},
     launch::{
         AT_LOW, AT_THE_LOW_END, BELOW, HIGH, IN_BETWEEN, INSIDE, LAYERS, LOW, MISSED, NOT_A_NUMBER, OVERFLOWED, PLACE,
-        PREFIX, Ready, STATUS, UNITS, WORDS, Work, array, cubes, empty, word,
+        PREFIX, Ready, STATUS, UNITS, WORDS, Workspace, array, cubes, empty, word,
     },
     order::{LEAST, MOST, rank},
     radix,
@@ -27,7 +27,7 @@ const CUBE_AT_LOW: usize = 1;
 /// Scores in between.
 const CUBE_INSIDE: usize = 2;
 
-/// How far a bracket reaches.
+/// Width of a bracket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
     /// With fewer weights radix selection is quicker than to draw a sample first. At least 1.
@@ -60,12 +60,12 @@ pub fn bracket<R: Runtime>(
     }
     let layers = Ready::all(goal);
     let drawn = Drawn::new(goal, reach, weights);
-    let work = Work::new(client, goal, drawn.places);
+    let workspace = Workspace::new(client, goal, drawn.places);
     let bins = Bins::new(client);
-    let sample = draw(&work, goal, &layers, drawn.size, seed);
-    bins.search(&work, &sample, drawn.size, 2, false);
+    let sample = draw(&workspace, goal, &layers, drawn.size, seed);
+    bins.search(&workspace, &sample, drawn.size, 2, false);
     let one = (CubeCount::Static(1, 1, 1), CubeDim::new_1d(1));
-    frame::launch::<R>(client, one.0.clone(), one.1, work.state(), drawn.open());
+    frame::launch::<R>(client, one.0.clone(), one.1, workspace.state(), drawn.open());
 
     let room = drawn.room;
     let candidates = empty(client, 2 * room);
@@ -75,9 +75,9 @@ pub fn bracket<R: Runtime>(
             CubeCount::Static(cubes(layer.length, 16, 8192), 1, 1),
             CubeDim::new_1d(UNITS),
             layer.inputs(),
-            array(&work.masks[layer.index as usize], layer.length),
+            array(&workspace.masks[layer.index as usize], layer.length),
             array(&candidates, 2 * room),
-            work.state(),
+            workspace.state(),
             layer.index,
             word(layer.length),
             word(room),
@@ -87,23 +87,23 @@ pub fn bracket<R: Runtime>(
             layer.masked,
         );
     }
-    decide::launch::<R>(client, one.0, one.1, work.state(), word(goal.k), word(room));
-    bins.search(&work, &candidates, room, 1, true);
+    decide::launch::<R>(client, one.0, one.1, workspace.state(), word(goal.k), word(room));
+    bins.search(&workspace, &candidates, room, 1, true);
     for layer in &layers {
         mend::launch::<R>(
             client,
             CubeCount::Static(cubes(room.min(layer.length), 16, 256), 1, 1),
             CubeDim::new_1d(UNITS),
             array(&candidates, 2 * room),
-            array(&work.masks[layer.index as usize], layer.length),
-            work.state(),
+            array(&workspace.masks[layer.index as usize], layer.length),
+            workspace.state(),
             layer.index,
             word(room),
         );
     }
-    let state = work.read()?;
+    let state = workspace.read()?;
     let inside = state.word(INSIDE) as usize;
-    let extra = work.bytes() + Bins::BYTES + (drawn.size + 2 * room) * size_of::<u32>();
+    let extra = workspace.bytes() + Bins::BYTES + (drawn.size + 2 * room) * size_of::<u32>();
     let threshold = match state.word(STATUS) {
         AT_THE_LOW_END => state.score(LOW),
         IN_BETWEEN => state.score(PREFIX),
@@ -122,7 +122,7 @@ pub fn bracket<R: Runtime>(
     Ok(Found {
         threshold: Some(threshold),
         pruned: state.pruned(),
-        masks: work.masks,
+        masks: workspace.masks,
         passes: 1,
         candidates: inside,
         readings: 1,
@@ -130,11 +130,11 @@ pub fn bracket<R: Runtime>(
     })
 }
 
-/// How much is drawn, and which of it are the bracket's ends.
+/// Size of the sample, and the positions of the bracket's ends in it.
 struct Drawn {
     /// Scores.
     size: usize,
-    /// Which of them, in their order, is the lower end and which the upper one; 0 where there is none.
+    /// Ranks of the lower and of the upper end; 0 if there is none.
     places: [u32; 2],
     /// Most candidates.
     room: usize,
@@ -159,15 +159,15 @@ impl Drawn {
         Self { size, places: [low, high], room }
     }
 
-    /// Which ends there are not: 1 for the lower one, 2 for the upper one.
+    /// Missing ends: 1 for the lower one, 2 for the upper one.
     fn open(&self) -> u32 {
         u32::from(self.places[0] == 0) + 2 * u32::from(self.places[1] == 0)
     }
 }
 
 /// The ranks of `size` scores, one from each of as many intervals of equal length.
-fn draw<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
-    let sample = empty(work.client, size);
+fn draw<R: Runtime>(workspace: &Workspace<'_, R>, goal: &Goal<'_>, layers: &[Ready], size: usize, seed: u64) -> Handle {
+    let sample = empty(workspace.client, size);
     let weights = goal.weights();
     let (mut before, mut first) = (0, 0);
     #[expect(clippy::cast_possible_truncation, reason = "both halves count")]
@@ -178,7 +178,7 @@ fn draw<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layers: &[Ready], size:
         let count = next - first;
         if count > 0 {
             gather::launch::<R>(
-                work.client,
+                workspace.client,
                 CubeCount::Static(cubes(count, 4, 4096), 1, 1),
                 CubeDim::new_1d(UNITS),
                 layer.inputs(),
@@ -338,14 +338,14 @@ fn compare(
     }
 }
 
-/// Where the `k`-th smallest score is, by the counts.
+/// Position of the `k`-th smallest score, according to the counts.
 #[cube(launch)]
 fn decide(state: &mut Array<Atomic<u32>>, k: u32, room: u32) {
     let (result, place) = (state[STATUS], state[PLACE]);
     let below = state[BELOW].load();
     let up_to_low = below + state[AT_LOW].load();
     let inside = state[INSIDE].load();
-    // What comes out below 0 is not looked at.
+    // Results below 0 are not examined.
     let behind = k - up_to_low;
     place.store(behind);
     let found = select(behind <= inside, IN_BETWEEN, MISSED);

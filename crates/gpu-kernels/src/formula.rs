@@ -8,11 +8,11 @@ use crate::Layer;
 /// The score of pruned weights where they must not come back: below every score of a weight that is still there.
 pub const PRUNED: f32 = -1e30;
 
-/// How scores are computed.
+/// Formula of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Formula {
     kind: Kind,
-    /// What the first moment must be divided by to be without bias.
+    /// Bias correction of the first moment: its divisor.
     pub(crate) bias_correction_1: f32,
     pub(crate) epsilon: f32,
 }
@@ -48,7 +48,7 @@ impl Formula {
     /// The weights are the scores.
     pub const GIVEN: Self = Self { kind: Kind::Given, bias_correction_1: 1.0, epsilon: 0.0 };
 
-    /// What `settings` ask for, in 32 bits.
+    /// The formula that `settings` select, in 32 bits.
     #[expect(clippy::cast_possible_truncation, reason = "they meet numbers in single precision")]
     pub fn new(settings: &Prune, bias_correction_1: f64) -> Self {
         let kind = match settings.prune {
@@ -139,7 +139,7 @@ fn momentum(m: f32, epsilon: f32) -> f32 {
     (m.abs() + epsilon).sqrt()
 }
 
-/// Positive where Adam's steps lead towards zero.
+/// Positive where Adam's steps lead toward zero.
 #[cube]
 fn shrinking(w: f32, m: f32, v: f32, epsilon: f32) -> f32 {
     // NaN stays NaN.

@@ -1,4 +1,4 @@
-//! Helpers to start kernels: buffers, how many units, and the small state that kernels hand on.
+//! Helpers to launch kernels: buffers, numbers of units, and the small state that kernels share.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ pub(crate) const UNITS: u32 = 256;
 
 // Words of the state, which stays on the device until all is done.
 
-/// What the bracket found out, one of the four below.
+/// Result of the bracket, one of the four below.
 pub(crate) const STATUS: usize = 0;
 /// The first layer with a score that is NaN.
 pub(crate) const NOT_A_NUMBER: usize = 1;
@@ -63,7 +63,7 @@ pub(crate) fn array<R: Runtime>(handle: &Handle, length: usize) -> ArrayArg<R> {
     binding.into_array_arg()
 }
 
-/// Cubes, if each unit looks at about `each` of `length` numbers. Units go on until all are done.
+/// Number of cubes if each unit processes about `each` of `length` numbers. Units continue until all are done.
 pub(crate) fn cubes(length: usize, each: usize, most: u32) -> u32 {
     let cubes = length.div_ceil(each * UNITS as usize);
     u32::try_from(cubes).unwrap_or(most).clamp(1, most)
@@ -76,7 +76,7 @@ pub(crate) fn word(length: usize) -> u32 {
 
 /// A layer, ready for kernels.
 pub(crate) struct Ready {
-    /// Which layer.
+    /// Index of the layer.
     pub(crate) index: u32,
     /// Its weights, of which there are some.
     pub(crate) length: usize,
@@ -102,21 +102,21 @@ impl Ready {
         layers.map(|(index, layer)| Self::new(index, layer, &goal.formula)).collect()
     }
 
-    /// What its scores are computed from.
+    /// Inputs of its scores.
     pub(crate) fn inputs<R: Runtime>(&self) -> SequenceArg<R, Array<f32>> {
         self.reads.iter().map(|handle| array(handle, self.length)).collect()
     }
 }
 
 /// The state, and the masks.
-pub(crate) struct Work<'a, R: Runtime> {
+pub(crate) struct Workspace<'a, R: Runtime> {
     pub(crate) client: &'a ComputeClient<R>,
     pub(crate) state: Handle,
     pub(crate) masks: Vec<Handle>,
     layers: usize,
 }
 
-impl<'a, R: Runtime> Work<'a, R> {
+impl<'a, R: Runtime> Workspace<'a, R> {
     /// For searches whose places are `places`.
     pub(crate) fn new(client: &'a ComputeClient<R>, goal: &Goal<'_>, places: [u32; 2]) -> Self {
         let layers = goal.layers.len();
@@ -166,7 +166,7 @@ impl State {
         order::score(self.0[at])
     }
 
-    /// How many weights are pruned, by layer.
+    /// Numbers of pruned weights, by layer.
     pub(crate) fn pruned(&self) -> Vec<usize> {
         self.0[LAYERS..].chunks_exact(WORDS).map(|layer| layer[0] as usize).collect()
     }

@@ -1,9 +1,9 @@
-//! GPU kernels beside Burn: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
+//! GPU kernels in addition to Burn's: exact selection of the weights to prune, and the step of AdamW, in `CubeCL`, one
 //! source for CUDA and Vulkan.
 //!
-//! Selection does on the device what `sweep_cpu_kernels::selection` does on the processor. Scores are computed in registers from weights
-//! and moments, in the pass that needs them, and never stored. What to do next is decided on the device: the host starts
-//! kernels one after the other and reads once, at the end.
+//! Selection on the device corresponds to `sweep_cpu_kernels::selection` on the CPU. Scores are computed in registers
+//! from weights and moments, in the pass that needs them, and never stored. Decisions are made on the device: the host
+//! launches the kernels in sequence and reads once, at the end.
 //!
 //! - [`bracket`]: a sample gives two scores between which the threshold almost certainly lies. One pass counts what is below,
 //!   writes the masks, and notes the few scores in between, among which the threshold is found; then their masks are mended.
@@ -13,7 +13,7 @@
 //!
 //! [`adamw_step`] changes weights and moments in place, in one pass, with the gradient's factor and the mask.
 //!
-//! It is a package of its own so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
+//! It is a separate package so that its kernels are compiled and tested without the lab. `docs/selection.md` has the
 //! algorithm and its cost.
 
 #![expect(
@@ -46,7 +46,7 @@ pub const MOST: usize = u32::MAX as usize;
 /// A layer's numbers on the device: dense, in 32 bits, each as many as `length` says.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// How many weights.
+    /// Number of weights.
     pub length: usize,
     /// The weights.
     pub weights: Handle,
@@ -58,7 +58,7 @@ pub struct Layer {
     pub mask: Option<Handle>,
 }
 
-/// What is to be found.
+/// A threshold to find.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal<'a> {
     /// The layers that share the threshold.
@@ -75,7 +75,7 @@ impl Goal<'_> {
         self.layers.iter().map(|layer| layer.length).sum()
     }
 
-    /// What no kernel can do.
+    /// Rejects goals that the kernels do not support.
     fn check(&self) -> Result<(), SelectError> {
         let weights = self.weights();
         if let Some(layer) = self.layers.iter().position(|layer| layer.length > MOST_OF_A_LAYER) {
@@ -91,7 +91,7 @@ impl Goal<'_> {
     }
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The largest score that is pruned, never -0; `None` where nothing is to be pruned.
@@ -103,7 +103,7 @@ pub struct Found {
     pub masks: Vec<Handle>,
     /// Passes over all layers.
     pub passes: usize,
-    /// Scores that were looked at one by one.
+    /// Number of scores that were examined individually.
     pub candidates: usize,
     /// Readings from the device.
     pub readings: usize,
@@ -111,7 +111,7 @@ pub struct Found {
     pub extra: usize,
 }
 
-/// Why nothing was found.
+/// Error of a selection.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectError {
     /// A score is not a number, so nothing can be ordered.
@@ -123,7 +123,7 @@ pub enum SelectError {
     /// A layer is too long for the kernels.
     #[error("layer {layer} has {weights} weights; on a GPU at most {MOST_OF_A_LAYER} can be compared")]
     LongLayer {
-        /// Which layer.
+        /// Index of the layer.
         layer: usize,
         /// Its weights.
         weights: usize,
@@ -137,9 +137,9 @@ pub enum SelectError {
     /// There are fewer scores than are to be pruned.
     #[error("of {weights} weights {k} cannot be pruned")]
     Rank {
-        /// How many are to be pruned.
+        /// Number of weights to prune.
         k: usize,
-        /// How many there are.
+        /// Number of weights.
         weights: usize,
     },
     /// The device failed.

@@ -1,4 +1,4 @@
-//! The order of scores in whole numbers.
+//! The order of scores as integers.
 
 use cubecl::prelude::*;
 
@@ -9,7 +9,7 @@ pub(crate) const MOST: u32 = 0xff80_0000;
 
 /// A number that orders scores as `<` does, 0 and -0 being one. NaN has a rank below [`LEAST`] or above [`MOST`].
 ///
-/// It looks at nothing but bits, because compilers of shaders may take zeros for equal and NaN for impossible.
+/// Only bits are compared, because compilers of shaders may treat zeros as equal and NaN as impossible.
 #[cube]
 pub(crate) fn rank(score: f32) -> u32 {
     let bits = u32::reinterpret(score);

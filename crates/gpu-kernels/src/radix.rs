@@ -6,7 +6,7 @@ use crate::{
     Found, Goal, SelectError,
     bins::{self, BINS, Bins, COUNTING, PASSES},
     formula::{Kind, score},
-    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Work, array, cubes, word},
+    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Workspace, array, cubes, word},
     order::{LEAST, MOST, rank},
 };
 
@@ -14,44 +14,50 @@ use crate::{
 pub fn radix<R: Runtime>(client: &ComputeClient<R>, goal: &Goal<'_>) -> Result<Found, SelectError> {
     goal.check()?;
     let layers = Ready::all(goal);
-    let work = Work::new(client, goal, [word(goal.k), 0]);
+    let workspace = Workspace::new(client, goal, [word(goal.k), 0]);
     let bins = Bins::new(client);
     let mut passes = 1;
     if goal.k > 0 {
         for (shift, bits) in PASSES {
             for layer in &layers {
-                pass(&work, goal, layer, &bins, Some((shift, bits)));
+                pass(&workspace, goal, layer, &bins, Some((shift, bits)));
             }
-            bins.pick(&work, 1, shift);
+            bins.pick(&workspace, 1, shift);
             passes += 1;
         }
     }
     // With a rank of 0, below all scores, everything stays.
     for layer in &layers {
-        pass(&work, goal, layer, &bins, None);
+        pass(&workspace, goal, layer, &bins, None);
     }
-    let state = work.read()?;
+    let state = workspace.read()?;
     Ok(Found {
         threshold: (goal.k > 0).then(|| state.score(PREFIX)),
         pruned: state.pruned(),
         passes,
         candidates: 0,
         readings: 1,
-        extra: work.bytes() + Bins::BYTES,
-        masks: work.masks,
+        extra: workspace.bytes() + Bins::BYTES,
+        masks: workspace.masks,
     })
 }
 
 /// Counts by the bits that are `counted`, or else writes the mask.
-fn pass<R: Runtime>(work: &Work<'_, R>, goal: &Goal<'_>, layer: &Ready, bins: &Bins, counted: Option<(u32, u32)>) {
+fn pass<R: Runtime>(
+    workspace: &Workspace<'_, R>,
+    goal: &Goal<'_>,
+    layer: &Ready,
+    bins: &Bins,
+    counted: Option<(u32, u32)>,
+) {
     let (shift, bits) = counted.unwrap_or_default();
     visit::launch::<R>(
-        work.client,
+        workspace.client,
         CubeCount::Static(cubes(layer.length, 64, COUNTING), 1, 1),
         CubeDim::new_1d(UNITS),
         layer.inputs(),
-        array(&work.masks[layer.index as usize], layer.length),
-        work.state(),
+        array(&workspace.masks[layer.index as usize], layer.length),
+        workspace.state(),
         bins.array(),
         layer.index,
         word(layer.length),

@@ -1,4 +1,4 @@
-//! The step of AdamW on a GPU, a software one included, against a loop in double precision.
+//! The step of AdamW on a GPU, or on a software implementation of one, compared with a loop in double precision.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use sweep_gpu_kernels::{Factors, Tensors, adamw_step};
 
-/// What surrounds a step.
+/// Optional parts of a step.
 #[derive(Debug, Clone, Copy)]
 struct Beside {
     first: bool,

@@ -1,6 +1,6 @@
-//! Selection on a GPU, a software one included, against sorting, bit for bit.
+//! Selection on a GPU, or on a software implementation of one, compared with sorting, bit by bit.
 //!
-//! What is sorted are the scores as the device computes them: a GPU may round roots otherwise than the processor does.
+//! The sorted scores are the scores as the device computes them: a GPU may round roots differently than the CPU.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -16,7 +16,7 @@ use sweep_gpu_kernels::{
 };
 use sweep_job::tasks::{Prune, PruneMethod};
 
-/// What a layer is made of.
+/// Contents of a layer.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
     weights: Vec<f32>,

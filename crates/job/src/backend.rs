@@ -1,8 +1,8 @@
-//! The backend and device that a job computes on, and how they were decided.
+//! The backend and device of a job, and the reason for their choice.
 
 use serde::{Deserialize, Serialize};
 
-/// What the user asks for.
+/// Backend that the user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendChoice {
     /// The best that the machine has: CUDA, else a hardware GPU through wgpu, else the CPU.
@@ -35,17 +35,17 @@ pub struct Device {
     pub name: String,
     /// The driver and its version; empty where there is none.
     pub driver: String,
-    /// Whether it is a program that imitates a GPU (llvmpipe); `auto` does not choose those.
+    /// True for a software implementation of a GPU (llvmpipe); `auto` does not choose those.
     pub software: bool,
     /// Its memory in bytes; of the CPU, the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Why it was chosen, as a phrase; absent before that.
+    /// Reason for the choice, as a phrase; absent before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
 }
 
-/// What a machine has to compute on.
+/// Devices of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// The devices found, best first.
@@ -59,9 +59,9 @@ pub struct Probe {
 pub struct Rejected {
     /// The backend.
     pub backend: Backend,
-    /// Why not, as a phrase: "no NVIDIA driver answers".
+    /// The reason, as a phrase: "no NVIDIA driver answers".
     pub reason: String,
-    /// What the user can do about it.
+    /// Remedy for the user.
     pub advice: String,
 }
 
@@ -115,7 +115,7 @@ impl Probe {
         }
     }
 
-    /// Why the backends that `auto` prefers to `chosen` were not taken, each as a phrase.
+    /// Reasons why `auto` passed over the backends that it prefers to `chosen`, each as a phrase.
     pub fn passed_over(&self, chosen: Backend) -> Vec<String> {
         let preferred = Backend::ALL.into_iter().take_while(|backend| *backend != chosen);
         let reason = |backend: Backend| {
@@ -131,7 +131,7 @@ impl Probe {
     }
 }
 
-/// What `auto` says of a backend that it takes.
+/// Reason that `auto` gives for choosing a backend.
 const fn preference(backend: Backend) -> &'static str {
     match backend {
         Backend::Cuda => "an NVIDIA GPU first",

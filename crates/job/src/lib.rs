@@ -1,5 +1,5 @@
-//! The contract between the engine and the lab: which tasks there are, what each accepts and measures, and how a
-//! worker process talks to the engine.
+//! The contract between the engine and the lab: the tasks, their parameters and metrics, and the protocol of worker
+//! processes.
 //!
 //! The engine resolves a recipe's step to a [`Task`] and sends it to a worker as a [`Job`]; the worker answers with
 //! [`Message`]s, the last of which carries an [`Outcome`]. Neither side needs the other's dependencies: this crate has

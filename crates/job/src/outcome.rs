@@ -25,14 +25,14 @@ pub struct Outcome {
 pub struct Metric {
     /// The number; finite.
     pub value: f64,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: Unit,
 }
 
 /// A series of numbers over the iterations of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What the values count.
+    /// Unit of the values.
     pub unit: Unit,
     /// Iterations done when each value was taken; ascending.
     pub at: Vec<u64>,
@@ -40,7 +40,7 @@ pub struct Curve {
     pub values: Vec<f64>,
 }
 
-/// What a metric counts. Base units only; scaling to MiB or ms is the reporter's business.
+/// Unit of a metric. Base units only; scaling to MiB or ms is the reporter's business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Natural-logarithm units of information: the cross-entropy loss.
@@ -88,7 +88,7 @@ impl Outcome {
 }
 
 impl Unit {
-    /// Whether it counts something in a second, more of which is better.
+    /// True for a count per second, of which more is better.
     pub const fn is_rate(self) -> bool {
         match self {
             Self::TokensPerSecond

@@ -1,5 +1,5 @@
-//! Declaring a task's parameters once: type, range, unit, default and text come from one place, and validation, keys,
-//! documentation and the typed struct from it.
+//! Declarations of a task's parameters: type, range, unit, default and text are declared once, and validation, keys,
+//! documentation and the typed struct are derived from them.
 
 mod typed;
 
@@ -18,23 +18,23 @@ pub(crate) use typed::{choice, first, params};
 pub struct Param {
     /// Its name in a recipe's `with`.
     pub name: &'static str,
-    /// What it accepts.
+    /// Accepted values.
     pub kind: Kind,
-    /// Whether `null` is accepted and means "not given".
+    /// True if `null` is accepted and means "not given".
     pub nullable: bool,
     /// Bounds of a number, both included.
     pub bounds: Option<Bounds>,
     /// Unit of a number.
     pub unit: Option<&'static str>,
-    /// Whether it is left out of the key, because it cannot change the result.
+    /// Excluded from the key, because it cannot change the result.
     pub cosmetic: bool,
-    /// What it means.
+    /// Documentation.
     pub doc: &'static str,
     /// Its value when a step does not give one.
     pub default: fn() -> Value,
 }
 
-/// What a parameter accepts.
+/// Values that a parameter accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -70,40 +70,40 @@ pub struct Bounds {
     pub max: f64,
 }
 
-/// Why a value does not fit a parameter.
+/// Error of a value that does not fit a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamError {
     /// The value has another type.
     Type {
-        /// What is accepted.
+        /// Accepted values.
         expected: String,
-        /// What was given.
+        /// The given value.
         found: Value,
     },
     /// The number is too small or too large.
     Range {
-        /// What is accepted.
+        /// Accepted values.
         bounds: Bounds,
-        /// What was given.
+        /// The given value.
         found: Value,
     },
     /// The word is not one of those accepted.
     Choice {
         /// The accepted words.
         allowed: &'static [&'static str],
-        /// What was given.
+        /// The given value.
         found: String,
     },
-    /// What a needed job leaves is of another kind.
+    /// A needed job's result has another kind.
     Result {
-        /// What is accepted.
+        /// Accepted values.
         expected: String,
-        /// What it is.
+        /// Kind of the result.
         found: &'static str,
     },
     /// The path leads out of the job's folder, or names the folder itself.
     Outside {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// The text has a NUL character, which ends what a program gets.
@@ -115,9 +115,9 @@ pub enum ParamError {
     },
     /// A part of a list or of a map does not fit.
     Part {
-        /// Which one.
+        /// The part that is meant.
         part: Part,
-        /// Why.
+        /// The reason.
         error: Box<ParamError>,
     },
 }
@@ -207,7 +207,7 @@ fn chosen(allowed: &'static [&'static str], word: String) -> Result<Value, Param
 /// The longest text that the kernel passes to a program, in bytes, without the NUL behind it (`MAX_ARG_STRLEN`).
 pub(crate) const LONGEST: usize = (128 << 10) - 1;
 
-/// Whether a program can get a text as an argument or in its environment.
+/// Rejects text that a program cannot get as an argument or in its environment.
 pub(crate) fn passable(text: &str) -> Result<(), ParamError> {
     match text.len() {
         _ if text.contains('\0') => Err(ParamError::Nul),
@@ -216,7 +216,7 @@ pub(crate) fn passable(text: &str) -> Result<(), ParamError> {
     }
 }
 
-/// Whether a text can name a variable of the environment.
+/// True if a text can name an environment variable.
 pub(crate) fn is_variable(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|char| char.is_ascii_alphabetic() || char == '_')
@@ -230,7 +230,7 @@ pub(crate) fn inherited(value: &Value) -> Option<&str> {
     is_variable(name).then_some(name)
 }
 
-/// Whether YAML takes the word of a choice for a number.
+/// True if YAML reads the word of a choice as a number.
 fn is_number(word: &str) -> bool {
     word.parse::<i64>().is_ok()
 }
@@ -315,7 +315,7 @@ impl fmt::Display for Part {
 }
 
 impl Param {
-    /// What it accepts, as a phrase: "an integer from 1 to 1024, tokens".
+    /// Accepted values, as a phrase: "an integer from 1 to 1024, tokens".
     pub fn accepts(&self) -> String {
         let bounds = self.bounds.map(|bounds| format!(" {bounds}")).unwrap_or_default();
         let unit = match self.unit {

@@ -1,4 +1,4 @@
-//! The protocol between the engine and a worker process: one JSON value a line, the job on standard input, messages
+//! The protocol between the engine and a worker process: one JSON value per line, the job on standard input, messages
 //! on standard output.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
@@ -20,7 +20,7 @@ pub struct Job {
     pub task: String,
     /// Every parameter that the task declares.
     pub params: BTreeMap<String, Value>,
-    /// Where to compute; `None` for a task that needs no device.
+    /// Backend to compute on; `None` for a task that needs no device.
     pub backend: Option<Backend>,
     /// Threads to use on the CPU.
     pub threads: usize,
@@ -29,15 +29,15 @@ pub struct Job {
     /// A folder of the job's own that outlives a failed or ended attempt, for checkpoints to go on from; exists. It is
     /// removed when the job has a result, and nothing in it may change what the result is.
     pub scratch: PathBuf,
-    /// How often to give a sign of life, in seconds, if nobody else has had anything to say; `None` if nobody asks.
+    /// Interval of heartbeats in seconds, if no other message is sent; `None` for no heartbeats.
     pub beat: Option<f64>,
 }
 
-/// What a worker says.
+/// Message from a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// How far it is.
+    /// Progress of the job.
     Progress(Progress),
     /// Something that the user should read, although it is no failure.
     Note(String),
@@ -49,7 +49,7 @@ pub enum Message {
     Failed(Failure),
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// Iterations done.
@@ -67,7 +67,7 @@ pub struct Progress {
     pub sequences_per_s: Option<Speeds>,
 }
 
-/// How fast something goes.
+/// Rates of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speeds {
     /// Since the last message.
@@ -76,12 +76,12 @@ pub struct Speeds {
     pub mean: f64,
 }
 
-/// Why a job has no result.
+/// Failure of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of failure.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// What happened, as a phrase: "loss is NaN at iteration 41".
+    /// Description, as a phrase: "loss is NaN at iteration 41".
     pub message: String,
 }
 
@@ -93,7 +93,7 @@ pub enum FailureKind {
     Backend,
     /// An input file is missing or is not what it should be.
     Input,
-    /// What the job reads is not what it was when it was planned.
+    /// The job's inputs have changed since the plan.
     Changed,
     /// A check found the network wrong, or the training diverged.
     Experiment,
@@ -137,7 +137,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Where a task reports while it runs.
+/// Receiver of a task's progress.
 pub trait Report {
     /// Says how far it is.
     fn progress(&mut self, progress: Progress);

@@ -1,4 +1,4 @@
-//! The tasks: what a recipe's `uses` may name.
+//! The tasks that a recipe's `uses` may name.
 
 use std::collections::BTreeMap;
 
@@ -32,25 +32,25 @@ crate::for_each_task!(declare);
 /// A task's declaration.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskInfo {
-    /// What `uses` says.
+    /// Name in `uses`.
     pub name: &'static str,
     /// Raised whenever the task computes something else from the same parameters, or a default changes.
     pub revision: u32,
-    /// What it does.
+    /// Description of the task.
     pub about: &'static str,
     /// Its parameters, in groups.
     pub groups: &'static [&'static [Param]],
-    /// What it measures.
+    /// Metrics of the task.
     pub metrics: &'static [MetricInfo],
     /// The curves that it may record.
     pub curves: &'static [&'static str],
-    /// Whether it may measure more than it declares, because something else decides what.
+    /// Allows metrics that are not declared, for tasks that run other programs.
     pub open_metrics: bool,
     /// The metrics that a line of progress has room for.
     pub headline: &'static [&'static str],
-    /// Whether it computes on a backend.
+    /// Runs on a backend.
     pub on_device: bool,
-    /// Whether lists of tasks leave it out.
+    /// Omitted from lists of tasks.
     pub hidden: bool,
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
@@ -62,9 +62,9 @@ pub struct TaskInfo {
 pub struct MetricInfo {
     /// Its name in records and tables.
     pub name: &'static str,
-    /// What it counts.
+    /// Unit of the metric.
     pub unit: Unit,
-    /// What it means and how it is measured.
+    /// Meaning and measurement.
     pub doc: &'static str,
 }
 
@@ -73,9 +73,9 @@ pub struct MetricInfo {
 pub struct Conflict {
     /// The parameters concerned, the one to change first.
     pub params: Vec<&'static str>,
-    /// What is wrong, as a phrase.
+    /// The mistake, as a phrase.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub advice: String,
 }
 
@@ -207,7 +207,7 @@ impl TaskInfo {
         (self.artifacts)(values)
     }
 
-    /// What is wrong with the parameters taken together.
+    /// Conflicts among the parameters.
     pub fn conflicts(&self, values: &Values) -> Vec<Conflict> {
         (self.conflicts)(values)
     }

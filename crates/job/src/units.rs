@@ -1,10 +1,11 @@
-//! Sizes and spans of time as people write them: `4GiB`, `512MB`, `1h30m`, `90s`.
+//! Sizes and durations as people write them: `4GiB`, `512MB`, `1h30m`, `90s`.
 //!
-//! A number never stands alone: `timeout: 30` would be seconds to one reader and minutes to the next.
+//! A number without a unit is rejected, because `timeout: 30` could mean seconds or minutes.
 
 use std::fmt;
 
-/// Why a text is no size, or no span of time. Displays as a phrase that can follow the text: "`30` has no unit; …".
+/// Error of a text that is not a size or a duration. Displays as a phrase that can follow the text: "`30` has no unit;
+/// …".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitError {
     /// There is nothing, or no number at the beginning.
@@ -17,7 +18,7 @@ pub enum UnitError {
     TooLarge,
 }
 
-/// What each unit of size is in bytes; binary and decimal ones, told apart by their `i`.
+/// Units of size in bytes; binary and decimal ones, distinguished by their `i`.
 const BYTES: &[(&str, f64)] = &[
     ("B", 1.0),
     ("kB", 1e3),
@@ -31,7 +32,7 @@ const BYTES: &[(&str, f64)] = &[
     ("TiB", 1_099_511_627_776.0),
 ];
 
-/// What each unit of time is in seconds.
+/// Units of time in seconds.
 const SECONDS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
 /// The largest size: whole numbers up to here are exact as floats.

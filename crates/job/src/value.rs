@@ -1,4 +1,4 @@
-//! A value of a parameter or of a matrix axis: what YAML and JSON can say, and nothing that they say differently.
+//! A value of a parameter or of a matrix axis: the values that YAML and JSON share.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -31,7 +31,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What kind of value this is, as an error message names it.
+    /// Kind of the value, as an error message names it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -1,13 +1,13 @@
-//! Cost and savings of checkpointing on the CPU: time of a step and peak of its memory, against keeping everything.
+//! Cost and savings of checkpointing on the CPU: step time and peak memory, compared with keeping everything.
 //!
 //! ```text
 //! cargo bench -p sweep-lab --no-default-features --bench checkpointing
 //! ```
 //!
-//! Every mode is a process of its own with an allocator that counts. The memory of a step is the most that is allocated at
-//! once in the forward and backward pass of the first step, beyond what the network itself takes: activations, and the
-//! gradients made so far. Times are of later steps. Measure on a quiet machine. `SWEEP_BENCH_STEPS` gives the timed steps
-//! (10).
+//! Every mode is a separate process with a counting allocator. The memory of a step is the most that is allocated at
+//! once in the forward and backward pass of the first step, beyond the network itself: activations, and the gradients
+//! made so far. Times are of later steps. Run it on an otherwise idle machine. `SWEEP_BENCH_STEPS` sets the number of
+//! timed steps (10).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 

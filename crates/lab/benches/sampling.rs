@@ -1,4 +1,4 @@
-//! Cost of measuring: steps of a small training with and without the sampler that looks at process and device, in turn.
+//! Cost of sampling: steps of a small training with and without the sampler of process and device, in turn.
 //!
 //! ```text
 //! cargo bench -p sweep-lab --no-default-features --bench sampling

@@ -1,12 +1,14 @@
-//! Thresholds and masks on the CPU: ours, PyTorch's and NumPy's, and a pass over the same bytes that computes nothing.
+//! Thresholds and masks on the CPU: this project's, PyTorch's and NumPy's, and a pass over the same bytes without
+//! computation.
 //!
 //! ```text
 //! cargo bench -p sweep-lab --no-default-features --bench select [WIDTH]
 //! ```
 //!
-//! The workload is paper 001's: twelve square layers, 1024 wide (12.58 million weights) and 2048 (50.33 million), of which
-//! half go by `bitter7`. Ours is exact; PyTorch's updates sample. Peers take part where `TORCH_PYTHON`, or else `python3`,
-//! can import them. Measure on a quiet machine. `SWEEP_BENCH_CALLS` gives the timed calls of a row (9).
+//! The workload is paper 001's: twelve square layers, 1024 wide (12.58 million weights) and 2048 (50.33 million), half
+//! of which `bitter7` prunes. The kernels here are exact; PyTorch's updates sample. The other programs are measured if
+//! `TORCH_PYTHON`, or else `python3`, can import them. Run it on an otherwise idle machine. `SWEEP_BENCH_CALLS` sets
+//! the number of timed calls of a row (9).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -31,7 +33,7 @@ fn main() {
     }
 }
 
-/// What was measured.
+/// A measurement.
 struct Row {
     name: String,
     /// Median and least milliseconds.
@@ -189,7 +191,7 @@ struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// Calls `way` once, untimed, and prints what it says of itself.
+    /// Calls `way` once, untimed, and prints its report.
     fn new<M: Mask + 'a>(name: &str, goal: &'a Goal<'a>, way: Way<'a, M>) -> Self {
         let mut masks: Vec<Vec<M>> =
             goal.layers.iter().map(|layer| vec![M::default(); M::words(layer.weights.len())]).collect();

@@ -1,14 +1,14 @@
-//! A training step on the CPU: with kernels, with plain operations, and PyTorch's, eager and compiled, in turn.
+//! A training step on the CPU: with kernels, with Burn's operations, and PyTorch's, eager and compiled, in turn.
 //!
 //! ```text
 //! cargo bench -p sweep-lab --no-default-features --bench train [-- SHAPE]
 //! ```
 //!
-//! Every measurement is a process of its own, so that each has its own peak of memory. A ratio is that of two processes
-//! that ran one after the other; printed are the median of these ratios and their range. PyTorch takes part where
-//! `TORCH_PYTHON`, or else `python3`, can import it. Measure on a quiet machine: PyTorch's threads spin, and suffer most
-//! from company. `SWEEP_BENCH_STEPS` gives the timed steps of a process (10), `SWEEP_BENCH_ROUNDS` the processes of each
-//! kind (3), and `SWEEP_BENCH_PEERS` the kinds beside the kernels (`eager,compiled,plain`).
+//! Every measurement is a separate process, so that each has its own peak memory. A ratio is that of two consecutive
+//! processes; the output has the median of these ratios and their range. PyTorch is measured if `TORCH_PYTHON`, or else
+//! `python3`, can import it. Run it on an otherwise idle machine: PyTorch's threads spin, and suffer most from other
+//! load. `SWEEP_BENCH_STEPS` sets the number of timed steps of a process (10), `SWEEP_BENCH_ROUNDS` that of processes
+//! of each kind (3), and `SWEEP_BENCH_PEERS` the kinds besides the kernels (`eager,compiled,plain`).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
@@ -65,7 +65,7 @@ fn shapes() -> [Shape; 5] {
 }
 
 impl Shape {
-    /// Whether it is GPT-2, which is what the script for PyTorch trains.
+    /// True for GPT-2, the network that the PyTorch script trains.
     fn has_peer(&self) -> bool {
         self.dims.block == sweep_job::tasks::BlockSpec::GPT2
     }
@@ -92,7 +92,7 @@ fn main() {
     }
 }
 
-/// What one process found.
+/// Measurements of one process.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     /// Median and least milliseconds of a step.

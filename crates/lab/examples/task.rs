@@ -1,4 +1,4 @@
-//! Runs one task in this process and prints what it measured, without the engine:
+//! Runs one task in this process and prints its measurements, without the engine:
 //!
 //! ```text
 //! cargo run --release -p sweep-lab --example task -- train cpu iters=200 prune=bitter7 dropout=0

@@ -1,4 +1,4 @@
-//! Backends that are not there, backends that are, and tasks that are not the lab's.
+//! Missing backends, available backends, and tasks that do not belong to the lab.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Computing options change what a training costs, and not what it computes.
+//! Computation settings change the cost of a training, but not its result.
 //!
 //! The backend's generator is one per process, so the tests that use dropout take turns.
 

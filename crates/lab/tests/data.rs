@@ -1,4 +1,4 @@
-//! Data that cannot be used is refused, with the file, the place and the numbers.
+//! Unusable data is rejected, with the file, the place and the numbers.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -16,7 +16,7 @@ fn small(more: &Value) -> Value {
     merged(base, more)
 }
 
-/// Why an evaluation on `data` fails, without the folder's name.
+/// Reason why an evaluation on `data` fails, without the folder's name.
 fn message(data: &Path, more: &Value) -> String {
     let given = merged(small(more), &json!({"data": data}));
     let Failure { kind, message } = run("eval", given, Path::new(".")).unwrap_err();

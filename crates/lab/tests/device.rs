@@ -1,5 +1,5 @@
-//! Masks chosen by kernels on a GPU, a software one included, against masks from scores that the host reads: with Burn's
-//! operations one by one, and inside `Fusion`.
+//! Masks chosen by kernels on a GPU, or on a software implementation of one, compared with masks from scores that the
+//! host reads: with Burn's operations one by one, and inside `Fusion`.
 #![cfg(any(feature = "cuda", feature = "wgpu"))]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -16,7 +16,7 @@ use sweep_lab::{
     prune::{Choice, Goal, Group, Inputs, Layers, Moments, Selects},
 };
 
-/// What there is of `backend`; a line that says why, if there is nothing.
+/// Devices of `backend`; prints the reason if there are none.
 fn found(backend: Backend) -> Option<Probe> {
     let probe = sweep_lab::probe(backend);
     for rejected in &probe.rejected {

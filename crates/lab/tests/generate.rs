@@ -1,4 +1,4 @@
-//! Text: the cache changes nothing, no temperature is greedy, and the same seed writes the same.
+//! Text: the cache changes nothing, temperature 0 is greedy, and the same seed gives the same text.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

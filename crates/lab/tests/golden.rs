@@ -1,4 +1,4 @@
-//! Against PyTorch and the Hub's transformers: forward, backward, AdamW, and the pruning masks.
+//! Comparison with PyTorch and Hugging Face transformers: forward, backward, AdamW, and the pruning masks.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -111,7 +111,7 @@ const PARTS: [&str; 3] = ["a", "b", "c"];
 /// The reference was computed at this step.
 const STEP: i32 = 137;
 
-/// What `selector` chooses from the reference's weights and moments for the scores of `settings`.
+/// Selection of `selector` from the reference's weights and moments for the scores of `settings`.
 fn chosen(
     selector: &dyn Select<Inner>,
     settings: &Prune,

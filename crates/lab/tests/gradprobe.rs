@@ -1,4 +1,4 @@
-//! GradProbe: the tests of its authors, and what must hold of candidates, gradients and decisions (paper 003).
+//! GradProbe: the tests of its authors, and properties of candidates, gradients and decisions (paper 003).
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -56,7 +56,7 @@ fn gpt(settings: &Probing) -> GptSubject<Inner> {
     GptSubject::new(Gpt::<Train>::random(dims, 5, &FlexDevice).unwrap(), &data, &settings, &FlexDevice).unwrap()
 }
 
-/// What pruning gives.
+/// Result of pruning.
 struct Pruned {
     /// By tensor: whether a weight went.
     gone: Vec<Vec<bool>>,
@@ -326,7 +326,8 @@ fn a_threshold_for_each_tensor_takes_the_same_part_of_each() {
 fn wanda_is_what_a_slow_reference_says() {
     let settings = Probing { strategy: Strategy::Wanda, threshold: ProbeThreshold::Exact, ..settings() };
     let mut subject = tiny(20, 3, 100, &settings);
-    // Norms by hand, from the network's own weights: of every layer's input over a batch, the largest over batches.
+    // Norms computed independently from the network's weights: of every layer's input over a batch, the largest over
+    // batches.
     let parameters: Vec<Vec<f32>> = values(&subject.network).into_iter().map(host).collect();
     let mut norms: Vec<Vec<f64>> = [20, 64, 32].map(|width| vec![0.0; width]).into();
     for batch in 0..3 {

@@ -1,4 +1,4 @@
-//! Folders in the Hub's layout: what is written is read, and what is wrong is refused by name.
+//! Folders in the Hub's layout: written folders can be read, and defects are rejected by name.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -51,7 +51,7 @@ fn load(folder: &Path) -> Gpt<Train> {
     hub::load(folder, &FlexDevice).unwrap()
 }
 
-/// Why the network in `folder` is refused, without the folder's name.
+/// Reason for rejecting the network in `folder`, without the folder's name.
 fn refusal(folder: &Path) -> String {
     let error = hub::load::<Inner>(folder, &FlexDevice).unwrap_err();
     assert_eq!(error.kind(), FailureKind::Input);

@@ -1,4 +1,4 @@
-//! Paper 002's hierarchy: its network, how nodes are chosen, and what a step changes.
+//! Paper 002's hierarchy: its network, the selection of nodes, and the changes of a step.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -504,7 +504,7 @@ fn a_line_of_progress_has_the_recent_and_the_mean_speed() {
 }
 
 #[test]
-fn words_of_a_file_are_learnt() {
+fn words_of_a_file_are_learned() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text.txt");
     std::fs::write(&path, "the cat sat on the mat and The Dog sat on the cat \n".repeat(100)).unwrap();

@@ -1,4 +1,5 @@
-//! AdamW, AMSGrad and SPAM against an implementation in 64 bits that follows ratio-ablation, section 8.1, line by line.
+//! AdamW, AMSGrad and SPAM compared with an implementation in 64 bits that follows ratio-ablation, section 8.1, line by
+//! line.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

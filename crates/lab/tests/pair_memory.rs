@@ -1,5 +1,5 @@
-//! Memory that ways of the same computation need, counted. No test in this process leaks: a leak that is freed later would be
-//! counted where it does not belong.
+//! Memory of the variants of a computation, counted. No test in this process leaks: a leak that is freed later would be
+//! counted in the wrong place.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

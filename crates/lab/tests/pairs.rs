@@ -1,4 +1,4 @@
-//! Chapter 13's pairs at tiny sizes: every way gives the same output, and needs the memory that it should.
+//! Chapter 13's pairs at tiny sizes: all variants give the same output, and need the expected memory.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,7 +17,7 @@ static HEAP: Counting = Counting;
 /// Counting is the process's, so one job at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// What a way gives, with few calls.
+/// Result of a variant, with few calls.
 fn measured(task: &str, given: &Value) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let given = common::merged(json!({"calls": 3}), given);

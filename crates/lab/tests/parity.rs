@@ -1,5 +1,5 @@
-//! Every GPU of this machine, a software one included, against plain operations on the CPU: fused and eager, with every kind
-//! of checkpointing, every optimizer, every way to prune.
+//! Every GPU of this machine, including software implementations, compared with Burn's operations on the CPU: fused and
+//! eager, with all kinds of checkpointing, optimizers and pruning methods.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -168,7 +168,7 @@ fn errors_are_those_of_the_precision() {
 }
 
 /// With one token in a sequence and one sequence, the gradient of the right token's logit is 1/256 - 1, times the loss's scale
-/// 65,536 is -65,280, and that times a normalised number above 1.0034, of which 16 numbers have one, is more than the 65,504
+/// 65,536 is -65,280, and that times a normalized number above 1.0034, of which 16 numbers have one, is more than the 65,504
 /// that half precision reaches: the first step overflows.
 #[test]
 fn steps_that_half_precision_leaves_out_are_left_out_on_both_sides() {

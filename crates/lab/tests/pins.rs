@@ -1,7 +1,7 @@
-//! Pinned results of every task on the CPU, at its present revision.
+//! Pinned results of every task on the CPU, at its current revision.
 //!
-//! Whoever changes one of these numbers changes what finished records mean, and raises the task's `revision` in
-//! `crates/job` together with the number here.
+//! If one of these numbers changes, finished records change their meaning: raise the task's `revision` in `crates/job`
+//! together with the number here.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

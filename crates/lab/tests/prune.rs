@@ -1,4 +1,4 @@
-//! Pruning while training, against loops written by hand.
+//! Pruning while training, compared with explicit loops.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -208,8 +208,8 @@ fn later_layers_lose_more_with_bitter4() {
     }
 }
 
-/// What `bitter4` prunes of each layer, as Python 3 computes it: `floor(s * (0.7 + 0.6 * j / (n - 1)) * size)` for layers
-/// `j` of `n = 8`, whose sizes are `[4800, 1600, 6400, 6400] * 2`.
+/// Numbers of weights that `bitter4` prunes of each layer, as Python 3 computes them: `floor(s * (0.7 + 0.6 * j / (n -
+/// 1)) * size)` for layers `j` of `n = 8`, whose sizes are `[4800, 1600, 6400, 6400] * 2`.
 #[test]
 fn bitter4_prunes_of_each_layer_what_its_formula_says() {
     let dims = GptDims {

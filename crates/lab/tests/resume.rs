@@ -1,4 +1,4 @@
-//! A training that is interrupted goes on from its checkpoint as if nothing had happened.
+//! An interrupted training resumes from its checkpoint with the same results.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -22,11 +22,11 @@ struct Interrupting {
     notes: Vec<String>,
     /// The first iteration that was reported.
     first: Option<u64>,
-    /// Where it takes its time.
+    /// Iteration that is slow.
     slow_at: Option<u64>,
 }
 
-/// What it takes there: more than there is between two signs of an attempt.
+/// Delay of the slow iteration: longer than the interval between two signs of an attempt.
 const SLOW: Duration = Duration::from_millis(1200);
 
 impl Report for Interrupting {
@@ -107,7 +107,7 @@ fn copied(from: &Path) -> tempfile::TempDir {
     folder
 }
 
-/// What is done to the folder of a checkpoint.
+/// Damage to the folder of a checkpoint.
 type Damage<'a> = &'a dyn Fn(&Path);
 
 /// The files of a checkpoint, sorted.

@@ -1,4 +1,4 @@
-//! The state of a training goes to a file and back without losing a bit.
+//! The state of a training is saved and restored without losing a bit.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -277,7 +277,7 @@ fn a_check_tells_what_it_found() {
     assert_eq!(outcome.facts["logits-shape"], "held: [2, 32, 64]");
 }
 
-/// What is set against the ceilings follows from arithmetic by hand.
+/// Operations and bytes that are compared with peak rates agree with manual arithmetic.
 #[test]
 fn operations_and_bytes_are_those_of_the_arithmetic() {
     let tiny = json!({

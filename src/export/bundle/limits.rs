@@ -1,4 +1,4 @@
-//! Limits of a bundle: it comes from somebody else, and is read with all that is in it.
+//! Limits of a bundle, which comes from an untrusted source.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const LARGEST_FILE: u64 = 512 << 20;
 const BASE: u64 = 64 << 20;
 const FACTOR: u64 = 64;
 
-/// What was read until now.
+/// Amount read so far.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) files: usize,
@@ -34,21 +34,21 @@ impl Read {
         let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
         if bytes > largest {
             let found = format!("`{}` has {}", name.display(), size(bytes));
-            return Err(BundleError::TooLarge(format!("{found}; {what} may have {}", size(largest))));
+            return Err(BundleError::TooLarge(format!("{found}; {what} may have at most {}", size(largest))));
         }
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         if self.files > MOST_FILES {
-            return Err(BundleError::TooLarge(format!("it may have {MOST_FILES} files, and has more")));
+            return Err(BundleError::TooLarge(format!("it has more than {MOST_FILES} files")));
         }
         if self.bytes > MOST_BYTES {
-            return Err(BundleError::TooLarge(format!("its files may have {}, and have more", size(MOST_BYTES))));
+            return Err(BundleError::TooLarge(format!("its files have more than {}", size(MOST_BYTES))));
         }
         Ok(())
     }
 }
 
-/// How much memory the jobs may take that a bundle of this size means.
+/// Limit on the memory of the planned jobs of a bundle of this size.
 pub(super) fn meant(bytes: u64) -> u64 {
     BASE.saturating_add(bytes.saturating_mul(FACTOR))
 }

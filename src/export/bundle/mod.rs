@@ -1,8 +1,8 @@
-//! A study as one archive that somebody else can check: the recipe as it was read, the keys of its jobs, their records,
-//! where they ran, and the report.
+//! A study as one archive that others can check: the recipe as it was read, the keys of its jobs, their records, where
+//! they ran, and the report.
 //!
-//! [`write()`] makes it; [`unpack`] and [`Opened::verify`] take nothing in it for granted: what the recipe means is planned anew,
-//! every key is computed from what it is made of, and every table, figure and verdict from the records.
+//! [`write()`] makes it. [`unpack`] and [`Opened::verify`] trust nothing in it: the recipe is planned again, every key
+//! is computed from its identity, and every table, figure and verdict from the records.
 
 mod limits;
 mod rerun;
@@ -41,7 +41,7 @@ const CONTENTS: &str = "bundle.json";
 /// So many runs may say why a job has no result.
 const MOST_RUNS: usize = 20;
 
-/// What is in a bundle.
+/// Contents of a bundle.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Contents {
     format: u32,
@@ -49,9 +49,9 @@ pub struct Contents {
     pub sweep: String,
     /// The names of the recipes.
     pub recipes: Vec<String>,
-    /// What was asked for; the paths are those of files in `sources`.
+    /// The request; the paths are those of files in `sources`.
     request: Asked,
-    /// Where jobs compute that need a device.
+    /// Backend of the jobs that need a device.
     pub backend: Backend,
     /// The folder that `sources` stands for.
     root: PathBuf,
@@ -59,7 +59,7 @@ pub struct Contents {
     inputs: BTreeMap<PathBuf, String>,
     /// Every job.
     pub jobs: Vec<BundledJob>,
-    /// Where the results come from: what, and its values.
+    /// Environment of the results: properties, and their values.
     pub environment: BTreeMap<String, BTreeSet<String>>,
     /// Every other file in the archive.
     files: BTreeMap<String, Sum>,
@@ -80,21 +80,21 @@ pub struct BundledJob {
     pub label: String,
     /// Its key.
     pub key: Key,
-    /// Whether there is a record.
+    /// True if there is a record.
     pub done: bool,
-    /// Where the record came from, if it was not made where the bundle was.
+    /// Origin of the record, if it was not made where the bundle was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// What a file is held to.
+/// Expected digest of a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sum {
     bytes: u64,
     blake3: String,
 }
 
-/// Why a bundle was not made or not read.
+/// Error of writing or reading a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The disk says no, or the archive is torn.
@@ -107,13 +107,13 @@ pub enum BundleError {
     #[error("this is not a bundle: {0}")]
     Foreign(String),
     /// It is larger than a bundle may be.
-    #[error("the bundle is not read: {0}")]
+    #[error("the bundle was rejected: {0}")]
     TooLarge(String),
     /// It comes from a later version.
     #[error("the bundle has format {0}, this program knows up to {FORMAT}: use a newer one")]
     TooNew(u32),
     /// There is nothing to bundle.
-    #[error("no job of the study is done; run it first")]
+    #[error("no job of the study is done; run the study first")]
     NothingDone,
 }
 
@@ -179,7 +179,7 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     Ok(contents)
 }
 
-/// Where a record comes from.
+/// Circumstances of a record.
 fn facts(record: &Record) -> Vec<(&'static str, String)> {
     let provenance = &record.provenance;
     let mut facts = vec![("sweep", provenance.sweep.clone()), ("host", provenance.host.clone())];
@@ -226,7 +226,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Adds what the latest runs say of jobs that have no result: tables name the reason.
+    /// Adds the reasons of the latest runs for jobs without results, which tables show.
     fn runs(&mut self, results: &Path, jobs: &[BundledJob]) -> io::Result<()> {
         let open: BTreeSet<Key> = jobs.iter().filter(|job| !job.done).map(|job| job.key).collect();
         for run in RunFolder::all(results).iter().rev().take(MOST_RUNS) {

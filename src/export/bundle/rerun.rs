@@ -18,7 +18,7 @@ use crate::{
 pub struct Rerun {
     /// The jobs.
     pub plan: Plan,
-    /// Which of them are the sample; the others are needed.
+    /// The sampled jobs; the others are their dependencies.
     pub sample: Vec<JobId>,
     /// Jobs of the sample that cannot run here, and why.
     pub left: Vec<(String, String)>,
@@ -27,11 +27,11 @@ pub struct Rerun {
 /// A job's metrics, now and then.
 #[derive(Debug, Default)]
 pub struct Compared {
-    /// How many metrics are the same, up to the tolerance.
+    /// Number of metrics that agree within the tolerance.
     pub same: usize,
     /// The largest relative difference among those.
     pub largest: f64,
-    /// How many are times, rates or sizes, which depend on the machine.
+    /// Number of metrics that are times, rates or sizes, which depend on the machine.
     pub measured: usize,
     /// Those that are not the same: name, then, now.
     pub other: Vec<(String, f64, Option<f64>)>,
@@ -91,7 +91,7 @@ impl Rerun {
 pub struct Command {
     /// The names of the jobs.
     pub jobs: Vec<String>,
-    /// What the shell is given.
+    /// The script for the shell.
     pub run: String,
     /// Names and values.
     pub env: Vec<(String, String)>,
@@ -129,7 +129,7 @@ fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
     }
 }
 
-/// Whether a metric is about the machine more than about the job: times, rates, sizes, and parts of them.
+/// True if a metric depends on the machine: times, rates, sizes, and fractions of them.
 fn depends_on_machine(name: &str, unit: Unit) -> bool {
     const ABOUT: [&str; 7] = ["time", "throughput", "memory", "compute", "bandwidth", "utilisation", "steps"];
     is_timing(unit) || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))

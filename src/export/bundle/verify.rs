@@ -1,4 +1,4 @@
-//! Verification of a bundle: digests, keys, and everything that is made of the records.
+//! Verification of a bundle: digests, keys, and everything that is derived from the records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,16 +26,16 @@ const MOST: usize = 50;
 pub struct Opened {
     folder: PathBuf,
     bytes: u64,
-    /// What it says of itself.
+    /// Contents that it declares.
     pub contents: Contents,
 }
 
-/// What was looked at.
+/// Result of a verification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Jobs whose keys follow from the recipe.
     pub jobs: usize,
-    /// Records whose keys follow from what they say of themselves.
+    /// Records whose keys follow from their content.
     pub records: usize,
     /// Tables that follow from the records.
     pub tables: usize,
@@ -43,7 +43,7 @@ pub struct Verified {
     pub figures: usize,
     /// Verdicts that do.
     pub verdicts: usize,
-    /// What is not as it should be.
+    /// Defects.
     pub defects: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Opened {
         Digests::locked(inputs.clone(), self.sources(), root.clone())
     }
 
-    /// Where an input file of the recipe was when the bundle was made.
+    /// Path of an input file of the recipe when the bundle was made.
     pub(super) fn original(&self, path: &Path) -> PathBuf {
         path.strip_prefix(self.sources()).map_or_else(|_| normal(path), |inner| normal(&self.contents.root.join(inner)))
     }
@@ -90,7 +90,7 @@ impl Opened {
         Store::new(&self.results())
     }
 
-    /// Computes everything anew that can be, and compares.
+    /// Recomputes everything, and compares.
     pub fn verify(&self, plan: &Plan) -> Result<Verified, BundleError> {
         let mut verified = Verified::default();
         self.files(&mut verified)?;
@@ -100,7 +100,7 @@ impl Opened {
         Ok(verified)
     }
 
-    /// Whether every file is there as it was written, and no other.
+    /// Checks that every file is unchanged, and that there is no other.
     fn files(&self, verified: &mut Verified) -> io::Result<()> {
         let mut found = BTreeSet::new();
         names(&self.folder, Path::new(""), &mut found)?;
@@ -109,14 +109,14 @@ impl Opened {
             if !found.remove(name) {
                 verified.defects.push(format!("{name} is missing"));
             } else if Sum::of(&fs::read(self.folder.join(name))?) != *sum {
-                verified.defects.push(format!("{name} is not what was bundled: its digest is another one"));
+                verified.defects.push(format!("{name} is not what was bundled: its digest differs"));
             }
         }
         verified.defects.extend(found.iter().map(|name| format!("{name} does not belong to the bundle")));
         Ok(())
     }
 
-    /// Whether the recipe means these jobs.
+    /// Checks that the recipe gives these jobs.
     fn jobs(&self, plan: &Plan, verified: &mut Verified) {
         let mut said: BTreeMap<&str, _> = self.contents.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
         for (_, job) in plan.jobs() {
@@ -134,7 +134,7 @@ impl Opened {
         verified.defects.extend(said.keys().map(|label| format!("{label} is no job of the recipe")));
     }
 
-    /// Whether the records are those of the jobs; lays them out as a store has them.
+    /// Checks that the records are those of the jobs; lays them out as a store has them.
     fn records(&self, verified: &mut Verified) -> io::Result<()> {
         let store = self.store();
         for job in self.contents.jobs.iter().filter(|job| job.done) {
@@ -148,7 +148,7 @@ impl Opened {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = wrong {
-                verified.defects.push(format!("the record of {} is not its own: {reason}", job.label));
+                verified.defects.push(format!("the record of {} is invalid: {reason}", job.label));
                 continue;
             }
             let folder = store.folder(job.key);
@@ -162,7 +162,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Whether tables, figures and verdicts follow from the records.
+    /// Checks that tables, figures and verdicts follow from the records.
     fn reports(&self, plan: &Plan, verified: &mut Verified) -> Result<(), BundleError> {
         let (results, runs) = (self.results(), self.folder.join("runs"));
         if runs.is_dir() {
@@ -225,7 +225,7 @@ fn names(folder: &Path, inner: &Path, found: &mut BTreeSet<String>) -> io::Resul
     Ok(())
 }
 
-/// Whether two files say the same.
+/// True if two files agree.
 fn agree(computed: &Path, bundled: &Path) -> bool {
     match (fs::read_to_string(computed), fs::read_to_string(bundled)) {
         (Ok(computed), Ok(bundled)) => same(&computed, &bundled),
@@ -233,7 +233,8 @@ fn agree(computed: &Path, bundled: &Path) -> bool {
     }
 }
 
-/// Whether two texts are the same up to the last digits of their numbers, in which the logarithms of two machines may differ.
+/// True if two texts are the same up to the last digits of their numbers, in which the logarithms of two machines may
+/// differ.
 fn same(first: &str, second: &str) -> bool {
     let words = |text| str::split(text, |char: char| !(char.is_alphanumeric() || "+-._".contains(char)));
     let close = |first: &str, second: &str| match (first.parse::<f64>(), second.parse::<f64>()) {

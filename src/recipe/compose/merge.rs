@@ -1,4 +1,4 @@
-//! `extends`: a recipe over another one, entry by entry.
+//! `extends`: a recipe merged over another one, entry by entry.
 
 use sweep_job::Value;
 
@@ -8,7 +8,7 @@ use crate::recipe::{
     source::Sources,
 };
 
-/// How deep maps are merged before the later one replaces the earlier one.
+/// Depth to which maps are merged before the later one replaces the earlier one.
 #[derive(Clone, Copy)]
 enum Level {
     /// The recipe: its sections are merged, the rest is replaced.
@@ -65,7 +65,7 @@ fn merge(base: Node, over: Node, level: Level, sources: &Sources, problems: &mut
 }
 
 impl Level {
-    /// How the value of a key is merged; `None` if it is replaced.
+    /// Level for the value of a key; `None` if it is replaced.
     fn below(self, key: &str) -> Option<Self> {
         match (self, key) {
             (Self::Recipe, "params") => Some(Self::Section("params")),
@@ -81,7 +81,7 @@ impl Level {
         }
     }
 
-    /// Whether `null` removes an entry: where it could not be a value.
+    /// True if `null` removes an entry: if it could not be a value.
     fn removable(self) -> bool {
         matches!(self, Self::Section("steps" | "tables" | "figures" | "claims"))
     }

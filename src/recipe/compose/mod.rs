@@ -1,9 +1,9 @@
-//! From what the user names to whole recipes: base recipes that are extended, sweep files that change the values and axes
-//! of recipes, and changes from the command line.
+//! Names from the user to whole recipes: base recipes that are extended, sweep files that change the values and axes of
+//! recipes, and changes on the command line.
 //!
-//! Everything here happens to the texts' values, before a recipe is read: whoever changes a param in a sweep file, on the
-//! command line or in the recipe itself means the same study, and gets the same keys. Each value keeps the place where it
-//! was written, so a mistake is shown there.
+//! Changes are applied to the texts' values, before a recipe is read: a param that is changed in a sweep file, on the
+//! command line or in the recipe itself gives the same study and the same keys. Each value keeps the place where it was
+//! written, so a mistake is shown there.
 
 mod merge;
 mod overlay;
@@ -35,11 +35,11 @@ pub(super) struct Loader {
     /// See [`Draft::typed`].
     typed: Vec<String>,
     problems: Collector,
-    /// What has been read, by its canonical path: a base of two recipes has one place for each of its mistakes.
+    /// Files that have been read, by canonical path: a base of two recipes has one place for each of its mistakes.
     files: HashMap<PathBuf, Option<Node>>,
 }
 
-/// A recipe to read: its file, what stands in it, and the report's folder where the file's name does not decide it.
+/// A recipe to read: its file, its text, and the report's folder where the file's name does not decide it.
 struct Disposition {
     path: PathBuf,
     node: Node,
@@ -285,17 +285,17 @@ fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
     }
 }
 
-/// Whether a file names recipes instead of being one.
+/// True for a file that names recipes instead of being one.
 fn is_sweep(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Map(entries) if entries.iter().any(|entry| {
         entry.key.value == "recipe" || entry.key.value == "recipes"
     }))
 }
 
-/// What stands in a recipe's file. Devices and pipes, which may have no end, are not read, nor is what nobody has written.
+/// Text of a recipe's file. Devices and pipes, which may have no end, are not read, nor is a path without a file.
 fn read_text(path: &Path) -> io::Result<String> {
     let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-    // Asked first: to open a pipe is to wait for whoever writes to it.
+    // Checked first: opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         let what = if metadata.is_dir() { "a folder" } else { "a device or a pipe" };

@@ -1,4 +1,4 @@
-//! `--set`, `--axis` and their like in sweep files: other values for params and axes.
+//! `--set`, `--axis` and their counterparts in sweep files: other values for params and axes.
 
 use sweep_job::Value;
 
@@ -20,7 +20,7 @@ pub(in crate::recipe) struct Overlay {
 }
 
 impl Overlay {
-    /// What the command line says.
+    /// Changes on the command line.
     pub(super) fn typed(request: &Request<'_>, sources: &mut Sources, problems: &mut Collector) -> Self {
         let set = request.set.iter();
         let set = set.filter_map(|text| typed("--set", text, "NAME=VALUE", "iters=100", false, sources, problems));
@@ -109,8 +109,8 @@ fn set_axis(
     }
 }
 
-/// Gives a step's axis other values; `true` if it has that axis, or `add` says that it shall have it. An axis that
-/// follows another step's goes on to follow it, unless the step is named.
+/// Gives a step's axis other values; `true` if it has that axis, or if `add` allows a new one. An axis that follows
+/// another step's axis continues to follow it, unless the step is named.
 fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool) -> bool {
     let axis = name.value;
     let follows = |node: &Node| matches!(&node.kind, NodeKind::Scalar(Value::Text(text)) if text.contains("${{"));
@@ -133,7 +133,7 @@ fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool)
     }
     let NodeKind::Map(entries) = &mut step.kind else { return false };
     entries.retain(|entry| !seeds || entry.key.value != "seeds");
-    // Whoever gives a step an axis means it to count.
+    // An axis that is given to a step must have an effect.
     if let Some(Entry { value: Node { kind: NodeKind::Map(with), .. }, .. }) =
         entries.iter_mut().find(|entry| entry.key.value == "with")
     {

@@ -1,4 +1,4 @@
-//! `claims`: what metrics must be for a statement to hold.
+//! `claims`: statements about metrics and their bounds.
 
 use sweep_job::{Backend, Value};
 
@@ -13,7 +13,7 @@ use crate::recipe::{
 /// The keys of a claim of which exactly one says what it is about.
 const STATEMENTS: [&str; 4] = ["value", "ratio", "difference", "order"];
 
-/// What is looked up while claims are read.
+/// Context for reading claims.
 struct Context<'a> {
     steps: &'a [Step],
     /// The steps that the author wrote, those with a mistake included.

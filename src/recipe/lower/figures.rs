@@ -1,4 +1,4 @@
-//! `figures`: what is drawn of a step's records.
+//! `figures`: declarations of figures of a step's records.
 
 use sweep_job::Value;
 

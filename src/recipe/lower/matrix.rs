@@ -1,4 +1,4 @@
-//! `matrix`, `seeds`, `ablate` and `if`: what varies in a step.
+//! `matrix`, `seeds`, `ablate` and `if`: the points of a step.
 
 use std::time::Duration;
 

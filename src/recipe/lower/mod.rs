@@ -1,4 +1,4 @@
-//! [`Node`] to [`Recipe`]: gives every key its meaning and reports all mistakes in one go.
+//! [`Node`] to [`Recipe`]: interprets every key and reports all mistakes at once.
 
 mod claims;
 mod executor;
@@ -32,7 +32,7 @@ pub(super) struct Lower<'a> {
     problems: &'a mut Collector,
 }
 
-/// The keys of a recipe. What stands here must also be in [`crate::recipe::schema`]; a test says so.
+/// The keys of a recipe. They must also be in [`crate::recipe::schema`], which a test checks.
 pub(crate) const RECIPE_KEYS: &[&str] =
     &["name", "about", "cite", "extends", "params", "steps", "tables", "figures", "claims"];
 /// The keys of `cite`.
@@ -80,7 +80,7 @@ pub(crate) const VALUE_KEYS: &[&str] = &["metric", "of"];
 pub(crate) const ORDER_KEYS: &[&str] = &["metric", "step", "where", "axis", "ascending"];
 /// The keys of a claim's `expect`.
 pub(crate) const EXPECT_KEYS: &[&str] = &["at_least", "at_most"];
-/// What a claim's `hardware` names.
+/// Values of a claim's `hardware`.
 pub(crate) const BACKEND_NAMES: &[&str] = &["cuda", "wgpu", "cpu"];
 
 impl<'a> Lower<'a> {
@@ -110,7 +110,7 @@ impl<'a> Lower<'a> {
         let steps = match find(entries, "steps") {
             Some(steps) => self.steps(steps, &params),
             None => {
-                // A recipe whose base could not be read has steps that nobody knows.
+                // A recipe whose base could not be read has unknown steps.
                 if matches!(node.kind, NodeKind::Map(_)) && find(entries, "extends").is_none() {
                     let span = node.span.part(0, 1);
                     let help = "a recipe needs `steps:` with at least one step";
@@ -237,7 +237,7 @@ impl<'a> Lower<'a> {
         Some(step)
     }
 
-    /// What can be said of a step without expanding it: names of parameters and axes.
+    /// Checks of a step that need no expansion: names of parameters and axes.
     fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {

@@ -15,11 +15,11 @@ use crate::recipe::{
 
 /// The keys of `resources`.
 pub(crate) const RESOURCE_KEYS: &[&str] = &["cpus", "gpus", "memory"];
-/// How many cores a job can declare.
+/// Numbers of cores that a job can declare.
 pub(crate) const CPUS: RangeInclusive<i64> = 1..=4096;
-/// How many GPUs a job can declare.
+/// Numbers of GPUs that a job can declare.
 pub(crate) const GPUS: RangeInclusive<i64> = 0..=1024;
-/// How often a job can be started again.
+/// Numbers of retries that a job can declare.
 pub(crate) const RETRIES: RangeInclusive<i64> = 0..=100;
 
 impl Lower<'_> {

@@ -1,4 +1,4 @@
-//! A sweep file: which recipes, and what is different in them.
+//! A sweep file: its recipes, and the changes to them.
 
 use super::{Lower, SWEEP_KEYS, find};
 use crate::recipe::{
@@ -8,18 +8,18 @@ use crate::recipe::{
     source::Spanned,
 };
 
-/// What a sweep file says.
+/// Contents of a sweep file.
 #[derive(Debug, Default)]
 pub(in crate::recipe) struct Sweep {
     /// Its name, if it has one of its own: names the folder of the reports.
     pub(in crate::recipe) name: Option<String>,
     /// The files of the recipes.
     pub(in crate::recipe) recipes: Vec<Spanned<String>>,
-    /// What is different in them.
+    /// Changes to the recipes.
     pub(in crate::recipe) changes: Overlay,
-    /// Which part of them.
+    /// The selected part.
     pub(in crate::recipe) only: Vec<Spanned<String>>,
-    /// Where its jobs get their processes.
+    /// Executor of its jobs.
     pub(in crate::recipe) executor: Option<Executor>,
     /// The steps that it names there.
     pub(in crate::recipe) executor_steps: Vec<Spanned<String>>,

@@ -1,4 +1,4 @@
-//! `tables`: which metrics of which step make rows and columns.
+//! `tables`: steps, metrics, rows and columns.
 
 use sweep_job::{
     Unit, Value,
@@ -13,7 +13,7 @@ use crate::recipe::{
     source::Spanned,
 };
 
-/// Whether a table has claims as rows.
+/// True if a table has claims as rows.
 fn is_summary(entry: &Entry) -> bool {
     matches!(&entry.value.kind, NodeKind::Map(keys) if find(keys, "claims").is_some())
 }

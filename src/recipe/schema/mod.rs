@@ -1,11 +1,11 @@
-//! The JSON Schemas of recipes and sweep files: with them an editor completes and checks a file while it is typed.
+//! The JSON Schemas of recipes and sweep files, with which an editor completes and checks a file.
 //!
-//! It is made from what the reader goes by: the lists of keys in [`crate::recipe`] and the declarations of the tasks. It
-//! says what can be said without looking a name up: keys, shapes, types, ranges and words. Whether a step, a param or an
-//! axis exists is for `sweep plan`.
+//! They are generated from the reader's definitions: the lists of keys in [`crate::recipe`] and the declarations of the
+//! tasks. They cover everything that needs no look-up of names: keys, shapes, types, ranges and choices. `sweep plan`
+//! checks that a step, a param or an axis exists.
 //!
-//! Draft 7 is what the YAML server of VS Code and its relatives is written for. Alternatives of one type are written as
-//! a list of types rather than as `anyOf`, because the server then says what is wrong instead of "matches no schema".
+//! The YAML server of VS Code and similar ones are written for draft 7. Alternatives of one type are written as a list
+//! of types rather than as `anyOf`, because the server then describes the mistake instead of "matches no schema".
 
 mod params;
 mod report;

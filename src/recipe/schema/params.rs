@@ -58,7 +58,7 @@ fn parameter(param: &Param) -> Value {
     schema
 }
 
-/// What a kind of parameter accepts, or an expression in its place.
+/// Schema of a kind of parameter, or of an expression instead.
 fn kind(kind: Kind, nullable: bool) -> Value {
     let null = if nullable { Some("null") } else { None };
     let types = |names: &[&'static str]| -> Vec<&str> { names.iter().copied().chain(null).collect() };

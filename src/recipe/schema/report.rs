@@ -153,7 +153,7 @@ pub(super) fn figure() -> Value {
                     json!({ "type": "object", "additionalProperties": { "enum": best } }),
                 ),
             ),
-            ("color", described("The axis whose values have a colour each.", reference("name"))),
+            ("color", described("The axis whose values have a color each.", reference("name"))),
             (
                 "band",
                 json!({
@@ -164,7 +164,7 @@ pub(super) fn figure() -> Value {
             ),
         ],
     );
-    // Only an author who writes `kind` himself, and not a base, must write the rest.
+    // The other keys are required only if the author writes `kind`, and not if a base does.
     let required = |kinds: &[&str], present: &[&str], keys: &[&str]| {
         json!({
             "if": { "required": present, "properties": { "kind": { "enum": kinds } } },

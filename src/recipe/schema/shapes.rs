@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-/// What [`crate::recipe::is_name`] takes.
+/// Names that [`crate::recipe::is_name`] accepts.
 pub(super) const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]{0,199}";
-/// What [`sweep_job::units::parse_seconds`] takes.
+/// Durations that [`sweep_job::units::parse_seconds`] accepts.
 pub(super) const SPAN_OF_TIME: &str = r"\s*(?:[0-9]+(?:\.[0-9]+)?\s*(?:ms|s|min|m|h|d)\s*)+";
-/// What [`sweep_job::units::parse_bytes`] takes.
+/// Sizes that [`sweep_job::units::parse_bytes`] accepts.
 pub(super) const SIZE: &str = r"\s*[0-9]+(?:\.[0-9]+)?\s*(?:[kKMGT]?B|[KMGT]iB)\s*";
-/// Whether a text has an expression in it.
+/// Pattern of a text with an expression.
 pub(super) const EXPRESSION: &str = r"\$\{\{";
 
-/// Where an expression may look names up.
+/// Scopes of an expression.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reach {
     /// Nowhere: the value is written out.

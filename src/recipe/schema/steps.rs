@@ -1,4 +1,4 @@
-//! Steps and what varies in them.
+//! Steps and their axes.
 
 use serde_json::{Value, json};
 use sweep_job::{Task, TaskInfo};
@@ -99,7 +99,7 @@ pub(super) fn step() -> Value {
     schema
 }
 
-/// What a step that uses `task` may have in `with`, and on the axes that set its parameters.
+/// Schema of `with` and of the axes that set parameters, for a step that uses `task`.
 fn by_task(task: &TaskInfo) -> Value {
     // An axis with a parameter's name sets it, unless `with` says otherwise; then its values can be anything.
     let axes: Vec<Value> = task
@@ -134,7 +134,7 @@ fn uses() -> Value {
     })
 }
 
-/// What `needs` names; `types` are the forms accepted here.
+/// Schema of a reference in `needs`; `types` are the forms accepted here.
 pub(super) fn need(types: &[&str]) -> Value {
     let entries = vec![
         ("step", described("The step.", reference("name"))),

@@ -1,4 +1,4 @@
-//! Bars: a metric by an axis, or how many jobs have how much of it.
+//! Bars: a metric by an axis, or the distribution of a metric over jobs.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     Ok(true)
 }
 
-/// How many jobs have how much of a metric.
+/// Distribution of a metric over jobs.
 pub(super) fn histogram<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
     let mut unit = Unit::One;
     let groups: Vec<(String, Vec<f64>)> = by_color(figure, dots)

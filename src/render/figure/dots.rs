@@ -1,4 +1,4 @@
-//! Dots: one metric against another, and which of them no other one beats in both.
+//! Dots: one metric against another, and the Pareto front.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,8 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     Ok(true)
 }
 
-/// Which values of a metric are better: what the author says, or what its unit does; the smaller ones if neither says.
+/// Direction in which a metric is better: as the author declares, or according to its unit; smaller values if neither
+/// is known.
 fn better(figure: &recipe::Figure, metric: &str, unit: Unit) -> Better {
     better_of(&figure.best, metric, unit).unwrap_or(Better::Less)
 }

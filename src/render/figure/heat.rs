@@ -1,4 +1,4 @@
-//! Heat maps: a metric by two axes, as a number on a colour.
+//! Heat maps: a metric by two axes, as a number on a color.
 
 use plotters::{
     prelude::*,
@@ -13,7 +13,7 @@ use crate::{
     recipe,
 };
 
-/// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for colour-blind people and in grey, too.
+/// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for color-blind people and in gray, too.
 const SHADES: [(u8, u8, u8); 5] = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)];
 
 pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
@@ -89,7 +89,7 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
         (left - 8, top - 18),
         font(13).pos(at(HPos::Right, VPos::Top)),
     ))?;
-    // What the colours mean.
+    // What the colors mean.
     let (from, to) = (right + 24, right + 40);
     for step in 0..64 {
         let y = |step: i32| bottom - (bottom - top) * step / 64;

@@ -1,9 +1,10 @@
 //! Figures as SVG and PNG: curves over iterations, bars by an axis, dots of one metric against another, heat maps,
 //! histograms, rooflines and timelines.
 //!
-//! The colours are those of Okabe and Ito, which colour-blind people tell apart; lines differ in their dashes and dots
-//! in their shape, too, so that a figure printed in grey can be read. The files' ground is white whatever surrounds it; the
-//! page gives its dark form another one (`page.css`), which knows ground, ink and grid by the colours here.
+//! The colors are those of Okabe and Ito, which color-blind people can distinguish; lines differ in their dashes and
+//! dots in their shapes, too, so that a figure printed in gray can be read. The files' background is always white; the
+//! page's dark form replaces the colors of background, ink and grid (`page.css`), which it recognizes by the values
+//! here.
 
 mod bars;
 mod dots;
@@ -48,13 +49,13 @@ pub struct Figure {
     pub png: Option<Vec<u8>>,
 }
 
-/// Whether there was anything to draw. None of the errors can happen to a text in memory, but the library's interface has
-/// them.
+/// True if there was anything to draw. None of the errors can happen to a text in memory, but the library's interface
+/// has them.
 type Drawn = Result<bool, Box<dyn std::error::Error>>;
 type Area<B> = DrawingArea<B, Shift>;
 type Chart<'c, B> = ChartContext<'c, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// What can be drawn on.
+/// Drawing surface.
 trait Canvas: DrawingBackend<ErrorType: 'static> {}
 
 impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
@@ -62,7 +63,7 @@ impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(34, 34, 34);
-/// For text on a colour, which stays dark on a dark page.
+/// For text on a color, which stays dark on a dark page.
 const ON_COLOR: RGBColor = RGBColor(17, 17, 17);
 const FAINT: RGBColor = RGBColor(221, 221, 221);
 /// Okabe and Ito (2008), without the yellow, which is too light for lines.
@@ -79,7 +80,7 @@ const COLORS: [RGBColor; 7] = [
 /// Lengths of dash and gap in pixels; `None` is a whole line.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((8, 4)), Some((3, 3)), Some((14, 4))];
 
-/// Things of one colour.
+/// Things of one color.
 struct Series {
     name: String,
     /// For lines: iteration and the curve's sample there. For dots: their two coordinates, as samples of one.
@@ -147,7 +148,7 @@ fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root:
     Ok(drawn)
 }
 
-/// The dots of each colour, in the order in which the colours come.
+/// The dots of each color, in the order in which the colors come.
 fn by_color<'d, 'a>(figure: &recipe::Figure, dots: &'d [Dot<'a>]) -> Vec<(String, Vec<&'d Dot<'a>>)> {
     let mut groups: Vec<(String, Vec<&Dot<'_>>)> = Vec::new();
     for dot in dots {
@@ -163,7 +164,7 @@ fn by_color<'d, 'a>(figure: &recipe::Figure, dots: &'d [Dot<'a>]) -> Vec<(String
 
 // ---- What all of them have ------------------------------------------------------------------------------------------
 
-/// How the numbers along the edges are shown; `None` shows none.
+/// Format of the numbers along the edges; `None` shows none.
 #[derive(Clone, Copy)]
 struct Ticks {
     x: Option<Scale>,
@@ -184,7 +185,7 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     if low > high {
         return None;
     }
-    // Numbers that are too large to be told apart from infinity cannot be drawn.
+    // Numbers too close to infinity cannot be drawn.
     if !(high - low).is_finite() || low.abs().max(high.abs()) > f64::MAX / 4.0 {
         return None;
     }
@@ -217,7 +218,7 @@ fn mesh<B: Canvas>(
     Ok(())
 }
 
-/// Names the colours, to the right of the plot, where no data is.
+/// Names the colors, to the right of the plot, where no data is.
 fn legend<B: Canvas>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
     let left = pixels(SIZE.0) - legend_width(series) + 12;
     let rows = (SIZE.1 as usize - 52) / 22;
@@ -253,13 +254,13 @@ fn legend<B: Canvas>(root: &Area<B>, kind: FigureKind, series: &[Series]) -> Res
     Ok(())
 }
 
-/// Room for the names of the colours.
+/// Room for the names of the colors.
 fn legend_width(series: &[Series]) -> i32 {
     let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
     if longest == 0 { 24 } else { 12 + 34 + 8 * pixels(longest.min(40)) + 10 }
 }
 
-/// Draws a dot, in the shape that goes with its colour.
+/// Draws a dot, in the shape that goes with its color.
 fn marker<B: Canvas>(root: &Area<B>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
     let color = COLORS[index % COLORS.len()];
     match index % 3 {

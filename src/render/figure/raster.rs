@@ -1,5 +1,5 @@
-//! A ground of pixels: draws what the SVG has as a PNG, twice as large, with a font of its own, so that the picture is the same
-//! on every machine.
+//! A raster canvas: draws the content of the SVG as a PNG, twice as large, with an embedded font, so that the picture
+//! is the same on every machine.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8
 
 use super::{Area, Drawn};
 
-/// How many pixels a unit of the drawing has in each direction.
+/// Pixels per unit of the drawing in each direction.
 const SCALE: f32 = 2.0;
 /// `DejaVu` Sans; see `font/LICENSE`.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
@@ -54,7 +54,7 @@ impl Raster<'_> {
         }
     }
 
-    /// Lays a colour over a pixel.
+    /// Lays a color over a pixel.
     fn blend(&mut self, x: i64, y: i64, color: BackendColor, coverage: f32) {
         let (width, height) = (i64::from(self.pixmap.width()), i64::from(self.pixmap.height()));
         if x < 0 || y < 0 || x >= width || y >= height {

@@ -1,5 +1,5 @@
-//! Rooflines: how near jobs come to what a device can do at most, by the operations that they make of each byte (Williams,
-//! Waterman and Patterson 2009).
+//! Rooflines: the rates of jobs relative to the limits of a device, by operations per byte (Williams, Waterman and
+//! Patterson 2009).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     recipe::{self, Roof},
 };
 
-/// Where one roof meets the other, and how high both are.
+/// Intersection of the roofs, and their heights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Heights {
     compute: Option<f64>,

@@ -1,6 +1,6 @@
-//! Timelines: when which job ran, and beside which others.
+//! Timelines: the times at which jobs ran, and their concurrency.
 //!
-//! Jobs of one study may have run days apart; time in which none of them ran is cut out where it is long.
+//! Jobs of one study may have run days apart; long pauses are omitted.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     chart.draw_series(spans.iter().map(|(span, _)| {
         let (from, to) = (cuts.place(span.begin), cuts.place(span.end));
         let (bottom, top) = (from_below(span.row) + 0.14, from_below(span.row) + 0.86);
-        // What is shorter than a pixel is seen all the same.
+        // An interval shorter than a pixel stays visible.
         let to = to.max(from + right / 600.0);
         Rectangle::new([(from, bottom), (to, top)], COLORS[span.color % COLORS.len()].mix(0.85).filled())
     }))?;
@@ -131,7 +131,7 @@ impl Cuts {
         Self(pauses, LEFT * busy)
     }
 
-    /// Where a time is drawn.
+    /// Position of a time.
     fn place(&self, time: f64) -> f64 {
         let cut = |(from, to): &(f64, f64)| {
             if time <= *from {
@@ -143,7 +143,7 @@ impl Cuts {
         time - self.0.iter().map(cut).sum::<f64>()
     }
 
-    /// The middles of what is left of the cuts.
+    /// The middles of the cuts that remain.
     fn marks(&self) -> impl Iterator<Item = f64> {
         self.0.iter().map(|(from, to)| f64::midpoint(self.place(*from), self.place(*to)))
     }

@@ -17,7 +17,7 @@ use crate::{
 /// Names and values, ready to be read.
 type Pairs = Vec<(String, String)>;
 
-/// What is known of a job.
+/// Details of a job.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Detail {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,13 +53,13 @@ pub(crate) struct Tail {
     pub(crate) path: String,
     /// Its last lines, safe to print.
     pub(crate) text: String,
-    /// Whether these are all of them.
+    /// True if these are all of them.
     pub(crate) whole: bool,
 }
 
 /// More points than a drawing of this size can show.
 const MOST_POINTS: usize = 150;
-/// What is shown of a log, in bytes.
+/// Number of bytes of a log that are shown.
 const TAIL: u64 = 4096;
 
 impl Detail {

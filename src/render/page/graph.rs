@@ -1,4 +1,4 @@
-//! The steps of a recipe and what they need, as a small drawing.
+//! The steps of a recipe and their dependencies, as a small drawing.
 
 use maud::{Markup, html};
 
@@ -13,17 +13,17 @@ const GAP: (usize, usize) = (40, 18);
 pub(crate) struct Node {
     /// Its name.
     pub(crate) name: String,
-    /// What it does; may be empty.
+    /// Description; may be empty.
     pub(crate) about: String,
     /// The steps that it needs, by their index.
     pub(crate) needs: Vec<usize>,
-    /// What its jobs are doing.
+    /// States of its jobs.
     pub(crate) tally: Tally,
 }
 
 /// Steps from left to right, each right of those that it needs.
 pub(crate) fn draw(nodes: &[Node]) -> Markup {
-    // A step that is needed may stand further down; there is no circle, or there would be no plan.
+    // A needed step may be further down; there is no cycle, or there would be no plan.
     let mut column = vec![0; nodes.len()];
     for _ in 0..nodes.len() {
         for (index, node) in nodes.iter().enumerate() {

@@ -5,15 +5,15 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// A page.
 pub(crate) struct Layout<'a> {
     pub(crate) title: &'a str,
-    /// What tells this page from another version of it; may be empty.
+    /// Mark that distinguishes this page from another version of it; may be empty.
     pub(crate) mark: &'a str,
     pub(crate) header: Markup,
     pub(crate) main: Markup,
     /// JSON for the script.
     pub(crate) data: &'a str,
-    /// What the page does, behind what the list of jobs does.
+    /// Script of the page, after that of the list of jobs.
     pub(crate) script: &'a str,
-    /// Whether it asks its server for anything.
+    /// True if it connects to its server.
     pub(crate) connect: bool,
 }
 
@@ -22,7 +22,7 @@ impl Layout<'_> {
     pub(crate) fn render(&self) -> String {
         // In a script element JSON must not end the element; `<` is only in its texts.
         let data = self.data.replace('<', "\\u003c");
-        // Nobody who writes into the data knows it beforehand.
+        // The author of the data cannot know it in advance.
         let mut hasher = blake3::Hasher::new();
         hasher.update(data.as_bytes()).update(self.main.0.as_bytes()).update(self.header.0.as_bytes());
         let nonce = &hasher.finalize().to_hex()[..32];

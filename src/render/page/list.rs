@@ -1,4 +1,4 @@
-//! The jobs of a recipe: what each is doing, and what is known of it.
+//! The jobs of a recipe: the state and details of each.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -40,20 +40,20 @@ pub(crate) struct Line(
     pub(crate) usize,
     /// Its key, or as much of it as tells jobs apart.
     pub(crate) String,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub(crate) Option<f64>,
     /// Its metrics, as many as there are columns or fewer.
     pub(crate) Vec<String>,
-    /// Why it has no result, or how far it is.
+    /// Reason why it has no result, or its progress.
     pub(crate) String,
 );
 
-/// What a script needs to show a list.
+/// Data that a script needs to show a list.
 #[derive(Debug, Serialize)]
 pub(crate) struct Head<'a> {
-    /// Whether a run is at it.
+    /// True if a run is using it.
     pub(crate) live: bool,
-    /// When this was so.
+    /// Time of the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<jiff::Timestamp>,
     /// The steps' names.
@@ -62,15 +62,15 @@ pub(crate) struct Head<'a> {
     pub(crate) states: [&'static str; 11],
     /// The names of the metrics, with units.
     pub(crate) columns: &'a [String],
-    /// Where the details are of the jobs from this one on.
+    /// Locations of the details, each with its first job.
     pub(crate) parts: &'a [(usize, String)],
 }
 
-/// What is doing what, and since which run.
+/// States of jobs, and the run that they are from.
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     states: HashMap<Key, (&'static str, String)>,
-    /// Whether a run is at the recipe's jobs.
+    /// True if a run is using the recipe's jobs.
     pub(super) live: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Jobs {
 }
 
 impl Doing {
-    /// Asks the latest runs about the jobs that have no record.
+    /// Finds the jobs without a record in the latest runs.
     pub(super) fn new(results: &Path, open: &[Key]) -> Self {
         let mut doing = Self::default();
         if open.is_empty() {
@@ -216,12 +216,12 @@ impl Columns {
         Self(found.into_iter().map(column).collect())
     }
 
-    /// What stands above them.
+    /// Headings of the columns.
     pub(crate) fn headings(&self) -> Vec<String> {
         self.0.iter().map(|column| column.heading.clone()).collect()
     }
 
-    /// What a job has in them, up to the last that it has.
+    /// Values of a job, up to its last one.
     pub(crate) fn cells(&self, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
         let shown = |column: &Column| Some(column.scale.show(metrics.get(&column.metric)?.value));
         let mut cells: Vec<String> = self.0.iter().map(|column| shown(column).unwrap_or_default()).collect();
@@ -231,7 +231,7 @@ impl Columns {
     }
 }
 
-/// Where the logs of the jobs are that have written one, by the short form of their keys; of several, the latest.
+/// Paths of the logs of jobs, by the short form of their keys; the latest of several.
 pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
     let mut logs = HashMap::new();
     for folder in RunFolder::all(results).iter().rev() {
@@ -245,7 +245,7 @@ pub(super) fn logs(results: &Path) -> HashMap<String, PathBuf> {
     logs
 }
 
-/// What is known of every job, as JSON, in the order of the lines.
+/// Details of every job, as JSON, in the order of the lines.
 pub(super) fn details(contents: &Contents<'_>, records: &Records<'_>) -> Vec<String> {
     let Contents { plan, study, store, .. } = contents;
     let logs = logs(store.results());

@@ -1,8 +1,8 @@
-//! A report as one HTML page: what was asked, verdicts, tables, figures, the graph of steps, and every job.
+//! A report as one HTML page: the request, verdicts, tables, figures, the graph of steps, and every job.
 //!
-//! The page needs no network and, as long as all that is known of the jobs fits into it, no other file; of a larger study
-//! it has a line for every job, and the details are in pages beside it. Everything that comes from a recipe or a record is
-//! escaped where it is put in, and the page's own policy lets no script run but the one that it brings.
+//! The page needs no network and, as long as the details of all jobs fit into it, no other file; for a larger study it
+//! has a line for every job, and the details are in other pages. Everything from a recipe or a record is escaped, and
+//! the page's policy allows no script except its own.
 
 mod detail;
 mod graph;
@@ -55,7 +55,7 @@ const MOST_DRAWN: usize = 300_000;
 /// Of a longer recipe the beginning is shown, in bytes.
 const MOST_ASKED: usize = 60_000;
 
-/// What the page is made of.
+/// Contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contents<'a> {
     pub(super) plan: &'a Plan,
@@ -92,8 +92,8 @@ pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages()
 }
 
-/// A text that is another one if anything is that the page is made of: the recipe, what is changed in it, the records, this
-/// program. `None` while a job is not done, because then a run may have to say something new of it.
+/// A text that changes with the inputs of the page: the recipe, its changes, the records, this program. `None` while a
+/// job is not done, because then a run may change its state.
 pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     for text in study.recipe.sources.texts().chain([env!("CARGO_PKG_VERSION"), &study.recipe.name]) {
@@ -106,7 +106,7 @@ pub(super) fn mark(plan: &Plan, study: &Study, results: &Results) -> Option<Stri
     Some(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-/// Whether a page bears a mark.
+/// True if a page contains a mark.
 pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
     let mut head = Vec::new();
     let read = fs_err::File::open(page).and_then(|file| file.take(1000).read_to_end(&mut head));
@@ -266,7 +266,7 @@ impl Laid<'_> {
     }
 }
 
-/// What the recipe says.
+/// Description of the recipe.
 fn asked(study: &Study) -> Markup {
     let recipe = &study.recipe;
     let mut texts: Vec<u16> = recipe.steps.iter().map(|step| step.name.span.source).collect();

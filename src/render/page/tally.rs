@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::format::count;
 
-/// How many jobs are doing what.
+/// Numbers of jobs by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Jobs in all.
@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// The same as a sign, for whoever does not tell colours apart.
+    /// The same as a sign, for color-blind people.
     pub(crate) fn mark(self) -> &'static str {
         match self.class() {
             "failed" => "✗",

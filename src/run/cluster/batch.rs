@@ -35,10 +35,10 @@ pub trait Cluster: fmt::Debug {
     /// The system's last words, if it does not answer.
     fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String>;
 
-    /// What keeps a job in the queue for good, if this reason for waiting does not pass by itself.
+    /// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
     fn why_pending(&self, reason: &str) -> Option<&'static str>;
 
-    /// How a batch job has ended that the queue shows with `word`.
+    /// End of a batch job that the queue shows with `word`.
     fn ending(&self, id: u64, word: &str) -> Ending;
 
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
@@ -73,7 +73,7 @@ pub struct Request {
     pub memory: Option<u64>,
     /// GPUs.
     pub gpus: usize,
-    /// Whether nothing else may run on its node.
+    /// True if nothing else may run on its node.
     pub exclusive: bool,
     /// The time after which the system may end it.
     pub time: Option<Duration>,
@@ -86,11 +86,11 @@ pub struct QueuedJob {
     pub id: u64,
     /// Its state.
     pub state: QueuedState,
-    /// Why it waits, or how it ended, in the system's word.
+    /// Reason why it waits, or its end, in the system's word.
     pub reason: String,
-    /// [`BatchJob::tag`]; somebody else's job of the same name may have any.
+    /// [`BatchJob::tag`]; an unrelated job of the same name may have any.
     pub tag: String,
-    /// Whether it will never start, because a job that it comes after has failed.
+    /// True if it will never start, because a job that it depends on has failed.
     pub orphaned: bool,
 }
 
@@ -103,7 +103,7 @@ pub enum QueuedState {
     Running,
     /// Its program has ended well.
     Completed,
-    /// It was cancelled.
+    /// It was canceled.
     Cancelled,
     /// Its program has ended with a failure of its own.
     Failed(String),
@@ -111,7 +111,7 @@ pub enum QueuedState {
     Ended(String),
 }
 
-/// Which batch jobs are cancelled, and how.
+/// Batch jobs to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelScope {
     /// Those that have not begun.
@@ -122,10 +122,10 @@ pub enum CancelScope {
     Interrupt,
 }
 
-/// How a batch job has ended.
+/// End of a batch job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
-    /// Why.
+    /// The reason.
     pub cause: EndCause,
     /// Its node; empty if that is not known.
     pub node: String,
@@ -133,7 +133,7 @@ pub struct Ending {
     pub reason: String,
 }
 
-/// Why a batch job has ended.
+/// Reason why a batch job was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndCause {
     /// Its time limit was reached.
@@ -150,10 +150,10 @@ pub enum EndCause {
     Other(String),
 }
 
-/// Why a batch job was not taken.
+/// Reason for rejecting a batch job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The system does not answer. It may have the job all the same.
+    /// The system does not answer. It may have accepted the job.
     Unreachable(String),
     /// There is a limit on jobs in the queue, which is reached.
     Full(String),
@@ -162,7 +162,7 @@ pub enum Refusal {
 }
 
 impl QueuedState {
-    /// Whether the job is still to end.
+    /// True if the job has not ended.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }

@@ -20,26 +20,26 @@ use crate::{
     run::{Disposition, RunEvent, RunFolder, Signals, Summary, allocation, job_specs, journal},
 };
 
-/// Submitting goes on for no longer before the queue and the signals are looked at again.
+/// Time limit of a batch of submissions before the queue and the signals are checked again.
 const STRETCH: Duration = Duration::from_secs(2);
 /// A job that waits for more jobs than this is submitted when fewer of them are open: one option can only hold so many.
 const MOST_NEEDS: usize = 1000;
-/// How long to wait for a failed job's own words before the batch system's are taken.
+/// Time to wait for a failed job's own message before the batch system's is used.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// The state of a run with one batch job for each job.
 pub(super) struct Run<'a, 'o> {
     session: ClusterSession<'a, 'o>,
-    /// Where each job's order begins.
+    /// Offset of each job's specification.
     orders: Vec<u64>,
     jobs: Jobs,
     by_key: HashMap<Key, usize>,
-    /// Batch jobs that nobody needs any more.
+    /// Batch jobs that are no longer needed.
     to_cancel: Vec<u64>,
     adopted: usize,
     submitted: usize,
     announced: bool,
-    /// A limit on submissions that was reached, which is said once.
+    /// A submission limit that was reached, which is reported once.
     full: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl<'a, 'o> Run<'a, 'o> {
         Ok(self.session.end())
     }
 
-    /// Looks at the queue, and does what follows from it.
+    /// Polls the queue, and acts on the result.
     fn look(&mut self) -> io::Result<()> {
         let to_submit = !self.session.stopping && !self.jobs.nothing_to_submit();
         // Held from the look at the queue to the last submission, so that no two sweeps submit the same job.
@@ -298,7 +298,7 @@ impl<'a, 'o> Run<'a, 'o> {
         for job in 0..self.jobs.len() {
             let given_up = match &self.jobs[job].stage {
                 Stage::Held => true,
-                // Somebody else waits for it, too.
+                // Another process waits for it, too.
                 Stage::Sent(sent) => !self.is_ours(&sent.run),
                 Stage::Over => false,
             };
@@ -309,12 +309,12 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    /// Whether nobody but this process waits for the jobs of a run.
+    /// True if only this process waits for the jobs of a run.
     fn is_ours(&self, run: &str) -> bool {
         *run == self.session.options.folder.name() || !RunFolder::named(&self.session.options.results, run).is_live()
     }
 
-    /// Cancels what nobody needs any more; first what has not begun, so that nothing begins meanwhile.
+    /// Cancels batch jobs that are no longer needed; pending ones first, so that none of them starts meanwhile.
     fn cancel(&mut self) {
         let mut pending = std::mem::take(&mut self.to_cancel);
         let mut running = Vec::new();
@@ -396,7 +396,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.sent(job, id, run);
                 }
                 Err(Refusal::Unreachable(error)) => {
-                    // It may be in the queue all the same; the next look says so.
+                    // It may be in the queue nevertheless; the next poll shows it.
                     self.jobs[job].submissions -= 1;
                     self.session.trouble(&error);
                     return;

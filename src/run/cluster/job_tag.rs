@@ -1,5 +1,5 @@
-//! The tag that a job carries as its comment, so that it is recognized: Slurm may give a number twice, and whoever submitted may
-//! have died before he could write the number down.
+//! The tag that a job carries as its comment, by which it is recognized: Slurm may reuse a number, and the submitter
+//! may have died before it recorded the number.
 
 use std::{fmt, str::FromStr};
 

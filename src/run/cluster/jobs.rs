@@ -1,4 +1,4 @@
-//! The state of each job of a run through a batch system, and the resources that it asks for.
+//! The state of each job of a run through a batch system, and its requested resources.
 
 use std::{
     collections::HashSet,
@@ -32,7 +32,7 @@ pub(super) fn request(job: &plan::Job) -> Request {
     }
 }
 
-/// How long a batch job may go on whose job has a time limit of its own: all attempts, the waits between them, and a margin.
+/// Time limit of a batch job whose job has its own: all attempts, the waits between them, and a margin.
 fn backstop(policy: &Policy) -> Option<Duration> {
     let attempts = policy.retries + 1;
     let waits: Duration = (1..attempts).map(run::engine::wait_before).sum();
@@ -43,7 +43,7 @@ fn backstop(policy: &Policy) -> Option<Duration> {
 pub(super) struct Jobs {
     all: Vec<Job>,
     lists: Vec<List>,
-    /// How many have no end yet.
+    /// Number without an end yet.
     pub(super) open: usize,
 }
 
@@ -63,17 +63,17 @@ pub(super) struct Job {
     /// The lists of the jobs that it needs, and the lists that it is in.
     needs: Vec<ListId>,
     of: Vec<ListId>,
-    /// How often it was submitted.
+    /// Number of submissions.
     pub(super) submissions: u32,
-    /// How far its process's words have been read.
+    /// Length of its process's messages that have been read.
     pub(super) read: u64,
-    /// What its process has said of a failure, with the seconds that it took.
+    /// Its process's message about a failure, with the duration in seconds.
     pub(super) last: Option<(f64, Failure)>,
-    /// What its worker wrote, if there was one.
+    /// Output of its worker, if there was one.
     pub(super) log: Option<PathBuf>,
 }
 
-/// Where a job is.
+/// Stage of a job.
 pub(super) enum Stage {
     /// Here: it is still to be submitted.
     Held,
@@ -89,7 +89,7 @@ pub(super) struct Sent {
     /// The run whose folder has its order.
     pub(super) run: String,
     pub(super) running: bool,
-    /// Why it waits.
+    /// Reason for waiting.
     pub(super) reason: String,
     /// Since when the queue says that it has ended, or nothing.
     pub(super) gone: Option<Instant>,
@@ -158,13 +158,13 @@ impl Jobs {
         found
     }
 
-    /// What a job still waits for, by its numbers in the queue; `None` while something of it is not there, or while it is more
+    /// Batch jobs that a job still waits for, by number; `None` if one of them is not submitted, or if they are more
     /// than `most`.
     pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<u64>> {
         let mut ids = Vec::new();
         for list in &self.all[job].needs {
             let open = &mut self.lists[*list].open;
-            // One that has ended is never named: a batch system forgets how. Nor does it begin anew.
+            // An ended one is never a dependency: a batch system forgets its outcome. Nor does it start again.
             open.retain(|need| !matches!(self.all[*need].stage, Stage::Over));
             if open.len() > most {
                 return None;

@@ -1,9 +1,9 @@
-//! A run through a batch system: one batch job for each job, or a few that run an engine each.
+//! A run through a batch system: one batch job per job, or a few pilot jobs with an engine each.
 //!
-//! A batch system is a way to get processes, and no more: a [`Cluster`] submits, polls and cancels. What is done is in the
-//! store, and what has failed is in the files that the jobs' own processes write into the run's folder
-//! ([`crate::run::allocation`]); the queue only says which jobs are still to come. So nothing is lost when this process dies:
-//! the next one reads the store and the queue, takes over the jobs that are there, and submits the others.
+//! A batch system only provides processes: a [`Cluster`] submits, polls and cancels. Finished jobs are in the store,
+//! and failed jobs are in the files that the jobs' own processes write into the run's folder
+//! ([`crate::run::allocation`]); the queue only has the pending ones. Nothing is lost when this process dies: the next
+//! one reads the store and the queue, adopts the jobs in the queue, and submits the others.
 
 mod batch;
 mod job_per_allocation;
@@ -23,31 +23,31 @@ use crate::{
     store::Store,
 };
 
-/// How to run through a batch system.
+/// Settings of a run through a batch system.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The results folder.
     pub results: PathBuf,
     /// This run's folder.
     pub folder: RunFolder,
-    /// How often the queue is looked at while much happens; less often while nothing does.
+    /// Shortest interval between polls of the queue; longer while nothing changes.
     pub poll: Duration,
-    /// Whether to leave as soon as everything is submitted.
+    /// Exit when everything is submitted.
     pub detach: bool,
-    /// How many allocations run an engine each, instead of one batch job for each job.
+    /// Number of allocations with an engine each, instead of one batch job per job.
     pub pilots: Option<usize>,
-    /// How many jobs may be in the queue at once.
+    /// Largest number of jobs in the queue.
     pub most: Option<usize>,
-    /// Whether the first failure stops the run.
+    /// Stop the run at the first failure.
     pub fail_fast: bool,
 }
 
-/// How long a file that a job's process has written may be out of sight on another machine (NFS caches attributes for up to a
+/// Time that a file written by a job's process may be invisible on another machine (NFS caches attributes for up to a
 /// minute).
 const LAG: Duration = Duration::from_mins(1);
-/// How long a job may be missing from the queue before it counts as forgotten.
+/// Time that a job may be missing from the queue before it counts as lost.
 const MISSING: Duration = Duration::from_secs(10);
-/// How often a job is submitted again that the batch system has lost: with its node, or altogether.
+/// Number of times that a job is resubmitted that the batch system has lost: with its node, or altogether.
 const LOSSES: u32 = 3;
 
 /// Runs what is wanted through a batch system.
@@ -72,7 +72,7 @@ pub fn run(
 pub(crate) struct InQueue {
     /// By key: the job's number, whether it runs, and why not.
     pub(crate) jobs: HashMap<Key, (u64, bool, String)>,
-    /// How many engines there are in allocations of their own.
+    /// Number of pilot jobs.
     pub(crate) pilots: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Allocations with an engine in each, for jobs so short that a batch system would take longer to start them than they run. The engines
-//! share the jobs as sweeps on one machine do; what they say in their files is put together here.
+//! Allocations with an engine in each, for jobs so short that a batch system would take longer to start them than they
+//! run. The engines share the jobs as sweeps on one machine do; the events in their files are merged here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ pub(super) struct Run<'a, 'o> {
     running: BTreeSet<usize>,
     /// The pilots, by their numbers.
     pilots: BTreeMap<usize, Pilot>,
-    /// How many have been submitted so far.
+    /// Number submitted so far.
     submitted: usize,
     /// The pilots have been told to start nothing more.
     interrupted: bool,
@@ -37,7 +37,7 @@ pub(super) struct Run<'a, 'o> {
 struct Pilot {
     /// Its number in the queue.
     id: u64,
-    /// How far its words have been read.
+    /// Length of its messages that have been read.
     read: u64,
     running: bool,
     /// Since when it has ended, or is not in the queue.
@@ -72,7 +72,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.look();
             }
             if self.open.is_empty() {
-                // What is left of the pilots ends by itself.
+                // The remaining pilot jobs end by themselves.
                 break;
             }
             if self.session.options.detach && self.submitted >= pilots {
@@ -191,7 +191,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.running.remove(&job);
     }
 
-    /// Looks which pilots are still there.
+    /// Checks which pilot jobs are still there.
     fn look(&mut self) {
         let Some(queue) = self.session.queue() else { return };
         self.listen();

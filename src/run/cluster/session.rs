@@ -1,4 +1,4 @@
-//! State that both ways through a batch system share: observers, the queue's poll interval, stopping and leaving.
+//! State that both ways through a batch system share: observers, the queue's poll interval, stopping and detaching.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use crate::{
     store::Store,
 };
 
-/// The queue is looked at no less often.
+/// Longest interval between polls of the queue.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The longest pause after the batch system did not answer.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
@@ -44,7 +44,7 @@ impl Launch {
     /// The script that runs this program with these arguments. Nothing in it is anybody's text but for paths.
     pub(super) fn script(&self, arguments: &str) -> String {
         let [program, folder, results] = [&self.program, &self.folder, &self.results].map(|path| quoted(path));
-        // A batch system may go elsewhere where the folder is missing, and nobody would notice.
+        // A batch system may run the job elsewhere if the folder is missing, which would go unnoticed.
         format!("#!/bin/sh\ncd {folder} || exit 78\nexec {program} --results {results} {arguments}\n")
     }
 
@@ -69,18 +69,18 @@ pub(super) struct ClusterSession<'a, 'o> {
     pub(super) launch: Launch,
     pub(super) begun: Instant,
     pub(super) summary: Summary,
-    /// How often in a row the batch system has not answered.
+    /// Number of consecutive polls without an answer.
     pub(super) troubles: u32,
     pub(super) signals: usize,
-    /// Nothing more is submitted, and what has not begun is cancelled.
+    /// Nothing more is submitted, and what has not begun is canceled.
     pub(super) stopping: bool,
-    /// What runs is cancelled, too.
+    /// True if running jobs are canceled, too.
     pub(super) ending: bool,
-    /// When what runs will be cancelled.
+    /// Time at which running jobs will be canceled.
     pub(super) deadline: Option<Instant>,
     /// This process leaves, and the jobs stay.
     pub(super) leaving: bool,
-    /// When something last happened.
+    /// Time of the last change.
     pub(super) changed: Instant,
     pub(super) next_poll: Instant,
 }
@@ -172,7 +172,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.tell(&RunEvent::Skipped { job, because });
     }
 
-    /// Asks for the queue; `None` if there is no answer, which is said once.
+    /// Polls the queue; `None` if there is no answer, which is reported once.
     pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
         let asked = Instant::now();
         let answer = self.cluster.poll();
@@ -252,7 +252,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     pub(super) fn end(mut self) -> Summary {
         self.summary.seconds = self.begun.elapsed().as_secs_f64();
         let summary = self.summary.clone();
-        // A run whose jobs go on has not ended.
+        // A run whose jobs continue has not ended.
         if !summary.detached {
             self.tell(&RunEvent::Ended(summary.clone()));
         }

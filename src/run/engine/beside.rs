@@ -1,5 +1,5 @@
-//! Work that takes too long for the loop: looking at what a job reads, before it starts and before its result counts, and bringing
-//! the result to the store.
+//! Work that takes too long for the loop: checks of a job's inputs, before it starts and before its result is accepted,
+//! and the transfer of the result to the store.
 
 use std::{
     collections::BTreeMap,
@@ -32,28 +32,28 @@ use crate::{
 /// pile up.
 const MOST_STORING: usize = 16;
 
-/// A job that is to start once what it reads has been looked at.
+/// A job that is to start once its inputs have been checked.
 pub(in crate::run) struct Prepared {
     lease: Lease,
     values: Values,
     pending: Pending,
 }
 
-/// Why a result is not in the store.
+/// Reason for a missing result in the store.
 #[derive(Debug)]
 pub(in crate::run) enum NotStored {
-    /// It is not what the job's key speaks of.
+    /// It is not the content in the job's key.
     Changed(Changed),
     /// The store says no.
     Store(StoreError),
 }
 
-/// Whether what a job reads is what it was.
+/// Checks that a job's inputs are unchanged.
 fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
     reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Does something in a thread of its own, and says so to the loop even if it panics.
+/// Runs a function in a separate thread, and reports the result to the loop even if it panics.
 fn beside<T: 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
@@ -66,7 +66,7 @@ fn beside<T: 'static>(
 }
 
 impl Run<'_, '_> {
-    /// Looks at what a job reads, and starts it then.
+    /// Checks a job's inputs, and then starts it.
     pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
         let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job)));
         let prepared = Prepared { lease, values, pending };
@@ -89,7 +89,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What a job reads has been looked at.
+    /// Handles the result of a check of a job's inputs.
     pub(super) fn prepared(&mut self, job: usize, found: Result<Arc<Reads>, Failure>) -> Vec<Event> {
         // It may have been given up meanwhile.
         let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };

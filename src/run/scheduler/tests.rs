@@ -208,9 +208,9 @@ struct Model<'a> {
     running: BTreeMap<usize, Lease>,
     done: BTreeSet<usize>,
     ended: BTreeSet<usize>,
-    /// What another process is at, or what waits for another attempt.
+    /// Jobs of another process, or waiting for another attempt.
     elsewhere: BTreeSet<usize>,
-    /// What has ended and is being stored.
+    /// Jobs that have ended and are being stored.
     storing: BTreeSet<usize>,
     stopped: bool,
 }

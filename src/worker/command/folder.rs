@@ -1,4 +1,4 @@
-//! The folder that a program works in: its inputs are links there, and of what it writes only the outputs are kept.
+//! The folder that a program works in: its inputs are links, and only the outputs are kept.
 
 use std::{
     fs::Permissions,
@@ -31,7 +31,7 @@ impl Folder {
         fs::os::unix::fs::symlink(input, self.path.join(name))
     }
 
-    /// Whether the program has written an output, and nothing in it depends on what is not kept.
+    /// Checks that the program has written an output, and that nothing in it depends on files that are not kept.
     pub(super) fn check(&self, output: &str, outputs: &[&str]) -> Result<(), Failure> {
         let mut path = self.path.clone();
         let names: Vec<&str> = output.split('/').collect();
@@ -84,7 +84,7 @@ impl Folder {
     }
 }
 
-/// Why an output cannot be kept.
+/// Error of an output that cannot be kept.
 enum Unfit {
     Refused(Failure),
     Io(io::Error),

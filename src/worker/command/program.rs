@@ -1,4 +1,4 @@
-//! A program in the worker's process group: it is started, listened to, and leaves nothing running.
+//! A program in the worker's process group, which leaves no processes behind.
 
 use std::{
     io::{self, Read, Write as _},
@@ -24,7 +24,7 @@ use signal_hook::{
 
 use super::words::{Word, understand};
 
-/// How a program ended.
+/// End of a program.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// From its start to its end.
@@ -33,7 +33,7 @@ pub(super) struct Ended {
     pub(super) complaint: String,
 }
 
-/// What the threads that follow the program say.
+/// Events from the threads that follow the program.
 enum Event {
     /// It said something that means something.
     Word(Word),
@@ -45,13 +45,13 @@ enum Event {
     Ended(ExitStatus, Instant),
 }
 
-/// Longest line that is looked at; of a longer one, the beginning.
+/// Longest line that is parsed; of a longer one, the beginning.
 const LONGEST_LINE: usize = 4096;
 /// Longest complaint that is quoted, in characters.
 const LONGEST_COMPLAINT: usize = 300;
-/// How often what it writes counts as a sign of life.
-const BEAT: Duration = Duration::from_secs(1);
-/// How long to wait for what is killed to be gone, and for outputs to close after that.
+/// Shortest interval at which output counts as activity.
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
+/// Time to wait for killed processes to end, and for outputs to close after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes the end of the engine the end of the whole process group. Until now it was the end of the worker alone, and a
@@ -77,7 +77,7 @@ pub(super) fn follow_engine() -> io::Result<Arc<AtomicBool>> {
 
 fn end_everything() -> ! {
     let _ = kill_process_group(getpid(), Signal::KILL);
-    // Only here if this process does not lead a group: somebody started it by hand.
+    // Only here if this process does not lead a group: it was started manually.
     std::process::exit(1)
 }
 
@@ -127,7 +127,7 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
             Ok(Event::Output) => on_word(None),
             Ok(Event::Closed) => open -= 1,
             Ok(Event::Ended(status, at)) => ended = Some((status, at)),
-            // Something that cannot be killed holds an output open; what it may still say is nobody's metric.
+            // A process that cannot be killed holds an output open; its later output is ignored.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -136,8 +136,8 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
     Ok(Ended { status, seconds: (at - begun).as_secs_f64(), complaint })
 }
 
-/// Makes the end of this worker the end of the program, even if nobody is left to tell it: the engine may have been
-/// killed at the same instant. What the program itself has started is not covered.
+/// Ends the program when this worker ends, even if the engine was killed at the same instant. Processes that the
+/// program has started are not covered.
 #[expect(unsafe_code, reason = "between `fork` and `exec` only the new process can say this of itself")]
 fn follow_worker(program: &mut Command) {
     let worker = getpid();
@@ -162,7 +162,7 @@ fn listen(
     let follow = move || {
         let mut buffer = vec![0; 1 << 16];
         let mut line = Vec::new();
-        let mut beaten = Instant::now();
+        let mut reported = Instant::now();
         loop {
             let count = match output.read(&mut buffer) {
                 Ok(0) => break,
@@ -172,8 +172,8 @@ fn listen(
             };
             // A log that is full is no reason to stop the program.
             let _ = io::stderr().write_all(&buffer[..count]);
-            if beaten.elapsed() >= BEAT {
-                beaten = Instant::now();
+            if reported.elapsed() >= ACTIVITY_INTERVAL {
+                reported = Instant::now();
                 let _ = closed.try_send(Event::Output);
             }
             for byte in &buffer[..count] {
@@ -230,7 +230,7 @@ fn children() -> Vec<Pid> {
         let pid = Pid::from_raw(name.parse().ok()?)?;
         let stat = std::fs::read(format!("/proc/{name}/stat")).ok()?;
         let stat = String::from_utf8_lossy(&stat);
-        // The program's name stands in parentheses and may hold anything; then come the state and the parent.
+        // The program's name is in parentheses and may contain anything; then come the state and the parent.
         let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
         (parent == own).then_some(pid)
     };

@@ -17,7 +17,7 @@ pub(super) enum Word {
 /// A metrics file is never larger.
 const LARGEST_FILE: u64 = 16 << 20;
 
-/// What a line of standard output means; mostly nothing.
+/// Meaning of a line of standard output; mostly none.
 pub(super) fn understand(line: &[u8]) -> Option<Word> {
     let line = std::str::from_utf8(line).ok()?.trim();
     if let Some(progress) = line.strip_prefix("progress ") {
@@ -44,7 +44,7 @@ pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
         std::io::ErrorKind::NotFound => "was not written".to_owned(),
         _ => format!("cannot be read: {error}"),
     };
-    // Asked first, because opening a pipe would wait for somebody to write to it.
+    // Checked first, because opening a pipe would wait for its writer.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("is no file".into());
     }
@@ -55,7 +55,7 @@ pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     }
     let value: Value =
         serde_json::from_slice(&text).map_err(|error| format!("is not JSON (which has no NaN): {error}"))?;
-    let Value::Object(entries) = value else { return Err("must hold an object: `{\"loss\": 2.31}`".into()) };
+    let Value::Object(entries) = value else { return Err("must contain an object: `{\"loss\": 2.31}`".into()) };
     let mut found = BTreeMap::new();
     gather("", &entries, &mut found);
     Ok(found)

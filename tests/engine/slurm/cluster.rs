@@ -106,7 +106,7 @@ impl Cluster {
         self.command(sandbox, args).spawn().unwrap().into()
     }
 
-    /// What one of Slurm's commands prints.
+    /// Output of one of Slurm's commands.
     pub(crate) fn slurm(&self, program: &str, args: &[&str]) -> String {
         let output = Command::new(program).args(args).env("SLURM_CONF", self.configuration()).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -16,7 +16,7 @@ fn run<'a>(recipe: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["run", recipe], &FAST[..], more].concat()
 }
 
-/// How often each job's process was started in an allocation, over all runs.
+/// Number of starts of each job's process in an allocation, over all runs.
 fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
     let mut starts = BTreeMap::new();
     for folder in list(&sandbox.path("results/runs")) {
@@ -32,7 +32,7 @@ fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
     starts
 }
 
-/// What tells no two runs of a record apart.
+/// The parts of records that do not differ between runs.
 fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
     let records = sandbox.records().into_iter();
     records.map(|(label, record)| (label, (record["key"].clone(), record["outcome"].clone()))).collect()

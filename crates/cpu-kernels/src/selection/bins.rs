@@ -1,4 +1,4 @@
-//! An estimate from equal bins, as GradProbe makes it, to compare with.
+//! An estimate from equal bins, as in GradProbe, for comparison.
 
 use super::{
     Found, Goal, Mask, NotANumber,
@@ -16,8 +16,8 @@ const BISECTIONS: usize = 20;
 /// An estimate is good enough when it is this near to the part of the scores that is to go.
 const NEAR: f64 = 0.001;
 
-/// About the `k`-th smallest score, and the masks: a coarse histogram, a fine one within a bin that holds much, and
-/// bisection within the bin that is left.
+/// Approximation of the `k`-th smallest score, and the masks: a coarse histogram, a fine one within a full bin, and
+/// bisection within the remaining bin.
 pub fn by_bins<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) -> Result<Found, NotANumber> {
     let mut pieces = pieces(goal.layers, masks);
     let (weights, target) = (goal.weights(), goal.k as u64);

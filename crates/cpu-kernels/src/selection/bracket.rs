@@ -1,4 +1,4 @@
-//! Selection with a sample that says where to look.
+//! Selection with a bracket from a sample.
 
 use rand::RngCore as _;
 use rayon::prelude::*;
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::rng;
 
-/// Fewer weights are all looked at, which is quicker than drawing a sample first.
+/// For fewer weights, comparing all of them is faster than drawing a sample first.
 const FEW: usize = 1 << 16;
 /// The bracket reaches this many standard deviations of a sample's quantile to each side: it misses once in a thousand
 /// times.
 const DEVIATIONS: f64 = 3.3;
 /// Brackets tried before [`search`] takes over, which nothing can mislead.
 const TRIES: u32 = 3;
-/// Scores that are drawn at once: neighbours, because memory gives whole lines.
+/// Scores that are drawn at once: neighbors, because memory gives whole lines.
 pub(super) const CLUSTER: usize = 4;
 /// Scores that are drawn by one task, from a stream of its own.
 const DRAWN_TOGETHER: usize = 4096;
@@ -56,9 +56,9 @@ pub(super) fn search_bracket<M: Mask>(
         let noted: usize = tallies.iter().map(Tally::bytes).sum();
         extra = extra.max(listed + scratch() + noted + size_of_val(&*tallies));
         let threshold = match place(goal.k, &tallies, inside) {
-            Place::Low => rank(bracket.low),
-            Place::Inside(k) => among(&tallies, bracket, k),
-            Place::Outside => continue,
+            Position::Low => rank(bracket.low),
+            Position::Inside(k) => among(&tallies, bracket, k),
+            Position::Outside => continue,
         };
         mend(&mut pieces, &tallies, threshold);
         let pruned = pruned(goal, &pieces, &tallies, threshold);
@@ -70,8 +70,8 @@ pub(super) fn search_bracket<M: Mask>(
     Ok(Found { threshold, pruned, passes: passes + more + 1, candidates, extra })
 }
 
-/// Where the `k`-th smallest score is, if `tallies` have `inside` scores in between.
-enum Place {
+/// Position of the `k`-th smallest score, if `tallies` have `inside` scores in between.
+enum Position {
     /// At the bracket's lower end.
     Low,
     /// In between: the smallest there is the first.
@@ -80,14 +80,14 @@ enum Place {
     Outside,
 }
 
-fn place(k: usize, tallies: &[Tally], inside: usize) -> Place {
+fn place(k: usize, tallies: &[Tally], inside: usize) -> Position {
     let sum = |count: fn(&Tally) -> usize| tallies.iter().map(count).sum::<usize>();
     let (below, at_low) = (sum(|tally| tally.below), sum(|tally| tally.at_low));
     match k.checked_sub(below) {
-        None | Some(0) => Place::Outside,
-        Some(k) if k <= at_low => Place::Low,
-        Some(k) if k <= at_low + inside => Place::Inside((k - at_low) as u64),
-        Some(_) => Place::Outside,
+        None | Some(0) => Position::Outside,
+        Some(k) if k <= at_low => Position::Low,
+        Some(k) if k <= at_low + inside => Position::Inside((k - at_low) as u64),
+        Some(_) => Position::Outside,
     }
 }
 
@@ -106,8 +106,8 @@ fn among(tallies: &[Tally], bracket: Bracket, mut k: u64) -> u32 {
     }
 }
 
-/// The scores between which the quantile `part` of all lies, by those of a sample, which it reorders: `deviations`
-/// standard deviations to each side.
+/// The scores that bracket the quantile `part` of all, according to a sample, which it reorders: `deviations` standard
+/// deviations to each side.
 fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
     let size = sample.len() as f64;
     let spread = (size * part * (1.0 - part) * effect(sample, part)).sqrt();
@@ -131,8 +131,8 @@ fn around(sample: &mut [u32], part: f64, deviations: f64) -> Bracket {
     Bracket { low, high }
 }
 
-/// How many times as far a quantile spreads, squared, because the sample was drawn in clusters, whose scores may be alike:
-/// the variance of the clusters' counts below the quantile, over what it were with scores drawn one by one. At least 1.
+/// Design effect of cluster sampling, since scores in a cluster may be alike: the variance of the clusters' counts
+/// below the quantile, relative to that of a sample of single scores. At least 1.
 fn effect(sample: &[u32], part: f64) -> f64 {
     /// Enough to know the quantile by for this.
     const SOME: usize = 1024;
@@ -155,7 +155,7 @@ fn effect(sample: &[u32], part: f64) -> f64 {
     if alone == 0.0 { 1.0 } else { ((moment(2) - mean * mean) / alone).max(1.0) }
 }
 
-/// Scores drawn from all layers, by rank: [`CLUSTER`] neighbours from each of many intervals of equal length.
+/// Scores drawn from all layers, by rank: [`CLUSTER`] neighbors from each of many intervals of equal length.
 fn draw(goal: &Goal<'_>, weights: usize, seed: u64) -> Result<Vec<u32>, NotANumber> {
     let size = sample_size(weights);
     // Where each layer begins, were all of them one.
@@ -210,8 +210,8 @@ fn draw(goal: &Goal<'_>, weights: usize, seed: u64) -> Result<Vec<u32>, NotANumb
     Ok(sample)
 }
 
-/// How many scores are drawn of `weights`: with two thirds as the exponent (Floyd and Rivest) the sample and what its
-/// bracket leaves to look at grow alike.
+/// Size of the sample of `weights`: with two thirds as the exponent (Floyd and Rivest), the sample and the number of
+/// candidates grow alike.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the weights")]
 fn sample_size(weights: usize) -> usize {
     (2.0 * (weights as f64).powf(2.0 / 3.0)) as usize / CLUSTER * CLUSTER

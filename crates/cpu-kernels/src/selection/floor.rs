@@ -1,4 +1,4 @@
-//! The floor that no pass can be faster than.
+//! The lower bound of the time of a pass.
 
 use rayon::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Scores from a layer's numbers, in registers: the formulas that the lab has in tensor operations, over slices.
 //!
-//! Every operation is rounded on its own, as tensor operations are, so that all instruction sets and the tensors' way
+//! Every operation is rounded separately, as tensor operations are, so that all instruction sets and tensor operations
 //! give the same bits. A score is never -0, so that bits order scores as `<` does.
 
 use sweep_job::tasks::{Prune, PruneMethod};
@@ -8,11 +8,11 @@ use sweep_job::tasks::{Prune, PruneMethod};
 use super::Layer;
 use super::PRUNED;
 
-/// How scores are computed.
+/// Formula of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Formula {
     kind: Kind,
-    /// What the first moment must be divided by to be without bias.
+    /// Bias correction of the first moment: its divisor.
     bias_correction_1: f32,
     epsilon: f32,
 }
@@ -46,7 +46,7 @@ impl Formula {
     /// The weights are the scores.
     pub const GIVEN: Self = Self { kind: Kind::Given, bias_correction_1: 1.0, epsilon: 0.0 };
 
-    /// What `settings` ask for, in 32 bits.
+    /// The formula that `settings` select, in 32 bits.
     #[expect(clippy::cast_possible_truncation, reason = "they meet numbers in single precision")]
     pub fn new(settings: &Prune, bias_correction_1: f64) -> Self {
         let kind = match settings.prune {
@@ -94,7 +94,7 @@ impl Formula {
         let [m, v] = layer.moments.unwrap_or([&[], &[]]);
         let (e, correction) = (self.epsilon, self.bias_correction_1);
         let momentum = |m: f32| (m.abs() + e).sqrt();
-        // Positive where Adam's steps lead towards zero.
+        // Positive where Adam's steps lead toward zero.
         let shrinking = |w: f32, m: f32, v: f32| sign(w) * m / (v.sqrt() + e);
         match self.of(layer) {
             Kind::Given => map(w, scores, |w| w),

@@ -1,11 +1,11 @@
-//! Comparing many scores at once, with the instructions that a processor turns out to have.
+//! Comparison of many scores at once, with the instructions of the present processor.
 
 use pulp::Scalar;
 
 /// Scores that are compared together.
 pub(super) const GROUP: usize = 64;
 
-/// Which of [`GROUP`] scores, the lowest bit being for the first, are on which side.
+/// Sides of [`GROUP`] scores; the lowest bit is for the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sides {
     /// Below `low`.
@@ -18,7 +18,7 @@ pub(super) struct Sides {
 
 /// A set of instructions.
 pub(super) trait Lanes: Copy + Send + Sync {
-    /// How `scores` lie to `low` and `high`. NaN is on no side.
+    /// Positions of `scores` relative to `low` and `high`. NaN is on no side.
     fn sides(self, scores: &[f32; GROUP], low: f32, high: f32) -> Sides;
 
     /// A byte for each of `bits`.

@@ -2,7 +2,7 @@
 
 use super::lanes::Lanes;
 
-/// What a mask may be made of: bytes, bits, numbers, or nothing.
+/// Element of a mask: bytes, bits, numbers, or nothing.
 #[expect(private_bounds, reason = "these are all that there are")]
 pub trait Mask: Word {
     /// Words of a mask for `weights` weights.

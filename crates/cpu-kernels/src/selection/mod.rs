@@ -1,4 +1,4 @@
-//! Exact selection at the speed of memory: the k-th smallest of all scores of many layers, and the masks that follow.
+//! Exact selection at memory bandwidth: the k-th smallest of all scores of many layers, and the resulting masks.
 //!
 //! Scores are computed in registers from weights and moments, in the pass that needs them, and never stored.
 //!
@@ -72,7 +72,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// What is to be found.
+/// A threshold to find.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal<'a> {
     /// The layers that share the threshold.
@@ -95,7 +95,7 @@ impl Goal<'_> {
     }
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// The largest score that is pruned; never -0.
@@ -104,7 +104,7 @@ pub struct Found {
     pub pruned: Vec<usize>,
     /// Passes over all layers.
     pub passes: usize,
-    /// Scores that were looked at one by one.
+    /// Number of scores that were examined individually.
     pub candidates: usize,
     /// Most bytes that were allocated at a time, masks not counted.
     pub extra: usize,
@@ -114,6 +114,6 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a score of layer {layer} is NaN")]
 pub struct NotANumber {
-    /// Which layer.
+    /// Index of the layer.
     pub layer: usize,
 }

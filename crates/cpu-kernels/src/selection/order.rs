@@ -1,4 +1,4 @@
-//! The order of scores in whole numbers, and the smallest of them.
+//! The order of scores as integers, and the smallest of them.
 
 /// A number that orders scores as `<` does: -inf is the smallest, inf the largest. The score must be neither -0 nor NaN.
 #[inline(always)]
@@ -17,7 +17,7 @@ pub(super) fn score(rank: u32) -> f32 {
 /// Ranks are counted in this many bins at a time.
 pub(super) const BINS: usize = 4096;
 
-/// How many ranks there are in every bin.
+/// Number of ranks in every bin.
 pub(super) type Counts = Box<[u64]>;
 
 /// No counts.

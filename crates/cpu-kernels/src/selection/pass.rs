@@ -1,4 +1,4 @@
-//! One pass over all layers, in pieces that fit into a core's caches, on all threads.
+//! One pass over all layers, in blocks that fit into a core's caches, on all threads.
 
 use pulp::Arch;
 use rayon::prelude::*;
@@ -16,9 +16,9 @@ const BLOCK: usize = 128;
 
 /// A part of a layer, with the mask of it.
 pub(super) struct Piece<'a, M> {
-    /// Which layer.
+    /// Index of the layer.
     pub(super) layer: usize,
-    /// Where in it.
+    /// Offset in the layer.
     start: usize,
     mask: &'a mut [M],
 }
@@ -62,7 +62,7 @@ pub(super) struct Bracket {
 }
 
 impl Bracket {
-    /// Where every score is in between, or at an end.
+    /// Range in which every score is in between, or at an end.
     pub(super) const ALL: Self = Self { low: f32::NEG_INFINITY, high: f32::INFINITY };
 
     /// Only `score`.
@@ -83,7 +83,7 @@ impl Bracket {
     }
 }
 
-/// How the scores of a piece lie to a bracket.
+/// Positions of the scores of a piece relative to a bracket.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     /// Scores below `low`.
@@ -120,8 +120,8 @@ pub(super) fn compare<M: Mask>(
         .collect()
 }
 
-/// Mends the masks of [`compare`] for a threshold inside the bracket: what is in between and has a rank above
-/// `threshold` stays.
+/// Corrects the masks of [`compare`] for a threshold inside the bracket: candidates with a rank above `threshold` are
+/// kept.
 pub(super) fn mend<M: Mask>(pieces: &mut [Piece<'_, M>], tallies: &[Tally], threshold: u32) {
     pieces.par_iter_mut().zip(tallies).for_each(|(piece, tally)| {
         for (place, rank) in tally.places.iter().zip(&tally.ranks) {
@@ -170,7 +170,7 @@ fn block<'a>(part: &Layer<'_>, formula: &Formula, start: usize, buffer: &'a mut 
     scores
 }
 
-/// Where a thread puts what it finds, before it is known how much that is.
+/// Buffers of a thread for results whose number is not known yet.
 struct Scratch {
     places: Box<[u16]>,
     ranks: Box<[u32]>,
@@ -237,7 +237,7 @@ struct Counts {
     inside: usize,
 }
 
-/// Looks at the scores of `group` that are `there`, whose first has this `place` in its piece.
+/// Compares the scores of `group` that are `there`, whose first has this `place` in its piece.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the body of a loop")]
 fn compare_group<L: Lanes, M: Mask>(

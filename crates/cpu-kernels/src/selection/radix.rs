@@ -43,7 +43,8 @@ pub(super) fn search<M: Mask>(goal: &Goal<'_>, pieces: &[Piece<'_, M>]) -> Resul
     unreachable!("bins become narrower until they hold one rank")
 }
 
-/// How many scores of each layer are at most `threshold`, which is not outside of what `tallies` were made with.
+/// Number of scores of each layer that are at most `threshold`, which is within the range that `tallies` were made
+/// with.
 pub(super) fn pruned<M: Mask>(
     goal: &Goal<'_>,
     pieces: &[Piece<'_, M>],

@@ -1,4 +1,4 @@
-//! Selection against sorting, bit for bit.
+//! Selection compared with sorting, bit by bit.
 
 use proptest::prelude::*;
 use rand::{Rng as _, SeedableRng as _};
@@ -13,7 +13,7 @@ use super::{
     *,
 };
 
-/// What a layer is made of.
+/// Contents of a layer.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
     weights: Vec<f32>,
@@ -154,7 +154,7 @@ fn hard_scores() -> impl Strategy<Value = Vec<f32>> {
             scores.extend(others.into_iter().filter(|score| !score.is_nan()));
             scores
         }),
-        // Sorted, so that a sample of neighbours tells less than it seems to.
+        // Sorted, so that a sample of neighbors tells less than it seems to.
         prop::collection::vec(-9.0_f32..9.0, long.clone()).prop_map(|mut scores| {
             scores.sort_by(f32::total_cmp);
             scores
@@ -298,7 +298,7 @@ fn what_is_pruned_already_is_no_burden() {
 }
 
 #[test]
-fn neighbours_that_are_alike_widen_the_bracket() {
+fn neighbors_that_are_alike_widen_the_bracket() {
     // Sixty-four of every score, side by side: a cluster tells no more than one number.
     let alike: Vec<f32> = uniform(20_000, 6).into_iter().flat_map(|score| [score; 64]).collect();
     let numbers = [Numbers::of(alike)];

@@ -1,4 +1,4 @@
-//! The step of AdamW over numbers in place: everything that becomes of a parameter, in one pass over its memory.
+//! The step of AdamW in place: all changes of a parameter in one pass over its memory.
 
 use rayon::prelude::*;
 
@@ -10,26 +10,26 @@ use super::{
 /// The factors of a step, in single precision.
 #[derive(Debug, Clone, Copy)]
 pub struct Factors {
-    /// What the gradient is multiplied by first.
+    /// Factor of the gradient.
     pub gradient: f32,
-    /// What the first and the second mean keep.
+    /// Factors of the previous first and second mean.
     pub keep: [f32; 2],
-    /// What the first and the second mean take of the gradient and of its square.
+    /// Factors of the gradient and of its square in the first and the second mean.
     pub new: [f32; 2],
     /// The learning rate, corrected for the first mean's start at 0.
     pub step_size: f32,
-    /// What the root of the second mean is multiplied by.
+    /// Factor of the root of the second mean.
     pub root_correction: f32,
     /// Added to that root.
     pub epsilon: f32,
-    /// What a weight keeps: 1 less its decay.
+    /// Factor of a weight: 1 minus its decay.
     pub weight: f32,
 }
 
 /// The numbers of a parameter, or a piece of them.
 #[derive(Debug)]
 pub struct Slices<'a> {
-    /// Which change.
+    /// The tensors that change.
     pub weights: &'a mut [f32],
     /// Of the weights.
     pub gradient: &'a [f32],
@@ -65,7 +65,7 @@ impl<'a> Slices<'a> {
         )
     }
 
-    /// Pieces of a fixed size, so that the shape alone decides who computes what.
+    /// Pieces of a fixed size, so that the division of the work depends on the shape only.
     fn pieces(mut self) -> Vec<Slices<'a>> {
         let mut pieces = Vec::with_capacity(self.weights.len().div_ceil(PIECE));
         while self.weights.len() > PIECE {

@@ -2,7 +2,7 @@
 //!
 //! A task takes one head of one sequence and goes through its queries in blocks. A block computes the scores of the
 //! keys up to its own end only, so the upper triangle costs nothing but a part of the blocks on the diagonal. The
-//! logarithm of each query's normaliser is kept, and the backward pass computes the probabilities again from it.
+//! logarithm of each query's normalizer is kept, and the backward pass computes the probabilities again from it.
 
 use std::cell::RefCell;
 
@@ -34,7 +34,7 @@ fn with_scratch(length: usize, work: impl FnOnce(&mut [f32])) {
     SCRATCH.set(scratch);
 }
 
-/// Where a task finds its numbers.
+/// Location of a task's numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Sequences.
@@ -53,7 +53,7 @@ impl Shape {
         self.heads * self.width
     }
 
-    /// What scores are multiplied by.
+    /// Factor of scores.
     fn scale(self) -> f32 {
         (self.width as f32).sqrt().recip()
     }
@@ -79,21 +79,21 @@ impl Shape {
     }
 }
 
-/// The mixed values `[rows, d_model]` of `qkv` `[rows, 3 d_model]`, and the logarithms of the normalisers, by head.
+/// The mixed values `[rows, d_model]` of `qkv` `[rows, 3 d_model]`, and the logarithms of the normalizers, by head.
 pub fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
     let Shape { batch, length, heads, width } = shape;
     let d_model = shape.d_model();
     let mut out = Buffer::new(batch * length * d_model);
-    let mut normalisers = Buffer::new(batch * heads * length);
+    let mut normalizers = Buffer::new(batch * heads * length);
     let shared = Shared::new(&mut out);
-    shape.tasks().zip(normalisers.par_chunks_mut(length)).for_each(|([row, column], normalisers)| {
+    shape.tasks().zip(normalizers.par_chunks_mut(length)).for_each(|([row, column], normalizers)| {
         with_scratch(BLOCK.min(length) * length, |scores| {
             for (first, queries) in shape.blocks() {
                 let keys = first + queries;
                 let scores = &mut scores[..queries * keys];
                 score(qkv, shape, [row, column], [first, queries], scores);
                 let mut inverses = [0.0; BLOCK];
-                exponentials(scores, first, shape.scale(), &mut normalisers[first..keys], &mut inverses);
+                exponentials(scores, first, shape.scale(), &mut normalizers[first..keys], &mut inverses);
                 let values = shape.part(qkv, 3, 2, [row, column], keys);
                 let offset = (row + first) * d_model + column;
                 // SAFETY: tasks have different rows or columns, and blocks different rows; the product is done with
@@ -101,7 +101,7 @@ pub fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
                 #[expect(unsafe_code, reason = "heads share rows")]
                 unsafe {
                     let mut mixed = shared.matrix(offset, queries, width, d_model);
-                    multiply(Matrix::new(scores, queries, keys), values, &mut mixed, Into::Place);
+                    multiply(Matrix::new(scores, queries, keys), values, &mut mixed, Into::Overwrite);
                     for (query, inverse) in inverses[..queries].iter().enumerate() {
                         let mixed = shared.slice(offset + query * d_model, width);
                         for mixed in mixed {
@@ -112,7 +112,7 @@ pub fn forward(qkv: &[f32], shape: Shape) -> (Buffer, Buffer) {
             }
         });
     });
-    (out, normalisers)
+    (out, normalizers)
 }
 
 /// The scores `[queries, keys]` of a block, not scaled.
@@ -120,14 +120,14 @@ fn score(qkv: &[f32], shape: Shape, [row, column]: [usize; 2], [first, queries]:
     let keys = first + queries;
     let left = shape.part(qkv, 3, 0, [row + first, column], queries);
     let right = shape.part(qkv, 3, 1, [row, column], keys).transposed();
-    multiply(left, right, &mut MatrixMut::new(scores, queries, keys), Into::Place);
+    multiply(left, right, &mut MatrixMut::new(scores, queries, keys), Into::Overwrite);
 }
 
 versions!(
     /// Turns the scores of a block, whose first query is `first`, into exponentials, 0 where a query must not look.
-    /// Gives the logarithm of each query's normaliser, and the factor that makes its exponentials probabilities.
+    /// Gives the logarithm of each query's normalizer, and the factor that makes its exponentials probabilities.
     fn exponentials(
-        scores: &mut [f32], first: usize, scale: f32, normalisers: &mut [f32], inverses: &mut [f32; BLOCK],
+        scores: &mut [f32], first: usize, scale: f32, normalizers: &mut [f32], inverses: &mut [f32; BLOCK],
     ) = exponentials_body
 );
 
@@ -136,13 +136,13 @@ fn exponentials_body<const FMA: bool>(
     scores: &mut [f32],
     first: usize,
     scale: f32,
-    normalisers: &mut [f32],
+    normalizers: &mut [f32],
     inverses: &mut [f32; BLOCK],
 ) {
-    let keys = first + normalisers.len();
-    let rows = scores.chunks_exact_mut(keys).zip(normalisers).zip(inverses);
-    for (query, ((row, normaliser), inverse)) in rows.enumerate() {
-        // Whole rows, because what is left over of a row after whole vectors takes longer than all the vectors.
+    let keys = first + normalizers.len();
+    let rows = scores.chunks_exact_mut(keys).zip(normalizers).zip(inverses);
+    for (query, ((row, normalizer), inverse)) in rows.enumerate() {
+        // Whole rows, because the remainder of a row after whole vectors would take longer than all the vectors.
         row[first + query + 1..].fill(f32::NEG_INFINITY);
         let most = maximum(row);
         let shift = -most * scale;
@@ -150,19 +150,19 @@ fn exponentials_body<const FMA: bool>(
             *score = exp::<FMA>(fma::<FMA>(*score, scale, shift));
         }
         let sum = sum_of(row, |x| x);
-        *normaliser = fma::<FMA>(most, scale, sum.ln());
+        *normalizer = fma::<FMA>(most, scale, sum.ln());
         *inverse = sum.recip();
     }
 }
 
 /// The gradient `[rows, 3 d_model]` with respect to `qkv`, from that of the output.
-pub fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32], shape: Shape) -> Buffer {
+pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32], shape: Shape) -> Buffer {
     let Shape { batch, length, width, .. } = shape;
     let d_model = shape.d_model();
     let stride = 3 * d_model;
     let mut d_qkv = Buffer::new(batch * length * stride);
     let shared = Shared::new(&mut d_qkv);
-    shape.tasks().zip(normalisers.par_chunks(length)).for_each(|([row, column], normalisers)| {
+    shape.tasks().zip(normalizers.par_chunks(length)).for_each(|([row, column], normalizers)| {
         with_scratch(2 * BLOCK.min(length) * length, |scratch| {
             // Backwards, because the last block sees all keys: it writes what the others add to.
             for (first, queries) in shape.blocks().rev() {
@@ -173,17 +173,17 @@ pub fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32],
                 score(qkv, shape, [row, column], [first, queries], probabilities);
                 let d_out = shape.part(gradient, 1, 0, at, queries);
                 let values = shape.part(qkv, 3, 2, [row, column], keys);
-                multiply(d_out, values.transposed(), &mut MatrixMut::new(d_scores, queries, keys), Into::Place);
+                multiply(d_out, values.transposed(), &mut MatrixMut::new(d_scores, queries, keys), Into::Overwrite);
                 let mut projections = [0.0; BLOCK];
                 for (query, projection) in projections[..queries].iter_mut().enumerate() {
                     let numbers = (row + first + query) * d_model + column;
                     let numbers = numbers..numbers + width;
                     *projection = dot(&out[numbers.clone()], &gradient[numbers]);
                 }
-                let normalisers = &normalisers[first..keys];
-                softmax_backward(probabilities, d_scores, first, shape.scale(), normalisers, &projections);
+                let normalizers = &normalizers[first..keys];
+                softmax_backward(probabilities, d_scores, first, shape.scale(), normalizers, &projections);
 
-                let into = if keys == length { Into::Place } else { Into::Sum };
+                let into = if keys == length { Into::Overwrite } else { Into::Sum };
                 let (probabilities, d_scores) =
                     (Matrix::new(probabilities, queries, keys), Matrix::new(d_scores, queries, keys));
                 let key = shape.part(qkv, 3, 1, [row, column], keys);
@@ -194,7 +194,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalisers: &[f32], gradient: &[f32],
                 #[expect(unsafe_code, reason = "heads share rows")]
                 unsafe {
                     let mut d_query = shared.matrix(offset + first * stride, queries, width, stride);
-                    multiply(d_scores, key, &mut d_query, Into::Place);
+                    multiply(d_scores, key, &mut d_query, Into::Overwrite);
                     let mut d_key = shared.matrix(offset + d_model, keys, width, stride);
                     multiply(d_scores.transposed(), query, &mut d_key, into);
                     let mut d_value = shared.matrix(offset + 2 * d_model, keys, width, stride);
@@ -210,7 +210,7 @@ versions!(
     /// Turns the scores of a block into probabilities, and the gradient with respect to the probabilities into that
     /// with respect to the scores before scaling.
     fn softmax_backward(
-        scores: &mut [f32], gradient: &mut [f32], first: usize, scale: f32, normalisers: &[f32],
+        scores: &mut [f32], gradient: &mut [f32], first: usize, scale: f32, normalizers: &[f32],
         projections: &[f32; BLOCK],
     ) = softmax_backward_body
 );
@@ -221,16 +221,16 @@ fn softmax_backward_body<const FMA: bool>(
     gradient: &mut [f32],
     first: usize,
     scale: f32,
-    normalisers: &[f32],
+    normalizers: &[f32],
     projections: &[f32; BLOCK],
 ) {
-    let keys = first + normalisers.len();
+    let keys = first + normalizers.len();
     let rows = scores.chunks_exact_mut(keys).zip(gradient.chunks_exact_mut(keys));
-    let rows = rows.zip(normalisers.iter().zip(projections));
-    for (query, ((scores, gradient), (&normaliser, &projection))) in rows.enumerate() {
+    let rows = rows.zip(normalizers.iter().zip(projections));
+    for (query, ((scores, gradient), (&normalizer, &projection))) in rows.enumerate() {
         // Whole rows first, as in the forward pass.
         for (score, gradient) in scores.iter_mut().zip(&mut *gradient) {
-            *score = exp::<FMA>(fma::<FMA>(*score, scale, -normaliser));
+            *score = exp::<FMA>(fma::<FMA>(*score, scale, -normalizer));
             *gradient = *score * (*gradient - projection) * scale;
         }
         scores[first + query + 1..].fill(0.0);

@@ -244,7 +244,7 @@ fn exact_backward_body<const FMA: bool>(x: &[f32], gradient: &mut [f32]) {
 
 /// Twice `sqrt(2 / pi)`: `1 + tanh(u)` is twice the logistic function of `2 u`.
 const DOUBLED: f32 = 1.595_769;
-/// What the cube counts.
+/// Coefficient of the cube.
 const CUBIC: f32 = 0.044_715;
 
 #[inline(always)]

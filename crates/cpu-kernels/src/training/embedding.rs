@@ -21,8 +21,8 @@ pub fn forward(table: &[f32], ids: &[usize], d: usize) -> Buffer {
 
 /// The gradient with respect to a table of `rows` rows: of every row the sum of the gradients of its uses.
 ///
-/// Every task goes through all uses and adds up those of its own rows, so that a row's sum is always in the order of
-/// its uses.
+/// Every task goes through all uses and adds those of its own rows, so that a row's sum is always in the order of its
+/// uses.
 pub fn backward(rows: usize, ids: &[usize], gradient: &[f32], d: usize) -> Buffer {
     let mut d_table = Buffer::new(rows * d);
     let per_task = rows.div_ceil(4 * rayon::current_num_threads()).max(1);

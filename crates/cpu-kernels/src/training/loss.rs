@@ -47,14 +47,14 @@ fn in_chunks(
         let count = losses.len();
         let logits = &mut logits[..count * vocab];
         let states = Matrix::new(&hidden[first * d..], count, d);
-        multiply_on_all(states, table.transposed(), &mut MatrixMut::new(logits, count, vocab), Into::Place);
+        multiply_on_all(states, table.transposed(), &mut MatrixMut::new(logits, count, vocab), Into::Overwrite);
         let rows = logits.par_chunks_mut(vocab).zip(losses).zip(&targets[first..first + count]).with_min_len(8);
         rows.for_each(|((logits, loss), target)| *loss = row(logits, *target, weight));
         if let Some((d_hidden, d_table)) = &mut gradients {
             let d_logits = Matrix::new(logits, count, vocab);
             let mut d_states = MatrixMut::new(&mut d_hidden[first * d..(first + count) * d], count, d);
-            multiply_on_all(d_logits, table, &mut d_states, Into::Place);
-            let into = if first == 0 { Into::Place } else { Into::Sum };
+            multiply_on_all(d_logits, table, &mut d_states, Into::Overwrite);
+            let into = if first == 0 { Into::Overwrite } else { Into::Sum };
             multiply_on_all(d_logits.transposed(), states, &mut MatrixMut::new(d_table, vocab, d), into);
         }
     }

@@ -1,6 +1,6 @@
-//! Functions of one number that compilers can vectorise: no branch, no table, no call.
+//! Functions of one number that compilers can vectorize: no branch, no table, no call.
 //!
-//! `FMA` says whether the target has fused multiply-add; without it the two operations round separately.
+//! `FMA` is true if the target has fused multiply-add; without it the two operations round separately.
 
 /// Compiles a body for the instruction sets that matter and chooses among them at run time.
 ///
@@ -42,11 +42,11 @@ pub(crate) enum Vectors {
     Bits512,
     /// AVX2 and FMA.
     Bits256,
-    /// What every processor of the architecture has.
+    /// Instructions that every processor of the architecture has.
     Baseline,
 }
 
-/// What this processor has.
+/// Instructions that this processor has.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn vectors() -> Vectors {
@@ -81,7 +81,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     const LEAST: f32 = -87.3;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    /// Adding it rounds to a whole number, which then stands in the low bits.
+    /// Adding it rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
 
     let clamped = x.clamp(LEAST, 88.0);

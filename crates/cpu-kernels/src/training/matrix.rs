@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-/// A matrix that is read: any two distances between neighbours in a slice.
+/// A matrix that is read: any two distances between neighbors in a slice.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
     data: &'a [f32],
@@ -99,11 +99,11 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// What happens to the numbers that a product is written to.
+/// Treatment of the numbers that a product is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Into {
     /// They are replaced.
-    Place,
+    Overwrite,
     /// The product is added to them.
     Sum,
 }

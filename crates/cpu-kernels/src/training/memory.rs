@@ -1,7 +1,7 @@
 //! Memory that is kept for the next tensor of the same size.
 //!
-//! A training step makes the same tensors over and over. Giving their memory back to the system in between would cost
-//! a page fault for every 4 KiB at the next step, so freed buffers wait here, up to a limit.
+//! A training step allocates tensors of the same sizes repeatedly. Returning their memory to the system in between
+//! would cost a page fault for every 4 KiB at the next step, so freed buffers are kept for reuse, up to a limit.
 
 use std::{
     collections::HashMap,
@@ -20,12 +20,12 @@ const LEAST: usize = 16 * 1024;
 /// Numbers that may wait, 512 MiB of them.
 const MOST_IDLE: usize = 128 << 20;
 
-/// Gives back what waits, so that who counts memory begins with none.
+/// Frees unused buffers, so that measurements of memory begin without any.
 pub fn release_idle() {
     *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// What waits to be used again, by length.
+/// Free buffers, by length.
 #[derive(Default)]
 struct Idle {
     buffers: HashMap<usize, Vec<Vec<f32>>>,
@@ -34,7 +34,7 @@ struct Idle {
 
 static IDLE: Mutex<Option<Idle>> = Mutex::new(None);
 
-/// Numbers for a tensor, or for a computation: of any values, so whoever takes them writes each of them.
+/// Numbers for a tensor, or for a computation: uninitialized values, so the caller writes each of them.
 pub struct Buffer(Vec<f32>);
 
 impl Buffer {
@@ -61,7 +61,7 @@ impl Buffer {
     /// A tensor of this shape with these numbers.
     pub fn into_tensor<const D: usize>(self, shape: [usize; D]) -> FlexTensor {
         let bytes = self.0.len() * size_of::<f32>();
-        // SAFETY: all bytes of the vector are initialised, and `memory` gives exactly those.
+        // SAFETY: all bytes of the vector are initialized, and `memory` gives exactly those.
         #[expect(unsafe_code, reason = "memory that returns to the pool needs a controller of its own")]
         let bytes = unsafe { Bytes::from_controller(Box::new(self), bytes) };
         FlexTensor::new(bytes, Layout::contiguous(Shape::from(shape)), DType::F32)
@@ -111,13 +111,13 @@ impl AllocationController for Buffer {
     unsafe fn memory_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.0);
         let (pointer, length) = (bytes.as_mut_ptr().cast(), bytes.len());
-        // SAFETY: the same bytes, borrowed as long; the caller promises to write only initialised ones.
+        // SAFETY: the same bytes, borrowed as long; the caller promises to write only initialized ones.
         unsafe { std::slice::from_raw_parts_mut(pointer, length) }
     }
 
     fn memory(&self) -> &[MaybeUninit<u8>] {
         let bytes: &[u8] = bytemuck::cast_slice(&self.0);
-        // SAFETY: the same bytes, borrowed as long; initialised ones may be read as if they might not be.
+        // SAFETY: the same bytes, borrowed as long; initialized ones may be read as if they might not be.
         #[expect(unsafe_code, reason = "the trait gives bytes this type")]
         unsafe {
             std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len())

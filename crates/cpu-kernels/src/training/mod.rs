@@ -1,4 +1,4 @@
-//! The operations of a training step: loops over slices that the compiler vectorises, and products through the `gemm` crate,
+//! The operations of a training step: loops over slices that the compiler vectorizes, and products through the `gemm` crate,
 //! on the threads of rayon's pool.
 //!
 //! Work is divided by the shape alone and partial sums are added up in a fixed order; only how `gemm` divides a product

@@ -1,4 +1,4 @@
-//! Layer normalisation of rows.
+//! Layer normalization of rows.
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use super::{
     memory::Buffer,
 };
 
-/// The normalised rows of `x`, times `gain`, plus `bias`; and of every row the mean and the inverse deviation.
+/// The normalized rows of `x`, times `gain`, plus `bias`; and of every row the mean and the inverse deviation.
 pub fn forward(x: &[f32], gain: &[f32], bias: &[f32], epsilon: f32) -> (Buffer, Buffer) {
     let d = gain.len();
     let mut out = Buffer::new(x.len());
@@ -16,17 +16,17 @@ pub fn forward(x: &[f32], gain: &[f32], bias: &[f32], epsilon: f32) -> (Buffer, 
     let rows = rows_per_task(d);
     let written = out.par_chunks_mut(rows * d).zip(statistics.par_chunks_mut(rows * 2));
     written.zip(x.par_chunks(rows * d)).for_each(|((out, statistics), x)| {
-        normalise(x, gain, bias, epsilon, out, statistics);
+        normalize(x, gain, bias, epsilon, out, statistics);
     });
     (out, statistics)
 }
 
-versions!(fn normalise(
+versions!(fn normalize(
     x: &[f32], gain: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32], statistics: &mut [f32],
-) = normalise_body);
+) = normalize_body);
 
 #[inline(always)]
-fn normalise_body<const FMA: bool>(
+fn normalize_body<const FMA: bool>(
     x: &[f32],
     gain: &[f32],
     bias: &[f32],
@@ -91,13 +91,13 @@ fn backward_rows_body<const FMA: bool>(
         let (along_ones, along_x) = projections::<FMA>(x, gain, gradient, mean, inverse);
         let (along_ones, along_x) = (along_ones / d as f32, along_x / d as f32);
         for ((gradient, x), gain) in gradient.iter_mut().zip(x).zip(gain) {
-            let normalised = (x - mean) * inverse;
-            *gradient = (fma::<FMA>(*gradient, *gain, -along_ones) - normalised * along_x) * inverse;
+            let normalized = (x - mean) * inverse;
+            *gradient = (fma::<FMA>(*gradient, *gain, -along_ones) - normalized * along_x) * inverse;
         }
     }
 }
 
-/// The sums of the gradient before the gain, alone and times the normalised input.
+/// The sums of the gradient before the gain, alone and times the normalized input.
 #[inline(always)]
 fn projections<const FMA: bool>(x: &[f32], gain: &[f32], gradient: &[f32], mean: f32, inverse: f32) -> (f32, f32) {
     let (mut ones, mut normal) = ([0.0; LANES], [0.0; LANES]);
@@ -109,7 +109,7 @@ fn projections<const FMA: bool>(x: &[f32], gain: &[f32], gradient: &[f32], mean:
             *normal = fma::<FMA>(before, (x - mean) * inverse, *normal);
         }
     };
-    // Apart from what is left over, because a length that is known makes whole vectors.
+    // Separate from the remainder, because a known length makes whole vectors.
     let (gradients, gradient) = gradient.as_chunks::<LANES>();
     let (gains, gain) = gain.as_chunks::<LANES>();
     let (xs, x) = x.as_chunks::<LANES>();

@@ -1,5 +1,5 @@
-//! Attention weights that must be there whole, because something looks at them: softmax under a mask, and the largest of
-//! a row.
+//! Attention weights that must exist as a whole, because a mechanism uses them: softmax under a mask, and the largest
+//! of a row.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Helpers that the tests of kernels share: a device, and what is read from it.
+//! Helpers that the tests of kernels share: a device, and reads from it.
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,10 @@ use cubecl::{
     wgpu::{AutoGraphicsApi, GraphicsApi, WgpuDevice, WgpuRuntime},
 };
 
-/// What kernels are started through.
+/// Client that starts kernels.
 pub(crate) type Client = ComputeClient<WgpuRuntime>;
 
-/// The device's client; without a device the test says so and ends.
+/// The device's client; without a device the test prints the reason and ends.
 macro_rules! client {
     () => {
         match $crate::common::find() {

@@ -1,4 +1,4 @@
-//! Typed parameters: the Rust types that can be one, and the macros that declare groups of them and words to choose from.
+//! Typed parameters: the Rust types of parameters, and the macros that declare groups of them and their choices.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::value::Value;
 
 /// A Rust type that can be a parameter.
 pub trait ParamType: Sized {
-    /// What a recipe may write.
+    /// Values that a recipe may contain.
     const KIND: Kind;
-    /// Whether `null` is accepted.
+    /// True if `null` is accepted.
     const NULLABLE: bool = false;
     /// The value as a recipe would write it.
     fn to_value(&self) -> Value;
@@ -125,12 +125,12 @@ impl ParamType for Scalar {
     }
 }
 
-/// What a variable of a program's environment is set to.
+/// Value of an environment variable of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
     /// To this text.
     Text(String),
-    /// To what the variable of this name is set to where the job runs. Nobody writes that down.
+    /// The value of this variable where the job runs. It is never stored.
     From(String),
 }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 choice! {
-    /// How tokens are mixed.
+    /// Mechanism that mixes tokens.
     pub enum AttentionWord {
         /// Queries, keys and values for every head: GPT-2.
         Standard = "standard",
@@ -39,13 +39,13 @@ choice! {
 }
 
 choice! {
-    /// Which attention weights cross-token aggregation keeps.
+    /// Attention weights that cross-token aggregation keeps.
     pub enum CrossSelect {
         /// The `cross_k` largest of a row.
         Topk = "topk",
         /// Those of at least `cross_tau` times the root mean square of a row's visible weights.
         Rms = "rms",
-        /// All, and they are not normalised.
+        /// All, and they are not normalized.
         None = "none",
     }
 }
@@ -61,7 +61,7 @@ choice! {
 }
 
 choice! {
-    /// Whether the two directions of latent reciprocity share a matrix.
+    /// Sharing of a matrix by the two directions of latent reciprocity.
     pub enum RecipTying {
         /// One is the other's transpose.
         TiedTranspose = "tied_transpose",
@@ -71,7 +71,7 @@ choice! {
 }
 
 choice! {
-    /// What RA-CT's gate is computed from.
+    /// Statistic from which RA-CT's gate is computed.
     pub enum RaCtStatistic {
         /// No gate.
         None = "none",
@@ -87,9 +87,9 @@ choice! {
 }
 
 choice! {
-    /// What RA-CT's gate scales.
+    /// Target of RA-CT's gate.
     pub enum RaCtApply {
-        /// What a head has gathered.
+        /// Output of a head.
         Output = "output",
         /// The attention weights, mixed by `ra_ct_alpha`.
         Weights = "weights",
@@ -97,13 +97,13 @@ choice! {
 }
 
 params! {
-    /// What a block is made of, on top of the model's size.
+    /// Architecture of a block, in addition to the model's size.
     pub struct Architecture {
         /// Step of the architecture ablation to start from; 0 is the plain GPT-2. The parameters below override it. It chooses
         /// the network and nothing else: 1 is the network of 0, and the pruning that the ablation's step 1 has is declared
         /// separately, in `train` by `prune: bitter0` and `optimizer: adamwspam`.
         ablation: Ablation = Ablation::Step0;
-        /// Which of the networks that go by the step's number.
+        /// Variant of the networks with the step's number.
         ablation_net: AblationNet = AblationNet::Budget;
         /// Kind of attention.
         attention: Option<AttentionWord> = None;
@@ -115,7 +115,7 @@ params! {
         ra: Option<bool> = None;
         /// Initial weight of the reverse score; learned by layer. 0.3 when not given.
         ra_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// How far back the band reaches; an equivalent of 64 at `block_size` 1024 when not given.
+        /// Width of the band in tokens; equivalent to 64 at `block_size` 1024 when not given.
         ra_window: Option<usize> = None, in 0..=65_536, unit "tokens";
         /// MLP-to-attention head gate: every MLP gates the heads of the next block's attention.
         mlp_gate: Option<bool> = None;
@@ -129,13 +129,13 @@ params! {
         cross_token: Option<bool> = None;
         /// Initial strength of what is gathered; learned by layer. 0.3 when not given.
         cross_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// Which attention weights it gathers along; `topk` when not given.
+        /// Attention weights that it aggregates along; `topk` when not given.
         cross_select: Option<CrossSelect> = None;
         /// Weights kept in a row by `topk`; 8 when not given.
         cross_k: Option<usize> = None, in 1..=65_536;
         /// Threshold of `rms`; 0.5 when not given.
         cross_tau: Option<f64> = None, in 0.0..=1000.0;
-        /// Whether the kept weights are made to sum to 1; they are when not given.
+        /// Normalize the kept weights so that they sum to 1; true when not given.
         cross_normalise: Option<bool> = None;
         /// Projection of what is gathered; `bottleneck` when not given.
         cross_proj: Option<CrossProj> = None;
@@ -145,43 +145,43 @@ params! {
         latent_recip: Option<bool> = None;
         /// Initial strength of latent reciprocity in both directions; learned by layer. 0.2 when not given.
         recip_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// Whether its two directions share a matrix; `tied_transpose` when not given.
+        /// Sharing of a matrix by its two directions; `tied_transpose` when not given.
         recip_tying: Option<RecipTying> = None;
         /// RA-CT: a statistic of a query's attention weights gates each head.
         ra_ct: Option<RaCtStatistic> = None;
-        /// What RA-CT's gate scales; `output` when not given.
+        /// Target of RA-CT's gate; `output` when not given.
         ra_ct_apply: Option<RaCtApply> = None;
-        /// How much of the weights the gate reaches; 0.2 when not given.
+        /// Fraction of the weights that the gate affects; 0.2 when not given.
         ra_ct_alpha: Option<f64> = None, in 0.0..=1.0;
         /// Weights that the statistic `topk` sums; 8 when not given.
         ra_ct_k: Option<usize> = None, in 1..=65_536;
-        /// Whether the statistic is of the mean over the heads.
+        /// Compute the statistic of the mean over the heads.
         ra_ct_head_average: Option<bool> = None;
-        /// Whether no gradient flows through the statistic.
+        /// Block the gradient through the statistic.
         ra_ct_detach: Option<bool> = None;
-        /// Whether `output` is mixed by `ra_ct_alpha` as `weights` is.
+        /// Mix `output` by `ra_ct_alpha` as `weights` is.
         ct_output_mix: Option<bool> = None;
     }
 }
 
 choice! {
-    /// When the mechanisms begin to be coupled in.
+    /// Start of the mechanisms' coupling.
     pub enum CouplingStart {
         /// In the first iteration.
         Immediately = "immediately",
         /// After `coupling_delay` iterations.
         Delay = "delay",
-        /// When the training loss has become steady: from iteration 250 on, every 50 iterations, if the variance of the last
-        /// 100 losses is below `coupling_variance`.
+        /// Stable training loss: from iteration 250 on, tested every 50 iterations, the variance of the last 100 losses is below
+        /// `coupling_variance`.
         Steady = "steady",
     }
 }
 
 params! {
-    /// How the mechanisms fade in (ratio-ablation, sections 4.1 and 9.3): all but MLA, RA-CT, self-restart and pruning of keys
-    /// and values.
+    /// Schedule of the mechanisms' coupling (ratio-ablation, sections 4.1 and 9.3): all but MLA, RA-CT, self-restart
+    /// and pruning of keys and values.
     pub struct Coupling {
-        /// When their strength begins to rise from 0; as the step of the ablation has it when not given.
+        /// Start of the rise of their strength from 0; that of the ablation's step when not given.
         coupling_start: Option<CouplingStart> = None;
         /// Iterations of `delay`.
         coupling_delay: usize = 75, in 0..=100_000_000, unit "iterations";
@@ -210,7 +210,7 @@ fn scaled_window(block_size: usize) -> usize {
 }
 
 impl Architecture {
-    /// What a block of a network of these dimensions is made of.
+    /// The block of a network of these dimensions.
     pub fn block(&self, size: SizeDims) -> BlockSpec {
         let preset = self.ablation.block(self.ablation_net, size);
         BlockSpec {
@@ -314,7 +314,7 @@ impl Architecture {
         given
     }
 
-    /// What does not go together. `init` says whether a folder decides the architecture.
+    /// Conflicts among the parameters. `init` is true if a folder decides the architecture.
     pub(crate) fn conflicts(&self, size: SizeDims, init: bool) -> Vec<Conflict> {
         let given = self.given();
         if init {

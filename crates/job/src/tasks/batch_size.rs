@@ -4,13 +4,13 @@ use super::{Architecture, Computing, Data, Model, Optimizer};
 use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
-    /// How far the batch is raised, and what is measured at each size.
+    /// Range of batch sizes, and the measurement at each size.
     pub struct BatchSizes {
         /// The first batch size.
         first: usize = 1, in 1..=1_000_000, unit "sequences";
         /// The last one tried, if nothing stops it before.
         last: usize = 1024, in 1..=1_000_000, unit "sequences";
-        /// What each batch size is multiplied with to get the next.
+        /// Factor between consecutive batch sizes.
         factor: usize = 2, in 2..=16;
         /// Optimizer steps at each size, the first two of which are not timed.
         iters: usize = 8, in 3..=100_000, unit "iterations";
@@ -28,13 +28,13 @@ params! {
 pub struct BatchSize {
     /// The network.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
     /// The batches.
     pub sizes: BatchSizes,
-    /// How it computes.
+    /// Computation settings.
     pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,

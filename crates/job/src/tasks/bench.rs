@@ -1,4 +1,4 @@
-//! `uses: bench/threshold`, `bench/mask-update` and `bench/masking`: what pruning costs, apart from any training.
+//! `uses: bench/threshold`, `bench/mask-update` and `bench/masking`: the cost of pruning, apart from any training.
 //!
 //! The workload is paper 001's: square layers with random weights and moments, of which a part is pruned.
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 choice! {
-    /// How the largest score that is pruned is found.
+    /// Search for the largest score that is pruned.
     pub enum ThresholdSearch {
         /// All scores are sorted, as Burn does it: on a GPU by a round trip through the host.
         Sort = "sort",
@@ -27,14 +27,14 @@ choice! {
 }
 
 impl ThresholdSearch {
-    /// Whether it reads scores where they are computed, and writes masks as it goes.
+    /// True if scores are computed and masks are written in the same pass.
     pub fn streams(self) -> bool {
         matches!(self, Self::Histogram | Self::Radix | Self::Bracket)
     }
 }
 
 choice! {
-    /// How scores come to the threshold and to the masks.
+    /// Computation of scores for the threshold and for the masks.
     pub enum UpdateKind {
         /// All scores are laid side by side for the threshold, and computed again for the masks (paper 001, before).
         DoublePass = "double_pass",
@@ -46,7 +46,7 @@ choice! {
 }
 
 choice! {
-    /// What a mask has for each weight.
+    /// Element of a mask for each weight.
     pub enum MaskFormat {
         /// A byte.
         U8 = "u8",
@@ -64,7 +64,7 @@ params! {
         n_layer: usize = 12, in 1..=4096;
         /// Rows and columns of a layer.
         d_model: usize = 256, in 1..=65_536;
-        /// How weights are scored.
+        /// Score of the weights.
         prune: PruneMethod = PruneMethod::Bitter7;
         /// The part of the weights that is pruned.
         sparsity: f64 = 0.5, in 0.0..=1.0;
@@ -76,9 +76,9 @@ params! {
 }
 
 params! {
-    /// How the threshold is found.
+    /// Search for the threshold.
     pub struct Finding {
-        /// How the largest score that is pruned is found.
+        /// Search for the largest score that is pruned.
         method: ThresholdSearch = ThresholdSearch::Bracket;
         /// The part of the scores that `method: sample` draws.
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
@@ -86,7 +86,7 @@ params! {
 }
 
 params! {
-    /// How masks are made.
+    /// Computation of masks.
     pub struct Making {
         /// How scores come to the threshold and to the masks.
         update: UpdateKind = UpdateKind::OnePass;
@@ -96,7 +96,7 @@ params! {
 }
 
 params! {
-    /// When masks are made.
+    /// Time at which masks are made.
     pub struct Timing {
         /// Steps from one choice of masks to the next.
         every: usize = 100, in 1..=100_000_000, unit "steps";
@@ -108,7 +108,7 @@ params! {
 pub struct BenchThreshold {
     /// The layers.
     pub workload: Workload,
-    /// How the threshold is found.
+    /// Search for the threshold.
     pub finding: Finding,
 }
 
@@ -117,9 +117,9 @@ pub struct BenchThreshold {
 pub struct BenchMaskUpdate {
     /// The layers.
     pub workload: Workload,
-    /// How the threshold is found.
+    /// Search for the threshold.
     pub finding: Finding,
-    /// How masks are made.
+    /// Computation of masks.
     pub making: Making,
 }
 
@@ -128,9 +128,9 @@ pub struct BenchMaskUpdate {
 pub struct BenchMasking {
     /// The layers.
     pub workload: Workload,
-    /// How masks are made.
+    /// Computation of masks.
     pub mask: Making,
-    /// When.
+    /// The time.
     pub timing: Timing,
 }
 

@@ -4,7 +4,7 @@ use super::{Architecture, Model};
 use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
-    /// What is checked, and on how much.
+    /// The assertions, and the amount of data.
     pub struct Checking {
         /// Sequences in the batch.
         batch_size: usize = 2, in 1..=1024, unit "sequences";
@@ -22,9 +22,9 @@ params! {
 pub struct Check {
     /// The network.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
-    /// What is checked.
+    /// The assertions.
     pub checking: Checking,
 }
 

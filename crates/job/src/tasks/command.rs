@@ -112,7 +112,7 @@ impl Command {
         }
     }
 
-    /// What the job's folder holds must have names, each its own.
+    /// Checks that all entries of the job's folder have different names.
     fn check_names(&self, conflicts: &mut Vec<Conflict>) {
         let mut names = Vec::new();
         for input in &self.inputs {

@@ -17,7 +17,7 @@ choice! {
 }
 
 choice! {
-    /// How many kernels are timed to choose one.
+    /// Number of kernels that are timed to choose one.
     pub enum Autotune {
         /// As few as there are groups of them: Burn cannot do without.
         Minimal = "minimal",
@@ -31,9 +31,9 @@ choice! {
 }
 
 choice! {
-    /// What is known of kernels at the start.
+    /// Knowledge of kernels at the start.
     pub enum TuningCache {
-        /// What earlier jobs have found out on this machine.
+        /// Results of earlier jobs on this machine.
         Warm = "warm",
         /// Nothing.
         Cold = "cold",
@@ -41,7 +41,7 @@ choice! {
 }
 
 choice! {
-    /// What the backward pass computes again instead of keeping it.
+    /// Values that the backward pass recomputes instead of keeping.
     pub enum Checkpointing {
         /// Nothing: everything that the backward pass needs is kept.
         Off = "off",
@@ -79,18 +79,18 @@ choice! {
 }
 
 params! {
-    /// How it computes.
+    /// Computation settings.
     pub struct Computing {
-        /// Whether operations are fused to kernels that are compiled at run time. The CPU backend compiles no kernels, so
-        /// that there both words compute the same.
+        /// Fuse operations to kernels that are compiled at run time. The CPU backend compiles no kernels, so that there
+        /// both words compute the same.
         fusion: Switch = Switch::Off;
-        /// How many kernels are timed to choose one; Burn cannot do without timing some. The CPU backend has no choice.
+        /// Number of kernels that are timed to choose one. The CPU backend has no choice.
         autotune: Autotune = Autotune::Balanced;
-        /// Whether a job begins with what earlier ones have found out about kernels, or finds it all out again.
+        /// Use the kernel timings of earlier jobs, or repeat them.
         autotune_cache: TuningCache = TuningCache::Warm;
-        /// What the backward pass computes again instead of keeping it: `segment:k` runs `k` blocks at a time again from
-        /// their kept input. A GPT-2 in `precision: f32` trains the same to the bit on the CPU; in the other formats gradients
-        /// differ by their rounding. With dropout the segments draw other numbers than the rest does.
+        /// Values that the backward pass recomputes instead of keeping: `segment:k` recomputes `k` blocks at a time
+        /// from their kept input. A GPT-2 in `precision: f32` trains the same to the bit on the CPU; in the other
+        /// formats gradients differ by their rounding. With dropout the segments draw other numbers than the rest does.
         checkpointing: Checkpointing = Checkpointing::Off;
         /// The format of activations and gradients; weights, moments and the loss are in single precision always. With
         /// `f16` the loss is scaled, and a step whose gradients overflow is left out.
@@ -117,7 +117,7 @@ impl Checkpointing {
 }
 
 impl Switch {
-    /// Whether it is on.
+    /// True for `on`.
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }

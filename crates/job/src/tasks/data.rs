@@ -8,7 +8,7 @@ use crate::{
 };
 
 choice! {
-    /// How a file becomes tokens.
+    /// Conversion of a file to tokens.
     pub enum TokenFormat {
         /// `uint16` for files that end in `.bin` and for folders, words for `stories`, else bytes.
         Auto = "auto",
@@ -19,7 +19,7 @@ choice! {
     }
 }
 
-/// What to train on.
+/// Training data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Corpus {
     /// The first five books of the King James Bible, which ship with the program.
@@ -71,7 +71,7 @@ params! {
         /// word is a token, of 2048), a UTF-8 file, a file of `uint16` tokens, or a folder
         /// with nanoGPT's `train.bin` and `val.bin`.
         data: Corpus = Corpus::Kjv;
-        /// How the file becomes tokens.
+        /// Conversion of the file to tokens.
         tokens: TokenFormat = TokenFormat::Auto;
     }
 }

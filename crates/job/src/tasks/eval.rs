@@ -4,7 +4,7 @@ use super::{Architecture, Data, Model, data::held_out_conflict};
 use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
-    /// What is measured.
+    /// The evaluation.
     pub struct Evaluation {
         /// Sequences in one forward pass.
         batch_size: usize = 8, in 1..=1_000_000, unit "sequences";
@@ -20,11 +20,11 @@ params! {
 pub struct Eval {
     /// The network.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
-    /// What is measured.
+    /// The evaluation.
     pub evaluation: Evaluation,
 }
 

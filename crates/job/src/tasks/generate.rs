@@ -4,14 +4,14 @@ use super::{Architecture, Model};
 use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
-    /// What is written.
+    /// The generated text.
     pub struct Generating {
-        /// What the text begins with. A network of 256 tokens reads bytes; another one reads the numbers of tokens, with
+        /// Beginning of the text. A network of 256 tokens reads bytes; another one reads the numbers of tokens, with
         /// blanks between them.
         prompt: String = "In the beginning ".to_owned();
         /// Tokens to write.
         max_new_tokens: usize = 200, in 1..=1_000_000, unit "tokens";
-        /// What logits are divided by before a token is drawn; 0 always takes the likeliest.
+        /// Divisor of the logits before a token is drawn; 0 always takes the likeliest.
         temperature: f64 = 0.8, in 0.0..=1000.0;
         /// Only so many of the likeliest tokens are drawn from; all when not given.
         top_k: Option<usize> = None, in 1..=1_000_000;
@@ -25,9 +25,9 @@ params! {
 pub struct Generate {
     /// The network.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
-    /// What is written.
+    /// The generated text.
     pub generating: Generating,
 }
 

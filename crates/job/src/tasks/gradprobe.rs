@@ -7,7 +7,7 @@ use crate::{
 };
 
 choice! {
-    /// What is pruned.
+    /// Network to prune.
     pub enum Subject {
         /// The network that `model`, `init` and their like describe, on the tokens of `data`.
         Gpt = "gpt",
@@ -17,7 +17,7 @@ choice! {
 }
 
 choice! {
-    /// What is shrunk at once (paper 003).
+    /// Tensors that are shrunk at once (paper 003).
     pub enum ProbeMode {
         /// All tensors: two passes for each batch.
         Simultaneous = "simultaneous",
@@ -32,7 +32,7 @@ choice! {
 }
 
 choice! {
-    /// What a round of `mode: iterative` does.
+    /// Work of a round of `mode: iterative`.
     pub enum RoundMode {
         /// Shrinks all tensors at once.
         Simultaneous = "simultaneous",
@@ -54,7 +54,7 @@ choice! {
 }
 
 choice! {
-    /// How candidates are scored: those with the smallest scores are candidates.
+    /// Score of candidates: those with the smallest scores are candidates.
     pub enum Strategy {
         /// `|w|`.
         Magnitude = "magnitude",
@@ -65,7 +65,7 @@ choice! {
 }
 
 choice! {
-    /// How the largest score of a candidate is found.
+    /// Search for the largest score of a candidate.
     pub enum ProbeThreshold {
         /// The k-th smallest of all scores, laid side by side: GradProbe's original.
         Exact = "exact",
@@ -77,7 +77,7 @@ choice! {
 }
 
 choice! {
-    /// Which weights share a threshold.
+    /// Weights that share a threshold.
     pub enum ThresholdScope {
         /// All.
         Global = "global",
@@ -87,7 +87,7 @@ choice! {
 }
 
 choice! {
-    /// Where gradients come from when tensors are visited one by one.
+    /// Source of gradients when tensors are visited one by one.
     pub enum GradientSource {
         /// A backward pass that tracks one tensor only, and ends there.
         Freeze = "freeze",
@@ -100,7 +100,7 @@ choice! {
 }
 
 choice! {
-    /// How `mode: iterative` looks for another tolerance when a round misses the limit.
+    /// Search of `mode: iterative` for another tolerance when a round misses the limit.
     pub enum Tuning {
         /// It does not.
         None = "none",
@@ -136,20 +136,20 @@ choice! {
 params! {
     /// Shrink candidates, see whether the loss pulls harder at them, and prune those at which it does not.
     pub struct Probing {
-        /// What is pruned: a language model, or a small classifier that the job trains first.
+        /// Network to prune: a language model, or a small classifier that the job trains first.
         network: Subject = Subject::Gpt;
-        /// What is shrunk at once: `simultaneous` all tensors, `streaming` and `layer_wise` one after the other; `iterative`
-        /// makes rounds of `round_mode` with rising sparsity.
+        /// Tensors that are shrunk at once: `simultaneous` all tensors, `streaming` and `layer_wise` one after the
+        /// other; `iterative` makes rounds of `round_mode` with rising sparsity.
         mode: ProbeMode = ProbeMode::Simultaneous;
-        /// What a round of `mode: iterative` does.
+        /// Work of a round of `mode: iterative`.
         round_mode: RoundMode = RoundMode::Simultaneous;
         /// In which order `layer_wise` visits tensors.
         order: ProbeOrder = ProbeOrder::Reverse;
-        /// How candidates are scored: by size, or by size times the norm of what they multiply.
+        /// Score of candidates: by size, or by size times the norm of what they multiply.
         strategy: Strategy = Strategy::Magnitude;
-        /// How the largest score of a candidate is found. `exact` and `bracket` find the same.
+        /// Search for the largest score of a candidate. `exact` and `bracket` find the same.
         threshold: ProbeThreshold = ProbeThreshold::Streaming;
-        /// Whether all weights share a threshold, or those of each tensor.
+        /// Weights that share a threshold: all weights, or those of each tensor.
         scope: ThresholdScope = ThresholdScope::Global;
         /// The part of the prunable weights that are candidates; in `mode: iterative`, of the first round.
         sparsity: f64 = 0.5, in 0.0..=1.0;
@@ -159,11 +159,11 @@ params! {
         limit: f64 = 3.0, in 0.0..=1e9;
         /// On what `limit` is judged.
         judge: Judge = Judge::InSample;
-        /// Whether and how another tolerance is looked for when a round misses the limit.
+        /// Search for another tolerance when a round misses the limit.
         tuning: Tuning = Tuning::None;
         /// Tolerances that are tried at most, beyond the first two.
         tuning_steps: usize = 20, in 0..=1000;
-        /// What candidates are multiplied by.
+        /// Factor of candidates.
         reduction: f64 = 0.1, in 0.0..=1.0;
         /// A candidate goes if its gradient grows by at most this part.
         tolerance: f64 = 0.0, in 0.0..=1e30;
@@ -177,15 +177,16 @@ params! {
         grad_storage: Storage = Storage::F32;
         /// The format in which weights are kept while their tensor is probed; weights that stay come back in it.
         weight_storage: Storage = Storage::F32;
-        /// Where gradients come from when tensors are visited one by one; `simultaneous` needs all of them anyway.
+        /// Source of gradients when tensors are visited one by one; `simultaneous` needs all of them in any case.
         gradients: GradientSource = GradientSource::Freeze;
-        /// What the backward pass computes again instead of keeping it; see `train`.
+        /// Values that the backward pass recomputes instead of keeping; see `train`.
         checkpointing: Checkpointing = Checkpointing::Off;
         /// The only tensor to prune, by its name, such as `h.0.mlp.c_fc.weight`.
         only: Option<String> = None;
-        /// Whether the tables of tokens and positions are prunable. The former is also the output layer.
+        /// Prune the tables of tokens and positions, too. The former is also the output layer.
         prune_tables: bool = true;
-        /// Whether to measure the strategy alone as well: all candidates pruned, and as many pruned as the gradients let go.
+        /// Measure the strategy alone as well: with all candidates pruned, and with as many pruned as the gradients
+        /// select.
         baseline: bool = true;
         /// Batches of held-out tokens in one evaluation.
         eval_batches: usize = 16, in 1..=1_000_000;
@@ -197,9 +198,9 @@ params! {
         tune_epochs: usize = 0, in 0..=1_000_000;
         /// Seed of what is drawn: weights, classifier's data, calibration batches.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
-        /// Whether to keep the pruned network as the artifact `checkpoint`, in the Hub's layout.
+        /// Keep the pruned network as the artifact `checkpoint`, in the Hub's layout.
         save: bool = false;
-        /// Whether to keep what was pruned as the artifact `masks`: a safetensors file with 1 where a weight went.
+        /// Keep the masks as the artifact `masks`: a safetensors file with 1 for each pruned weight.
         save_masks: bool = false;
         /// The artifact `masks` of another job, to compare with.
         against: Option<Path> = None;
@@ -209,11 +210,11 @@ params! {
 /// Prunes a trained network by candidates and gradients.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GradProbe {
-    /// How.
+    /// Settings of the probe.
     pub probing: Probing,
     /// The network.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,

@@ -1,8 +1,8 @@
 //! `uses: k1`: the hierarchy of paper 002, a tree of transformer blocks of which a part is updated in each step.
 //!
-//! Everything that the paper calls a bottleneck is a parameter, so that it can be measured on its own: how often the loss is
-//! read, when the causal mask is made, how the nodes to update are found, how large a batch is. Where the original has a
-//! defect, the right way is the default and the defect an option.
+//! Every bottleneck of the paper is a parameter, so that it can be measured separately: how often the loss is read,
+//! when the causal mask is made, how the nodes to update are found, how large a batch is. Where the original has a
+//! defect, the correct way is the default and the defect an option.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 choice! {
-    /// How the nodes are joined.
+    /// Arrangement of the nodes.
     pub enum NetworkShape {
         /// A node's output goes to all its children; its result is the mean of theirs.
         Tree = "tree",
@@ -23,7 +23,7 @@ choice! {
 }
 
 choice! {
-    /// What computes attention.
+    /// Implementation of attention.
     pub enum AttentionForm {
         /// Scores, mask, softmax and products, one operation after the other.
         Explicit = "explicit",
@@ -33,7 +33,7 @@ choice! {
 }
 
 choice! {
-    /// When the causal mask is made.
+    /// Time at which the causal mask is made.
     pub enum CausalMask {
         /// In every forward pass.
         Rebuilt = "rebuilt",
@@ -43,7 +43,7 @@ choice! {
 }
 
 choice! {
-    /// When the host learns a step's loss.
+    /// Time at which the host reads a step's loss.
     pub enum LossReads {
         /// In every step, for which it waits.
         EveryStep = "every_step",
@@ -53,7 +53,7 @@ choice! {
 }
 
 choice! {
-    /// Which token a position predicts.
+    /// Token that a position predicts.
     pub enum Shift {
         /// The next one.
         One = "one",
@@ -63,7 +63,7 @@ choice! {
 }
 
 choice! {
-    /// Which nodes a step updates.
+    /// Nodes that a step updates.
     pub enum UpdateRule {
         /// All.
         All = "all",
@@ -75,7 +75,7 @@ choice! {
 }
 
 choice! {
-    /// What becomes of the gradients of the other nodes.
+    /// Treatment of the gradients of the other nodes.
     pub enum Unchosen {
         /// They are left out: weights and moments stay.
         Frozen = "frozen",
@@ -95,7 +95,7 @@ choice! {
 }
 
 choice! {
-    /// What belongs to a node.
+    /// Tensors that belong to a node.
     pub enum NormScope {
         /// Its own tensors.
         Own = "own",
@@ -105,7 +105,7 @@ choice! {
 }
 
 choice! {
-    /// How the nodes are found.
+    /// Search for the nodes.
     pub enum SelectionWay {
         /// A number is read for every tensor; the host sorts the nodes.
         ReadsSort = "reads_sort",
@@ -118,7 +118,7 @@ choice! {
     }
 }
 
-/// What to train on.
+/// Training data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Words {
     /// Generated tokens.
@@ -183,10 +183,10 @@ params! {
         data: Words = Words::Zipf;
         /// Generated tokens.
         zipf_tokens: usize = 2_000_000, in 1..=1_000_000_000, unit "tokens";
-        /// How fast their frequency falls: the token of rank `r` is drawn with a probability proportional to `r` to the minus
-        /// this.
+        /// Exponent of the decay of token frequencies: the token of rank `r` is drawn with a probability proportional
+        /// to `r` to the minus this.
         zipf_exponent: f64 = 1.1, in 0.0..=10.0;
-        /// The part of the tokens that follow from the one before, each token having one successor: what can be learnt.
+        /// The part of the tokens that follow from the one before, each token having one successor: what can be learned.
         markov: f64 = 0.5, in 0.0..=1.0;
     }
 }
@@ -203,9 +203,9 @@ params! {
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
         /// Iterations between two lines of progress.
         log_every: usize = 500, in 1..=100_000_000, unit "iterations";
-        /// Whether the host reads the loss in every step, or at log points the sum that the device has kept.
+        /// Read the loss in every step, or at log points the sum that the device has kept.
         loss_reads: LossReads = LossReads::Accumulated;
-        /// Which token is predicted: the next, or as in the original, whose targets are shifted twice, the one after.
+        /// Token that is predicted: the next, or as in the original, whose targets are shifted twice, the one after.
         shift: Shift = Shift::One;
         /// Iterations between two evaluations on held-out tokens; 0 evaluates at the end only.
         eval_every: usize = 0, in 0..=100_000_000, unit "iterations";
@@ -213,30 +213,30 @@ params! {
         eval_batch_size: usize = 256, in 1..=1_000_000, unit "sequences";
         /// Held-out sequences in one evaluation, spread evenly; the same for every seed and every `eval_batch_size`.
         eval_sequences: usize = 512, in 1..=10_000_000, unit "sequences";
-        /// Whether to measure where the time of the steps goes, as `time.forward` and so on. This waits for the device after
-        /// every part, so it makes steps slower where the device works on its own.
+        /// Measure the time of each part of a step, as `time.forward` and so on. This waits for the device after every
+        /// part, so steps are slower if the device works asynchronously.
         breakdown: bool = false;
     }
 }
 
 params! {
-    /// Which nodes a step updates, and how they are found.
+    /// Nodes that a step updates, and the search for them.
     pub struct K1Update {
         /// `all` nodes; those with the `top_k` largest gradients; or those on the `path` from the root along the largest
         /// gradients, the leaf's gradients whole, its parent's times 0.15, those above times 0.05.
         update: UpdateRule = UpdateRule::TopK;
         /// Nodes that `update: top_k` updates.
         top_k: usize = 5, in 1..=4096, unit "nodes";
-        /// What becomes of the other nodes' gradients: with `zeroed` moments and weight decay still move the weights.
+        /// Treatment of the other nodes' gradients: with `zeroed`, moments and weight decay still change the weights.
         unchosen: Unchosen = Unchosen::Zeroed;
         /// The norm of a node's gradients: the root of the sum of all squares, or the sum of its tensors' norms.
         norm: GradientNorm = GradientNorm::RootOfSquares;
-        /// Whether a node's gradients are those of its own tensors, or of its descendants', too.
+        /// Count the gradients of a node's own tensors only, or those of its descendants, too.
         scope: NormScope = NormScope::Own;
-        /// How the nodes are found: by reading a number for every tensor and sorting or with a heap, by reading one vector,
-        /// or on the device, without reading.
+        /// Search for the nodes: by reading a number for every tensor and sorting or with a heap, by reading one
+        /// vector, or on the device, without reading.
         selection: SelectionWay = SelectionWay::Device;
-        /// Whether to measure in every step what part of the chosen nodes the other `norm` would have chosen, too.
+        /// Measure in every step the fraction of the chosen nodes that the other `norm` would have chosen, too.
         agreement: bool = false;
     }
 }
@@ -260,14 +260,14 @@ params! {
 }
 
 params! {
-    /// How it computes.
+    /// Computation settings.
     pub struct K1Computing {
-        /// Whether operations are fused to kernels that are compiled at run time. The CPU backend compiles no kernels, so
-        /// that there both words compute the same.
+        /// Fuse operations to kernels that are compiled at run time. The CPU backend compiles no kernels, so that there
+        /// both words compute the same.
         fusion: Switch = Switch::Off;
-        /// How many kernels are timed to choose one; Burn cannot do without timing some. The CPU backend has no choice.
+        /// Number of kernels that are timed to choose one. The CPU backend has no choice.
         autotune: Autotune = Autotune::Balanced;
-        /// Whether a job begins with what earlier ones have found out about kernels, or finds it all out again.
+        /// Use the kernel timings of earlier jobs, or repeat them.
         autotune_cache: TuningCache = TuningCache::Warm;
         /// Batches that a thread of its own prepares ahead; 0 prepares each when it is needed.
         prefetch: usize = 0, in 0..=1024, unit "batches";
@@ -283,11 +283,11 @@ pub struct K1 {
     pub data: K1Data,
     /// The loop.
     pub training: K1Loop,
-    /// Which nodes are updated.
+    /// Nodes that are updated.
     pub update: K1Update,
     /// The optimizer.
     pub optimizer: K1Optimizer,
-    /// How it computes.
+    /// Computation settings.
     pub computing: K1Computing,
 }
 

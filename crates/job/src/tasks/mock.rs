@@ -6,7 +6,7 @@ use crate::{
 };
 
 choice! {
-    /// How a mock job ends.
+    /// End of a mock job.
     pub enum MockEnd {
         /// With a result.
         Done = "done",
@@ -40,9 +40,9 @@ choice! {
 params! {
     /// Does what it is told, without a network.
     pub struct Mock {
-        /// How long to take.
+        /// Duration.
         seconds: f64 = 0.0, in 0.0..=3600.0, unit "s";
-        /// How often to report progress.
+        /// Number of progress reports.
         steps: usize = 1, in 1..=1_000_000;
         /// The metric `value`.
         value: f64 = 0.0;
@@ -54,9 +54,9 @@ params! {
         input: Option<crate::Path> = None;
         /// A text to leave as the artifact `text`.
         text: Option<String> = None;
-        /// How many attempts fail before one ends as told; counted in the folder that outlives them.
+        /// Number of attempts that fail before one ends as told; counted in the folder that outlives them.
         failures: usize = 0, in 0..=1000;
-        /// How to end.
+        /// End of the job.
         end: MockEnd = MockEnd::Done;
     }
 }

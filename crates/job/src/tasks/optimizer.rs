@@ -3,7 +3,7 @@
 use crate::params::{choice, params};
 
 choice! {
-    /// Which tensors weight decay shrinks.
+    /// Tensors that weight decay shrinks.
     pub enum DecayOn {
         /// Tensors of two or more dimensions that are not embeddings.
         Linear = "linear",
@@ -42,14 +42,14 @@ params! {
         epsilon: f64 = 1e-8, in 0.0..=1.0;
         /// Decoupled weight decay.
         weight_decay: f64 = 0.1, in 0.0..=10.0;
-        /// Which tensors weight decay shrinks.
+        /// Tensors that weight decay shrinks.
         decay_on: DecayOn = DecayOn::Linear;
         /// Largest global L2 norm of the gradients; 0 does not clip.
         grad_clip: f64 = 1.0, in 0.0..=1e9;
         /// The rule that makes a step from a gradient: AdamW, or AdamW with SPAM's guards against spikes in the gradient.
         optimizer: OptimizerKind = OptimizerKind::AdamW;
-        /// Whether a step is divided by the largest second moment so far (AMSGrad) instead of the present one; when not
-        /// given, `adamwspam` does and `adamw` does not.
+        /// Divide a step by the largest second moment so far (AMSGrad) instead of the current one; when not given,
+        /// `adamwspam` does and `adamw` does not.
         amsgrad: Option<bool> = None;
         /// SPAM: a gradient's element is clipped to the root of this many times its expected square; 0 does not clip.
         spam_theta: f64 = 50.0, in 0.0..=1e9;
@@ -73,7 +73,7 @@ params! {
 }
 
 impl Optimizer {
-    /// Whether a step is divided by the largest second moment so far.
+    /// True if a step is divided by the largest second moment so far.
     pub fn uses_amsgrad(&self) -> bool {
         self.amsgrad.unwrap_or(self.optimizer == OptimizerKind::AdamWSpam)
     }

@@ -1,5 +1,5 @@
-//! `uses: pair/…`: the pairs of paper 004's chapter 13. Each task does one thing in several ways, of which one is the
-//! baseline; all get the same inputs and must give the same output.
+//! `uses: pair/…`: the pairs of paper 004's chapter 13. Each task has several variants of one computation, one of which
+//! is the baseline; all get the same inputs and must give the same output.
 
 use super::Checkpointing;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 params! {
-    /// How a pair is measured.
+    /// Measurement of a pair.
     pub struct Protocol {
         /// Calls that are not timed, before those that are.
         warmups: usize = 5, in 5..=100_000;
@@ -17,8 +17,7 @@ params! {
         calls: usize = 20, in 1..=1_000_000;
         /// Seed of inputs and weights.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
-        /// Whether to keep what five further calls did, and when, as the artifact `trace`: trace-event JSON, which Perfetto
-        /// opens.
+        /// Keep a trace of five further calls as the artifact `trace`: trace-event JSON, which Perfetto opens.
         trace: bool = false;
     }
 }
@@ -26,9 +25,9 @@ params! {
 /// One thing that can be done in several ways.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    /// How it is measured.
+    /// Measurement settings.
     pub protocol: Protocol,
-    /// What is measured.
+    /// The contender.
     pub way: Way,
 }
 
@@ -90,7 +89,7 @@ const fn info(name: &'static str, unit: Unit, doc: &'static str) -> MetricInfo {
     MetricInfo { name, unit, doc }
 }
 
-/// What every pair measures, and more.
+/// Metrics that every pair has, and additional ones.
 macro_rules! declared {
     ($group:ident, $way:ident, $name:literal, $about:literal, [$($own:expr),* $(,)?] $(, $conflicts:expr)?) => {
         impl From<$group> for Way {
@@ -152,7 +151,7 @@ fn conflict(params: Vec<&'static str>, message: String, advice: &str) -> Conflic
 const FLOPS: MetricInfo = info("compute.flops", Unit::FlopsPerSecond, "floating-point operations a second");
 
 choice! {
-    /// How batches are prepared.
+    /// Preparation of batches.
     pub enum DataloaderVariant {
         /// By the training itself, each when it is needed.
         Sync = "sync",
@@ -166,7 +165,7 @@ choice! {
 params! {
     /// Training on samples that have to be prepared. A call is an epoch.
     pub struct Dataloader {
-        /// How batches are prepared; the baseline is `sync`.
+        /// Preparation of batches; the baseline is `sync`.
         variant: DataloaderVariant = DataloaderVariant::Sync;
         /// Threads that prepare batches, except with `sync`.
         workers: usize = 2, in 1..=256;
@@ -194,7 +193,7 @@ declared!(
 );
 
 choice! {
-    /// How memory is read.
+    /// Order of memory reads.
     pub enum BandwidthVariant {
         /// With a stride, around the end.
         Strided = "strided",
@@ -281,7 +280,7 @@ declared!(
 params! {
     /// The forward and backward pass of a GPT-2.
     pub struct Checkpoints {
-        /// What is computed again; the baseline is `off`.
+        /// Values that are recomputed; the baseline is `off`.
         variant: Checkpointing = Checkpointing::Off;
         /// Blocks.
         n_layer: usize = 8, in 1..=1024;
@@ -344,9 +343,9 @@ declared!(
 );
 
 choice! {
-    /// What the backward pass of an MLP gets.
+    /// Inputs of the backward pass of an MLP.
     pub enum ActivationsVariant {
-        /// What the forward pass has kept.
+        /// Values that the forward pass has kept.
         Kept = "kept",
         /// The hidden activations computed again.
         Recomputed = "recomputed",
@@ -356,7 +355,7 @@ choice! {
 params! {
     /// The forward and backward pass of an MLP with one hidden layer.
     pub struct Activations {
-        /// What the backward pass gets; the baseline is `kept`.
+        /// Inputs of the backward pass; the baseline is `kept`.
         variant: ActivationsVariant = ActivationsVariant::Kept;
         /// Width of inputs and outputs.
         width: usize = 256, in 1..=65_536;
@@ -376,7 +375,7 @@ declared!(
 );
 
 choice! {
-    /// What leaks.
+    /// Values that leak.
     pub enum LeakPattern {
         /// Tensors that are put into a list.
         Tensors = "tensors",
@@ -388,11 +387,11 @@ choice! {
 }
 
 choice! {
-    /// Whether it does.
+    /// Variant with or without the leak.
     pub enum LeakVariant {
         /// It leaks.
         Leaking = "leaking",
-        /// What is not needed any more is dropped.
+        /// Unneeded values are dropped.
         Fixed = "fixed",
     }
 }
@@ -400,9 +399,9 @@ choice! {
 params! {
     /// Iterations after each of which memory should be as before.
     pub struct Leak {
-        /// Whether it leaks; the baseline does.
+        /// Leak, or no leak; the baseline leaks.
         variant: LeakVariant = LeakVariant::Leaking;
-        /// What leaks.
+        /// Values that leak.
         pattern: LeakPattern = LeakPattern::Tensors;
         /// Iterations of a call.
         iterations: usize = 20, in 2..=100_000;
@@ -424,7 +423,7 @@ declared!(
 );
 
 choice! {
-    /// How attention is computed.
+    /// Implementation of attention.
     pub enum AttentionVariant {
         /// All scores, then all probabilities, then the result.
         Naive = "naive",
@@ -436,7 +435,7 @@ choice! {
 params! {
     /// Attention over whole sequences, without a mask, for inference.
     pub struct Attention {
-        /// How it is computed; the baseline is `naive`.
+        /// Implementation of attention; the baseline is `naive`.
         variant: AttentionVariant = AttentionVariant::Naive;
         /// Sequences.
         batch_size: usize = 1, in 1..=65_536, unit "sequences";
@@ -462,7 +461,7 @@ declared!(
 );
 
 choice! {
-    /// Where keys and values are kept.
+    /// Storage of keys and values.
     pub enum KvCacheVariant {
         /// In a tensor that is copied to a longer one for every token.
         Concatenate = "concatenate",
@@ -476,7 +475,7 @@ choice! {
 params! {
     /// Attention, token by token, with a cache. A call decodes a sequence.
     pub struct KvCache {
-        /// Where keys and values are kept; the baseline is `concatenate`.
+        /// Storage of keys and values; the baseline is `concatenate`.
         variant: KvCacheVariant = KvCacheVariant::Concatenate;
         /// Sequences.
         batch_size: usize = 1, in 1..=65_536, unit "sequences";
@@ -506,7 +505,7 @@ declared!(
 );
 
 choice! {
-    /// How matrices are multiplied.
+    /// Implementation of matrix products.
     pub enum MatmulVariant {
         /// Three loops over rows, columns and the inner dimension; on the CPU only.
         Naive = "naive",
@@ -522,7 +521,7 @@ choice! {
 params! {
     /// `((A B + bias)₊ + residual) · 0.125`.
     pub struct Matmul {
-        /// How; the baseline is `library`.
+        /// Implementation of matrix products; the baseline is `library`.
         variant: MatmulVariant = MatmulVariant::Library;
         /// Rows and columns of all five matrices.
         size: usize = 512, in 1..=65_536;
@@ -538,7 +537,7 @@ declared!(
 );
 
 choice! {
-    /// Where memory comes from.
+    /// Source of memory.
     pub enum AllocatorVariant {
         /// The system's allocator, and back to it.
         System = "system",
@@ -550,7 +549,7 @@ choice! {
 params! {
     /// Taking, touching and giving back blocks of memory of the host.
     pub struct Allocator {
-        /// Where it comes from; the baseline is `system`.
+        /// Source of memory; the baseline is `system`.
         variant: AllocatorVariant = AllocatorVariant::System;
         /// Blocks of a call, taken and given back one after the other.
         blocks: usize = 1000, in 1..=10_000_000;
@@ -580,7 +579,7 @@ declared!(
 );
 
 choice! {
-    /// How gradients are accumulated.
+    /// Accumulation of gradients.
     pub enum AccumulationVariant {
         /// The losses are summed, and one backward pass goes through all their graphs.
         OneGraph = "one_graph",
@@ -592,7 +591,7 @@ choice! {
 params! {
     /// The gradients of an MLP over several micro-batches.
     pub struct Accumulation {
-        /// How they are accumulated; the baseline is `one_graph`.
+        /// Accumulation of gradients; the baseline is `one_graph`.
         variant: AccumulationVariant = AccumulationVariant::OneGraph;
         /// Micro-batches.
         micro_batches: usize = 8, in 1..=10_000;
@@ -614,7 +613,7 @@ declared!(
 );
 
 choice! {
-    /// Where weights, gradients and moments are.
+    /// Distribution of weights, gradients and moments.
     pub enum ShardingVariant {
         /// All on the device.
         Whole = "whole",
@@ -628,7 +627,7 @@ choice! {
 params! {
     /// A step of Adam on a stack of square layers. Ranks are logical: one device does the work of all, one after the other.
     pub struct Sharding {
-        /// Where weights, gradients and moments are; the baseline is `whole`.
+        /// Distribution of weights, gradients and moments; the baseline is `whole`.
         variant: ShardingVariant = ShardingVariant::Whole;
         /// Ranks that share with `sharded`.
         shards: usize = 4, in 1..=4096;
@@ -661,7 +660,7 @@ declared!(
 );
 
 choice! {
-    /// How operations become kernels.
+    /// Translation of operations to kernels.
     pub enum FusingVariant {
         /// One by one.
         Eager = "eager",
@@ -673,7 +672,7 @@ choice! {
 params! {
     /// A training step of an MLP: forward and backward pass, and SGD.
     pub struct Autograd {
-        /// How operations become kernels; the baseline is `eager`. The CPU has no kernels to fuse.
+        /// Translation of operations to kernels; the baseline is `eager`. The CPU has no kernels to fuse.
         variant: FusingVariant = FusingVariant::Eager;
         /// Width of inputs and outputs.
         width: usize = 256, in 1..=65_536;
@@ -687,7 +686,7 @@ params! {
 declared!(Autograd, Autograd, "pair/autograd", "makes training steps with operations one by one, or fused", []);
 
 choice! {
-    /// How a network meets sequences of changing length.
+    /// Handling of sequences of changing length.
     pub enum RegionalVariant {
         /// Operations one by one, at their lengths.
         Eager = "eager",
@@ -701,7 +700,7 @@ choice! {
 params! {
     /// A transformer block that meets sequences of changing length, for inference. A call is one sequence.
     pub struct Regional {
-        /// How it meets them; the baseline is `fused`. The CPU compiles nothing, so there `fused` is `eager`.
+        /// Handling of the lengths; the baseline is `fused`. The CPU compiles nothing, so there `fused` is `eager`.
         variant: RegionalVariant = RegionalVariant::Fused;
         /// Width of the residual stream.
         d_model: usize = 128, in 1..=65_536;

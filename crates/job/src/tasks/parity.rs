@@ -4,7 +4,7 @@ use super::{Architecture, Computing, Data, Model, Optimizer, Prune};
 use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
 
 params! {
-    /// What is compared, and how closely.
+    /// The comparison and its tolerance.
     pub struct Comparing {
         /// Sequences in the batch.
         batch_size: usize = 2, in 1..=1_000_000, unit "sequences";
@@ -23,13 +23,13 @@ params! {
 pub struct Parity {
     /// The network; computes without dropout.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
-    /// What is compared.
+    /// The comparison.
     pub comparing: Comparing,
-    /// How the backend computes.
+    /// Computation settings of the backend.
     pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,

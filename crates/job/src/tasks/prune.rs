@@ -6,14 +6,14 @@ use crate::{
 };
 
 choice! {
-    /// How weights are chosen for pruning: those with the smallest score go. `w` is a weight, `w0` its value at the start,
-    /// `m` and `v` are Adam's first and second moment, `e` is `score_epsilon`.
+    /// Score by which weights are chosen for pruning: those with the smallest scores are pruned. `w` is a weight, `w0`
+    /// its value at the start, `m` and `v` are Adam's first and second moment, `e` is `score_epsilon`.
     pub enum PruneMethod {
         /// No pruning.
         None = "none",
         /// `|w|` (ratio-ablation, section 8.4). Like `movement`, without masks on gradients and moments.
         Magnitude = "magnitude",
-        /// `w (w - w0)`: weights that have moved towards zero go (ratio-ablation, section 8.5).
+        /// `w (w - w0)`: weights that have moved toward zero go (ratio-ablation, section 8.5).
         Movement = "movement",
         /// `|w m| |w| / (sqrt(v) + e)`. This and what follows: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
@@ -25,7 +25,7 @@ choice! {
         Bitter3 = "bitter3",
         /// As `bitter3`, with a threshold for every layer: later layers lose more.
         Bitter4 = "bitter4",
-        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives towards zero go.
+        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives toward zero go.
         Bitter5 = "bitter5",
         /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`.
         Bitter6 = "bitter6",
@@ -39,7 +39,7 @@ choice! {
 }
 
 choice! {
-    /// How sparsity rises to its target; `p` is the part of the ramp that has passed.
+    /// Rise of sparsity to its target; `p` is the elapsed fraction of the ramp.
     pub enum Schedule {
         /// `p^3`: slow at first.
         Cubic = "cubic",
@@ -49,7 +49,7 @@ choice! {
 }
 
 choice! {
-    /// How the largest score that is pruned is found.
+    /// Search for the largest score that is pruned.
     pub enum ThresholdMethod {
         /// The k-th smallest of all scores.
         Exact = "exact",
@@ -66,7 +66,7 @@ choice! {
 }
 
 choice! {
-    /// What is kept between finding the threshold and making the masks.
+    /// Values that are kept between finding the threshold and making the masks.
     pub enum PruneUpdate {
         /// Nothing: all scores are laid side by side for the threshold, and computed again for the masks.
         DoublePass = "double_pass",
@@ -91,7 +91,7 @@ choice! {
 params! {
     /// Pruning to a global sparsity over the weights of the linear layers.
     pub struct Prune {
-        /// How weights are chosen: by magnitude, by movement, or by a score from Adam's moments.
+        /// Score of the weights: by magnitude, by movement, or from Adam's moments.
         prune: PruneMethod = PruneMethod::None;
         /// The part of the prunable weights that is zero at the end.
         sparsity: f64 = 0.5, in 0.0..=0.99;
@@ -101,12 +101,13 @@ params! {
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Iterations between two choices of the mask.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
-        /// How sparsity rises.
+        /// Rise of sparsity.
         prune_schedule: Schedule = Schedule::Cubic;
-        /// Whether the token table, which is also the output layer, is pruned too.
+        /// Prune the token table, which is also the output layer, too.
         prune_tied_head: bool = false;
-        /// How the largest score that is pruned is found. With `sample`, sparsity ratchets up by the sample's errors, because
-        /// pruned weights stay pruned; `sample_corrected` counts what its threshold prunes, and stays at the target.
+        /// Search for the largest score that is pruned. With `sample`, sparsity rises by the sample's errors, because
+        /// pruned weights stay pruned; `sample_corrected` counts the weights that its threshold prunes, and stays at
+        /// the target.
         threshold: ThresholdMethod = ThresholdMethod::Exact;
         /// The part of the scores that `threshold: sample` and `threshold: sample_corrected` draw.
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
@@ -115,28 +116,28 @@ params! {
         prune_update: PruneUpdate = PruneUpdate::OnePass;
         /// The numbers in which scores are computed.
         score_precision: ScorePrecision = ScorePrecision::F32;
-        /// What scores add to a moment before a root or a division.
+        /// Number that scores add to a moment before a root or a division.
         score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
     }
 }
 
 impl PruneMethod {
-    /// Whether gradients and Adam's moments are masked like the weights.
+    /// True if gradients and Adam's moments are masked like the weights.
     pub fn masks_state(self) -> bool {
         !matches!(self, Self::None | Self::Magnitude | Self::Movement)
     }
 
-    /// Whether the score adds `score_epsilon` to something.
+    /// True if the score adds `score_epsilon` to a moment.
     fn has_epsilon(self) -> bool {
         self.masks_state() && !matches!(self, Self::Bitter1 | Self::Bitter2)
     }
 
-    /// Whether every layer has a threshold of its own.
+    /// True if every layer has its own threshold.
     pub fn by_layer(self) -> bool {
         self == Self::Bitter4
     }
 
-    /// Whether a score may be below that of a weight that is 0, so that a pruned weight could come back.
+    /// True if a score may be below that of a weight that is 0, so that a pruned weight could come back.
     pub fn has_negative_scores(self) -> bool {
         matches!(self, Self::Movement | Self::Bitter5 | Self::Bitter9)
     }
@@ -148,7 +149,7 @@ impl Prune {
         (self.prune_warmup.unwrap_or(iters / 10), self.prune_ramp_end.unwrap_or(iters * 3 / 5))
     }
 
-    /// Whether the mask is chosen anew after the optimizer step of iteration `iter`, counted from 0.
+    /// True if the mask is chosen anew after the optimizer step of iteration `iter`, counted from 0.
     pub fn updates_at(&self, iter: usize, iters: usize) -> bool {
         let (warmup, _) = self.ramp(iters);
         self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
@@ -173,7 +174,7 @@ impl Prune {
         (last >= end && last >= warmup && end >= warmup).then_some(last)
     }
 
-    /// What does not go together in a training of `iters` iterations.
+    /// Conflicts in a training of `iters` iterations.
     pub(super) fn conflicts(&self, iters: usize) -> Vec<Conflict> {
         /// Half of the smallest number of 16 bits: what is below becomes 0.
         const LEAST_F16: f64 = 1.0 / 33_554_432.0;

@@ -23,16 +23,15 @@ params! {
         /// Iterations between two checkpoints, from which a job that failed or was interrupted goes on when it runs again;
         /// 0 saves none. The last two are kept, in case that one is damaged. The result is the same.
         checkpoint_every: usize = 0, in 0..=100_000_000, unit "iterations", cosmetic true;
-        /// Whether to keep the trained network as the artifact `checkpoint`, in the Hub's layout.
+        /// Keep the trained network as the artifact `checkpoint`, in the Hub's layout.
         save: bool = false;
-        /// Whether to measure where the time of the steps goes, as `time.forward` and so on. This waits for the device after
-        /// every part, so it makes steps slower where the device works on its own.
+        /// Measure the time of each part of a step, as `time.forward` and so on. This waits for the device after every
+        /// part, so steps are slower if the device works asynchronously.
         breakdown: bool = false;
-        /// Whether to keep what the first 200 steps did, and when, as the artifact `trace`: trace-event JSON, which Perfetto
-        /// opens. It measures as `breakdown` does.
+        /// Keep a trace of the first 200 steps as the artifact `trace`: trace-event JSON, which Perfetto opens. It
+        /// measures as `breakdown` does.
         trace: bool = false;
-        /// Whether to measure at the end how fast the device multiplies and copies, so that `compute.mfu` can be told; that
-        /// takes about a second.
+        /// Measure at the end how fast the device multiplies and copies, for `compute.mfu`; this takes about a second.
         ceiling: bool = false;
     }
 }
@@ -42,15 +41,15 @@ params! {
 pub struct Train {
     /// The network.
     pub model: Model,
-    /// What its blocks are made of.
+    /// Architecture of its blocks.
     pub architecture: Architecture,
-    /// How its mechanisms fade in.
+    /// Coupling schedule of its mechanisms.
     pub coupling: Coupling,
     /// The tokens.
     pub data: Data,
     /// The loop.
     pub training: Training,
-    /// How it computes.
+    /// Computation settings.
     pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,

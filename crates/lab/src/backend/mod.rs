@@ -1,11 +1,11 @@
-//! The concrete Burn backends, named here and nowhere else.
+//! The concrete Burn backends, which only this file names.
 //!
-//! Everything that computes is written once, generic over [`Compute`], and reached through `dispatch`. Burn's own `fusion`
-//! feature stays off, because it makes every type a fusing one: here each backend is there as it is, and inside `Fusion`,
-//! so that fusion is a choice of the job.
+//! All computations are written once, generic over [`Compute`], and reached through `dispatch`. Burn's own `fusion`
+//! feature is disabled, because it makes every type a fusing one: here each backend exists both as it is and inside
+//! `Fusion`, so that fusion is a parameter of the job.
 //!
-//! The unit tests of this package compute on the CPU: for every backend all that computes is compiled once more, which takes
-//! minutes. The tests in `tests/` have all backends.
+//! The unit tests of this package compute on the CPU: every further backend means that all computations are compiled
+//! once more, which takes minutes. The tests in `tests/` have all backends.
 
 pub(crate) mod probe;
 
@@ -26,14 +26,14 @@ use crate::{
     selection::Found,
 };
 
-/// What the lab needs to know about a Burn backend beyond its operations.
+/// Requirements of the lab on a Burn backend beyond its operations.
 pub trait Compute: Selects {
-    /// Whether an operation has finished when the call that starts it returns. Then single steps can be timed without
+    /// True if an operation has finished when the call that starts it returns. Then single steps can be timed without
     /// waiting for the device.
     const SYNCHRONOUS: bool;
 
-    /// What the device's allocator has given out; `None` where Burn has no allocator of its own. Does not wait for the
-    /// device.
+    /// Memory that the device's allocator has handed out; `None` if Burn has no allocator of its own. Does not wait for
+    /// the device.
     fn device_memory(_device: &Self::Device) -> Option<DeviceMemory> {
         None
     }
@@ -65,7 +65,7 @@ type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 #[cfg(all(feature = "wgpu", not(test)))]
 type Wgpu = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
 
-/// What `Selects` has on a GPU.
+/// Implementation of `Selects` on a GPU.
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 macro_rules! kernels {
     () => {
@@ -174,13 +174,13 @@ pub(crate) fn sync<B: Compute>(device: &B::Device) -> Result<(), LabError> {
 
 /// Work that runs on any backend.
 pub(crate) trait BackendTask {
-    /// What it gives.
+    /// Result type.
     type Output;
     /// Does the work on `device`.
     fn run<B: Compute>(self, device: &B::Device) -> Result<Self::Output, LabError>;
 }
 
-/// Where and how a job computes.
+/// Backend and settings with which a job computes.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
     any(test, not(any(feature = "cuda", feature = "wgpu"))),

@@ -1,6 +1,7 @@
-//! The devices of this machine that the lab can compute on, asked without starting a runtime.
+//! The devices of this machine that the lab can compute on, found without starting a runtime.
 //!
-//! A missing driver makes the libraries below panic on the first tensor; asking first turns that into one sentence.
+//! A missing driver makes the libraries below panic on the first tensor; probing first turns that into an error
+//! message.
 
 #[cfg(feature = "wgpu")]
 use std::{sync::mpsc, thread, time::Duration};
@@ -9,7 +10,7 @@ use sweep_job::{Backend, Device, Probe, Rejected};
 
 use crate::LabError;
 
-/// What this machine has for `backend` to compute on, best first, or why there is nothing.
+/// Devices of this machine for `backend`, best first, or the reason why there are none.
 pub fn probe(backend: Backend) -> Probe {
     let devices = match backend {
         Backend::Cuda => cuda(),
@@ -189,11 +190,11 @@ mod cuda {
         }
     }
 
-    /// What the commonest codes mean.
+    /// Meanings of the most common codes.
     fn explained(code: c_int) -> &'static str {
         match code {
             2 => " (out of memory)",
-            3 => " (not initialised)",
+            3 => " (not initialized)",
             35 | 803 => " (driver and library do not fit together)",
             46 => " (the GPU is taken by another process alone)",
             100 => " (no GPU)",
@@ -202,7 +203,7 @@ mod cuda {
         }
     }
 
-    /// Whether the compiler that turns kernels into machine code can be loaded.
+    /// True if the compiler that turns kernels into machine code can be loaded.
     pub(super) fn has_compiler() -> bool {
         if cfg!(windows) {
             return true;
@@ -213,7 +214,7 @@ mod cuda {
     }
 
     fn open(name: &str) -> Option<Library> {
-        // SAFETY: loading runs the library's initialisers; these are the vendor's own libraries, found by the system's
+        // SAFETY: loading runs the library's initializers; these are the vendor's own libraries, found by the system's
         // search path, as every CUDA program loads them.
         unsafe { Library::new(name).ok() }
     }
@@ -232,9 +233,9 @@ fn wgpu_devices() -> Result<Vec<Device>, Rejected> {
 /// A graphics adapter.
 #[cfg(feature = "wgpu")]
 pub(crate) struct Adapter {
-    /// What kind of device it is.
+    /// Kind of the device.
     pub(crate) kind: wgpu::DeviceType,
-    /// Whether a device could be made of it.
+    /// True if a device could be created on it.
     starts: bool,
     name: String,
     driver: String,

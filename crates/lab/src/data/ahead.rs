@@ -1,4 +1,4 @@
-//! The batches of a training, in its order: each when it is needed, or prepared ahead by a thread of their own.
+//! The batches of a training, in order: each made when it is needed, or prefetched by a separate thread.
 
 use std::{
     sync::mpsc::{Receiver, sync_channel},
@@ -14,15 +14,15 @@ use crate::model::GptDims;
 #[derive(Debug)]
 pub struct Batches {
     order: Order,
-    /// How many may wait.
+    /// Number of batches that may wait.
     ahead: usize,
     prepared: Option<Receiver<Prepared>>,
 }
 
-/// Which batch, and the batch.
+/// Number of a batch, and the batch.
 type Prepared = ([u64; 2], Result<Batch, DataError>);
 
-/// What the batches are made from.
+/// Source of the batches.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The tokens.
@@ -73,7 +73,7 @@ impl Batches {
         if self.ahead == 0 {
             return self.order.batch(at);
         }
-        // The first one asked for decides where the thread begins: a training may go on in the middle.
+        // The first requested batch decides where the thread begins: a training may resume in the middle.
         let next = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.ahead, at)).recv();
         match next {
             Ok((found, batch)) if found == at => batch,
@@ -86,7 +86,7 @@ impl Batches {
     }
 }
 
-/// A thread that prepares batches from `at` on, until nobody wants them any more.
+/// A thread that prepares batches from `at` on, until the receiver is dropped.
 fn prepare(order: Order, ahead: usize, mut at: [u64; 2]) -> Receiver<Prepared> {
     let (sender, receiver) = sync_channel(ahead);
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Tokens to train on and tokens held out: where they come from, and which windows a job reads.
+//! Tokens for training and held-out tokens: their sources, and the windows that a job reads.
 
 mod ahead;
 mod source;

@@ -37,7 +37,7 @@ pub struct Tokens {
     store: Arc<Store>,
     /// The file's name, for messages.
     pub(super) name: String,
-    /// What these tokens are for, for messages.
+    /// Use of these tokens, for messages.
     pub(super) part: &'static str,
     /// Place of the first token in the file.
     start: usize,
@@ -156,7 +156,7 @@ impl Tokens {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

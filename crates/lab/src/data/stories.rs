@@ -1,7 +1,7 @@
-//! Short stories from a grammar: data that a small network can learn something from, in the manner of `TinyStories`.
+//! Short stories from a grammar: data from which a small network can learn, in the manner of `TinyStories`.
 //!
-//! A story has a hero with a trait, who wants a thing, meets somebody, and gets or loses it. Who is called what, and what
-//! is wanted, holds through a story, so that a network gains by looking back; words of a kind have frequencies like those
+//! A story has a hero with a trait, who wants a thing, meets another person, and gets or loses it. Names and wishes
+//! stay the same through a story, so that a network gains by looking back; words of a kind have frequencies like those
 //! of a language, so that many are rare. The words are made of syllables. All of it follows from a fixed seed.
 
 use std::{collections::BTreeSet, sync::OnceLock};
@@ -50,7 +50,7 @@ enum Kind {
 #[derive(Debug)]
 struct Lexicon {
     words: Vec<String>,
-    /// Where the words of each kind begin, in the order of [`KINDS`].
+    /// Offsets of the words of each kind, in the order of [`KINDS`].
     starts: [usize; KINDS.len()],
 }
 
@@ -122,7 +122,7 @@ pub(super) fn text() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Who is in a story.
+/// Persons of a story.
 #[derive(Debug, Clone, Copy)]
 struct Hero {
     name: u16,

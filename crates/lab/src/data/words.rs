@@ -1,4 +1,4 @@
-//! Words as tokens: generated ones, whose frequencies fall as those of words do, or those of a text file.
+//! Words as tokens: generated ones, with frequencies like those of a language, or those of a text file.
 
 use std::{collections::HashMap, path::Path};
 
@@ -81,9 +81,9 @@ mod tests {
         let found = tokens(&data, 1000);
         assert_eq!(found.len(), 200_000);
         let part = |token| found.iter().filter(|found| **found == token).count() as f64 / found.len() as f64;
-        let normaliser: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-1.1)).sum();
+        let normalizer: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-1.1)).sum();
         for token in [0_u32, 1, 9] {
-            let expected = f64::from(token + 1).powf(-1.1) / normaliser;
+            let expected = f64::from(token + 1).powf(-1.1) / normalizer;
             assert!((part(token) / expected - 1.0).abs() < 0.05, "{token}: {} of {expected}", part(token));
         }
         assert_eq!(found, tokens(&data, 1000), "the same for everybody");

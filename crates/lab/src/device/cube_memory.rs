@@ -1,7 +1,8 @@
-//! The memory of tensors on a GPU, for kernels of our own.
+//! The memory of tensors on a GPU, for this project's kernels.
 //!
-//! A tensor of `Fusion` is a promise: operations are noted, and done when something must be known. Taking its memory does what
-//! has been noted, without waiting for the device; a tensor with memory of ours is noted as one that is there already.
+//! A tensor of `Fusion` is lazy: operations are recorded, and executed when a result is needed. Taking its memory
+//! executes the recorded operations, without waiting for the device; a tensor made of other memory is recorded as an
+//! existing one.
 
 use burn::tensor::{Tensor, TensorMetadata as _, TensorPrimitive, backend::Backend};
 use burn_cubecl::{

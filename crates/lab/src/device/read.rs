@@ -1,4 +1,4 @@
-//! Numbers from the device to the host. Nothing else in the lab reads what a training computes, so that readings, each of
+//! Numbers from the device to the host. No other file in the lab reads results of a training, so that reads, each of
 //! which waits for the device, can be counted.
 
 use std::{
@@ -18,12 +18,12 @@ thread_local! {
     static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// How often this thread has read from a device.
+/// Number of reads of this thread from a device.
 pub fn reads() -> u64 {
     READS.get()
 }
 
-/// How long this thread has waited for what it has read.
+/// Time that this thread has waited for reads.
 pub fn waited() -> Duration {
     WAITED.get()
 }
@@ -44,7 +44,7 @@ pub(crate) fn dense(tensor: &Tensor<Flex, 1>) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
-/// What `read` gives, which waits for the device.
+/// Result of `read`, which waits for the device.
 pub(crate) fn counted<T>(read: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let found = read();

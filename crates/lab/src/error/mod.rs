@@ -1,4 +1,4 @@
-//! Everything that can go wrong in the lab, and which kind of failure it is for the engine.
+//! Errors of the lab, and their failure kinds for the engine.
 
 mod data;
 mod hub;
@@ -10,7 +10,7 @@ use sweep_job::{Backend, Failure, FailureKind};
 
 pub use self::{data::DataError, hub::HubError, state::StateError};
 
-/// Why a job has no result.
+/// Failure of a job in the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The backend asked for is not there.
@@ -18,9 +18,9 @@ pub enum LabError {
     Backend {
         /// The backend.
         backend: Backend,
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// What to do about it.
+        /// Remedy.
         advice: String,
     },
     /// The device failed while it computed.
@@ -40,7 +40,7 @@ pub enum LabError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// Dimensions that no network can have.
@@ -51,13 +51,13 @@ pub enum LabError {
     Precision {
         /// The parameter's value.
         precision: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// Training has left the finite numbers.
     #[error("{what} is {value} {when}")]
     Diverged {
-        /// What was read.
+        /// Description of the data that was read.
         what: &'static str,
         /// `NaN` or `infinite`.
         value: &'static str,
@@ -81,7 +81,7 @@ pub enum LabError {
     /// A tensor that the network does not have.
     #[error("the network has no prunable tensor `{name}`; it has {known}")]
     NoTensor {
-        /// What was asked for.
+        /// Requested name.
         name: String,
         /// The names of those that there are, as a phrase.
         known: String,
@@ -91,10 +91,10 @@ pub enum LabError {
     Masks {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
-    /// What this backend cannot do.
+    /// Operation that this backend does not support.
     #[error("{0}")]
     Unsupported(String),
     /// A check's assertions do not hold.
@@ -110,7 +110,7 @@ pub enum LabError {
         "{what} differ from those of plain operations on the CPU by {error:.1e}, {allowed:.1e} is allowed: {first}"
     )]
     Parity {
-        /// What differs.
+        /// The part that differs.
         what: &'static str,
         /// By how much.
         error: f64,

@@ -1,4 +1,4 @@
-//! Input files as memory, without reading them first, and files of tensors, without a second copy of all of them.
+//! Input files as mapped memory, and files of tensors, without a second copy of all of them.
 
 mod state;
 

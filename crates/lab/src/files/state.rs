@@ -1,6 +1,6 @@
-//! The state of a training beside the network's weights, as a file: moments, counts, norms, masks.
+//! The state of a training besides the network's weights, as a file: moments, counts, norms, masks.
 //!
-//! The parts of a training put themselves into a [`Snapshot`] and take themselves out of one. As a file it is a
+//! The parts of a training write themselves to a [`Snapshot`] and restore themselves from one. As a file it is a
 //! `safetensors` file of 32-bit floats; counts are in its metadata.
 
 use std::{

@@ -1,5 +1,5 @@
-//! The peak rates of a device, measured: the speed of a large matrix product and of a copy.
-//! A training is compared with them (MFU), not with a data sheet.
+//! The measured peak rates of a device: those of a large matrix product and of a copy. A training is compared with them
+//! (MFU), not with a data sheet.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub struct Ceiling {
 /// Numbers that a thread copies at once.
 const COPIED_AT_ONCE: usize = 1 << 16;
 
-/// How long each of the two may take, beside compiling.
+/// Time budget of each of the two measurements, without compilation.
 const BUDGET: Duration = Duration::from_millis(500);
 
 impl Ceiling {
@@ -45,8 +45,8 @@ impl Ceiling {
     }
 }
 
-/// Operations a second of a product of square matrices, as large as the device multiplies in a moment: a GPU needs large ones
-/// to show what it can do, and one that a program imitates would take minutes for them.
+/// Operations per second of a product of square matrices, as large as the device multiplies in a moment: a GPU needs
+/// large ones to reach its peak, and a software implementation would take minutes for them.
 fn products<B: Compute>(device: &B::Device, dtype: DType) -> Result<f64, LabError> {
     let sizes: &[usize] = if B::SYNCHRONOUS { &[1024] } else { &[256, 1024, 4096] };
     let mut best_flops = 0.0_f64;

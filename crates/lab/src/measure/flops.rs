@@ -71,9 +71,9 @@ mod tests {
     use super::*;
     use crate::model::VOCAB_UINT16;
 
-    /// What `scripts/count-flops.py` has printed: operations that PyTorch 2.15's `FlopCounterMode` counted in the forward
-    /// and backward pass of networks of GPT-2's shape (12 blocks, 12 heads, width 768, 1024 tokens, 50,304 in the table),
-    /// which that script writes in PyTorch by itself, divided by the 1024 tokens.
+    /// Output of `scripts/count-flops.py`: operations that PyTorch 2.15's `FlopCounterMode` counted in the forward and
+    /// backward pass of networks of GPT-2's shape (12 blocks, 12 heads, width 768, 1024 tokens, 50,304 in the table),
+    /// which that script implements in PyTorch independently, divided by the 1024 tokens.
     const COUNTED: &str = include_str!("../../tests/golden/flops.json");
 
     #[derive(Deserialize)]

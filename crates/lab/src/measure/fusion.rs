@@ -1,8 +1,8 @@
-//! Operations that were fused, as Burn's fusion itself reports.
+//! Counts of fused operations, as Burn's fusion reports them.
 
 use sweep_job::Backend;
 
-/// What went through a fusing backend.
+/// Counts of a fusing backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fused {
     /// Operations that ran in fused kernels.
@@ -24,7 +24,7 @@ impl Watch {
         (backend != Backend::Cpu).then(|| Self(FusionInspector::install(StreamId::current())))
     }
 
-    /// What has been reported. The device must have done everything that it was told.
+    /// The reported counts. The device must have finished all of its work.
     pub(crate) fn finish(self) -> Fused {
         use burn_fusion::inspect::matchers::is_drop;
         // Giving memory back goes through the stream, but computes nothing.

@@ -1,8 +1,8 @@
-//! The heap of this process, counted to the byte.
+//! The heap of this process, counted exactly.
 //!
-//! The program installs [`Counting`] as its allocator. It counts only while it is asked to, so otherwise an allocation
-//! costs one more reading of a flag. Memory that a pool keeps for later counts as long as the pool has it; memory of a GPU
-//! is not the heap's.
+//! The program installs [`Counting`] as its allocator. It counts only while counting is enabled; otherwise an
+//! allocation costs one more read of a flag. Memory that a pool keeps is counted; memory of a GPU is not part of the
+//! heap.
 
 #![expect(unsafe_code, reason = "an allocator that counts is one")]
 
@@ -21,7 +21,7 @@ static NOW: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// What the heap has done meanwhile.
+/// Heap activity during a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
     /// The most bytes beyond those at the beginning that were allocated at once.
@@ -79,7 +79,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Whether this process has [`Counting`] as its allocator.
+/// True if this process has [`Counting`] as its allocator.
 fn is_installed() -> bool {
     CALLS.store(0, Relaxed);
     COUNTS.store(true, Relaxed);
@@ -97,7 +97,7 @@ pub fn begin() -> bool {
     installed
 }
 
-/// What has been counted since [`begin`]; goes on counting.
+/// Counts since [`begin`]; continues counting.
 pub fn so_far() -> Option<Heap> {
     COUNTS.load(Relaxed).then(|| Heap {
         peak: u64::try_from(PEAK.load(Relaxed)).unwrap_or(0),
@@ -113,7 +113,7 @@ pub fn end() -> Option<Heap> {
     heap
 }
 
-/// What `work` gives, and what the heap did meanwhile; `None` where nothing can be counted.
+/// Result of `work`, and the heap activity meanwhile; `None` if nothing can be counted.
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<Heap>) {
     begin();
     let done = work();

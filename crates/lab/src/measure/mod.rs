@@ -1,6 +1,6 @@
-//! Measurement of the process itself and of its device, and of where the time of steps goes.
+//! Measurement of the process, of its device, and of the time of each part of a step.
 //!
-//! What a machine cannot measure is absent, with a reason, and never 0.
+//! A quantity that a machine cannot measure is absent, with a reason, and never 0.
 
 pub mod ceiling;
 pub mod flops;
@@ -31,7 +31,7 @@ pub(crate) enum Part {
     Backward,
     /// Clipping by the global norm, and the optimizer's step.
     Optimizer,
-    /// What SPAM does with the gradients.
+    /// SPAM's treatment of the gradients.
     Spam,
     /// Masking gradients, and weights and moments by new masks; in between the optimizer does that.
     Masking,
@@ -48,25 +48,25 @@ impl Part {
         (Self::Masking, "time.masking"),
     ];
 
-    /// What a trace calls it.
+    /// Name in a trace.
     fn word(self) -> &'static str {
         let name = Self::ALL[self as usize].1;
         name.strip_prefix("time.").unwrap_or(name)
     }
 }
 
-/// Where the time of steps goes. If it is on, it waits for the device after every part; else it only calls.
+/// Time of each part of a step. If it is on, it waits for the device after every part; else it only calls.
 #[derive(Debug)]
 pub(crate) struct Breakdown {
     on: bool,
     spent: [Duration; Part::ALL.len()],
     trace: Option<Trace>,
     watch: Option<Watch>,
-    /// Whether the device's allocator is read after every part.
+    /// True if the device's allocator is read after every part.
     watching: bool,
 }
 
-/// What the device's allocator has given out, at the boundaries of parts.
+/// Memory that the device's allocator has handed out, at the boundaries of parts.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Watch {
     /// The most in use, in bytes.
@@ -112,7 +112,7 @@ impl Breakdown {
         }
     }
 
-    /// Whether it measures.
+    /// True if it measures.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
@@ -125,7 +125,7 @@ impl Breakdown {
         self.watching = on;
     }
 
-    /// What has been read of the device's allocator.
+    /// Readings of the device's allocator.
     pub(crate) fn watched(&self) -> Option<Watch> {
         self.watch.filter(|watch| watch.readings > 0)
     }

@@ -1,5 +1,5 @@
-//! Samples of the process and its device, taken ten times a second by a thread of its own: resident memory and
-//! processor time, and for a GPU what its driver says of how busy it is.
+//! Samples of the process and its device, taken ten times a second by a separate thread: resident memory and processor
+//! time, and for a GPU the utilization that its driver reports.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use super::rss;
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was measured, by metric, and why the rest was not.
+/// Measurements by metric, and the reasons for missing ones.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Sampled {
     /// Numbers by metric.
@@ -84,13 +84,13 @@ impl Drop for Sampler {
     }
 }
 
-/// What has been seen.
+/// Samples.
 struct Log {
     gpu: Result<Gpu, String>,
     series: BTreeMap<&'static str, Series>,
-    /// When processor time was last looked at, and how much there was.
+    /// Time of the last look at processor time, and its value.
     last: (Instant, Option<f64>),
-    /// Seconds looked at, and seconds of processor time in them.
+    /// Sampled seconds, and seconds of processor time in them.
     processor: (f64, f64),
 }
 
@@ -194,7 +194,7 @@ impl Gpu {
         }
     }
 
-    /// What it says now.
+    /// Current values.
     fn look(&self) -> Vec<(&'static str, f64)> {
         match self {
             #[cfg(feature = "cuda")]

@@ -1,8 +1,8 @@
 //! A trace of training steps in the trace-event format, which Perfetto and `chrome://tracing` open.
 //!
-//! One row has the steps, one the calls of the host, and, where operations are asynchronous, one what the device does
-//! after the call: from the call to the moment at which the device is idle. The trace waits for the device after every
-//! part, so nothing overlaps that would overlap without it.
+//! One row has the steps, one the calls of the host, and, where operations are asynchronous, one has the activity of
+//! the device after the call: from the call to the moment at which the device is idle. The trace waits for the device
+//! after every part, so parts do not overlap as they would without it.
 
 use std::{io::Write as _, path::Path, time::Instant};
 
@@ -51,7 +51,7 @@ impl Trace {
         self.steps += 1;
     }
 
-    /// What the device's allocator has given out.
+    /// Memory that the device's allocator has handed out.
     pub(crate) fn memory(&mut self, at: Instant, memory: DeviceMemory) {
         let args = json!({"in use": memory.in_use, "reserved": memory.reserved});
         let ts = self.microseconds(at);

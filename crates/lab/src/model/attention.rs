@@ -1,4 +1,4 @@
-//! The kinds of attention, taken apart where mechanisms reach in: projection, scores, weights, context, output.
+//! The kinds of attention, split where mechanisms act: projection, scores, weights, context, output.
 
 use burn::{
     module::{Module, Param},
@@ -42,7 +42,7 @@ pub struct FoldedAttention<B: Backend> {
     pub n_head: usize,
     /// Numbers of a head that score the reverse pair.
     pub(crate) rank: usize,
-    /// Whether they do.
+    /// True if they are in use.
     pub(crate) live: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct LatentAttention<B: Backend> {
     pub c_proj: Unbiased<B>,
 }
 
-/// What scores and context are computed from. Keys and values have one head where all heads share them.
+/// Inputs of scores and context. Keys and values have one head if all heads share them.
 #[derive(Debug)]
 pub(crate) struct Heads<B: Backend> {
     /// Scaled, `[batch, heads, length, width]`.
@@ -89,7 +89,7 @@ impl<B: Ops> TokenMixer<B> {
         }
     }
 
-    /// What the heads have gathered, `[batch, heads, length, any]`, at the width of the heads.
+    /// Outputs of the heads, `[batch, heads, length, any]`, at the width of the heads.
     pub(crate) fn lift(&self, context: Tensor<B, 4>) -> Tensor<B, 4> {
         match self {
             Self::Standard(_) | Self::Folded(_) => context,
@@ -106,7 +106,7 @@ impl<B: Ops> TokenMixer<B> {
         }
     }
 
-    /// What the heads have gathered, `[batch, heads, length, width]`, mixed with `own`, the values at the queries' places.
+    /// Outputs of the heads, `[batch, heads, length, width]`, mixed with `own`, the values at the queries' positions.
     pub(crate) fn restarted(&self, context: Tensor<B, 4>, own: Tensor<B, 4>) -> Tensor<B, 4> {
         let Self::Folded(FoldedAttention { restart: Some(restart), n_head, .. }) = self else { return context };
         let part = restart.val().clamp(0.0, 0.5).reshape([1, *n_head, 1, 1]);
@@ -193,8 +193,7 @@ impl<B: Ops> Scores<B> {
         Self { raw: times(queries.clone(), all_keys.swap_dims(2, 3)), values, queries, keys }
     }
 
-    /// The score of every pair the other way round, where it lies in the band of `window` tokens; 0 elsewhere
-    /// (ratio-ablation, section 4.3).
+    /// The reverse score of every pair in the band of `window` tokens; 0 elsewhere (ratio-ablation, section 4.3).
     pub(crate) fn reverse(
         &self,
         window: usize,

@@ -1,4 +1,5 @@
-//! Attention masks: what every query of a sequence may see, as constants, made once for a network's longest sequence.
+//! Attention masks: the visible positions of every query of a sequence, as constants, made once for a network's longest
+//! sequence.
 
 use burn::{
     module::Module,
@@ -6,7 +7,7 @@ use burn::{
 };
 use sweep_job::tasks::{BlockSpec, GatePool, RaCtStatistic, Selection};
 
-use super::kv_prune::{PruneRows, PruneSight};
+use super::kv_prune::{PruneMasks, PruneRows};
 
 /// Added to the score of a key that a query must not see. Finite, because shader languages promise nothing about
 /// infinities; its exponential is exactly 0 in every format.
@@ -15,16 +16,16 @@ const HIDDEN: f32 = -1e30;
 /// The constants for sequences of up to `n` tokens; only those that the blocks need.
 #[derive(Module, Debug)]
 pub(crate) struct AttentionMasks<B: Backend> {
-    /// What is added to the scores `[n, n]`: 0 on and below the diagonal.
+    /// Summand of the scores `[n, n]`: 0 on and below the diagonal.
     pub(crate) mask: Tensor<B, 2>,
     /// Reciprocal attention's band `[n, n]`: 1 where it reaches, 0 elsewhere.
     band: Option<Tensor<B, 2>>,
     /// Takes numbers by token to their means `[n, n]`, over the tokens so far or over all.
     mean: Option<Tensor<B, 2>>,
-    /// How many keys each query sees, `[1, n]`.
+    /// Number of keys that each query sees, `[1, n]`.
     visible: Option<Tensor<B, 2>>,
     /// For pruning of keys and values.
-    pruning: Option<PruneSight<B>>,
+    pruning: Option<PruneMasks<B>>,
 }
 
 /// The constants for sequences of one length `t`, or for one token behind a cache.
@@ -68,7 +69,7 @@ impl<B: Backend> AttentionMasks<B> {
             band: block.reciprocal.map(|spec| band(spec.window)),
             mean: block.gate.and_then(|spec| mean(spec.pool)),
             visible: rms.then(counts),
-            pruning: block.kv_prune.map(|spec| PruneSight::new(&spec, length, device)),
+            pruning: block.kv_prune.map(|spec| PruneMasks::new(&spec, length, device)),
         }
     }
 

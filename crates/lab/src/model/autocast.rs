@@ -1,7 +1,7 @@
 //! Matrix products in a shorter format than the numbers around them (`precision: mixed`).
 //!
-//! A thread has at most one such format. Weights and activations are cast on the way into a product, and the result on
-//! the way out; a cast is differentiated like any other operation, so gradients take the same way back.
+//! A thread has at most one such format. Weights and activations are cast before a product, and the result after it; a
+//! cast is differentiated like any other operation, so gradients are cast in the same places.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! A block: attention and MLP, each on a normalised copy of the residual stream, and the mechanisms between them in the
+//! A block: attention and MLP, each on a normalized copy of the residual stream, and the mechanisms between them in the
 //! order of ratio-ablation, section 4.8.
 
 use burn::{
@@ -39,25 +39,25 @@ pub struct Block<B: Backend> {
     pub recip: Option<LatentReciprocity<B>>,
     /// RA-CT.
     pub ra_ct: Option<RaCt<B>>,
-    /// Whether keys and values are pruned.
+    /// True if keys and values are pruned.
     pub(crate) kv_prune: bool,
 }
 
-/// What an MLP hands to the next block.
+/// Values that an MLP passes to the next block.
 #[derive(Debug, Clone)]
 pub(crate) struct Handed<B: Backend> {
     /// The gate of its heads, `[batch, length, heads]`.
     pub(crate) gate: Option<Tensor<B, 3>>,
-    /// What its latent keys get, `[batch * length, latent]`.
+    /// Summand of its latent keys, `[batch * length, latent]`.
     pub(crate) back: Option<Tensor<B, 2>>,
 }
 
 impl<B: Backend> Handed<B> {
-    /// What the first block gets.
+    /// Values for the first block.
     pub(crate) const NOTHING: Self = Self { gate: None, back: None };
 }
 
-/// What attention leaves for the MLP of its block.
+/// Values that attention passes to the MLP of its block.
 struct Attended<B: Backend> {
     /// `[batch * length, d_model]`.
     output: Tensor<B, 2>,
@@ -103,7 +103,7 @@ impl<B: Ops> Block<B> {
         (x + output, handed)
     }
 
-    /// Whether it has no mechanism.
+    /// True if it has no mechanism.
     fn is_plain(&self) -> bool {
         self.ra.is_none() && self.gate.is_none() && self.cross.is_none() && self.recip.is_none() && self.ra_ct.is_none()
     }
@@ -116,7 +116,7 @@ impl<B: Ops> Block<B> {
         mut cache: Option<&mut BlockCache<B>>,
     ) -> Attended<B> {
         let [rows, d_model] = x.dims();
-        let Pass { batch, rows: sight, coupling } = flow.pass;
+        let Pass { batch, rows: visible, coupling } = flow.pass;
         let mut projected = self.attn.project(x, batch, coupling);
         if let (Some(recip), Some(back)) = (&self.recip, handed.back) {
             projected.keys = recip.add_to_keys(projected.keys, back, coupling);
@@ -129,14 +129,14 @@ impl<B: Ops> Block<B> {
         let own = projected.values.clone();
         let scores = Scores::new(projected, cache.as_deref_mut());
         let reverse = self.ra.as_ref().and_then(|ra| {
-            let reverse = scores.reverse(ra.spec.window, sight, cache.as_deref_mut())?;
+            let reverse = scores.reverse(ra.spec.window, visible, cache.as_deref_mut())?;
             Some(ra.add(scores.raw.clone(), reverse, coupling))
         });
         let logits = reverse.unwrap_or_else(|| scores.raw.clone());
         let [_, heads, length, _] = logits.dims();
-        let mut weights = Scores::weights(logits, sight);
+        let mut weights = Scores::weights(logits, visible);
 
-        if let (true, Some(pruning)) = (self.kv_prune, &sight.pruning) {
+        if let (true, Some(pruning)) = (self.kv_prune, &visible.pruning) {
             weights = kv_prune::prune(weights, pruning, cache);
         }
         let handed = handed.gate.filter(|_| !mutants::active(Mutant::GateDropped));

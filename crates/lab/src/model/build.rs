@@ -1,4 +1,4 @@
-//! Makes a network's parameters one after the other from named values.
+//! Construction of a network's parameters, in order, from named values.
 
 use burn::{
     module::Param,

@@ -1,8 +1,8 @@
-//! The cache that decoding keeps of the tokens so far.
+//! The cache of past tokens for decoding.
 
 use burn::tensor::{Tensor, backend::Backend};
 
-/// What a network keeps of the tokens that it has seen, to compute the next position alone.
+/// Values of past tokens that a network keeps to compute the next position alone.
 ///
 /// MLA keeps latent keys and values, which all heads share; reciprocal attention the queries that its band reaches;
 /// cross-token aggregation its projected hidden numbers; the head gate a running sum.
@@ -24,7 +24,7 @@ impl<B: Backend> Cache<B> {
         self.length
     }
 
-    /// Whether no token was seen.
+    /// True if no token was seen.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -41,7 +41,7 @@ impl<B: Backend> Cache<B> {
     }
 }
 
-/// What one block keeps.
+/// Cache of one block.
 #[derive(Debug)]
 pub(crate) struct BlockCache<B: Backend> {
     /// `[batch, heads or 1, seen, width]`.
@@ -50,7 +50,7 @@ pub(crate) struct BlockCache<B: Backend> {
     pub(crate) values: Option<Tensor<B, 4>>,
     /// The last queries, `[batch, heads, up to window + 1, width]`.
     pub(crate) queries: Option<Tensor<B, 4>>,
-    /// What cross-token aggregation gathers from, `[batch, seen, width]`.
+    /// Source of cross-token aggregation, `[batch, seen, width]`.
     pub(crate) gathered: Option<Tensor<B, 3>>,
     /// The sum of the head gate's input, `[batch, 1, width]`.
     pub(crate) pooled: Option<Tensor<B, 3>>,

@@ -27,11 +27,11 @@ pub struct GptDims {
     pub vocab_size: usize,
     /// The MLP's non-linearity.
     pub activation: Activation,
-    /// What a block is made of.
+    /// Specification of a block.
     pub block: BlockSpec,
 }
 
-/// What a parameter is for.
+/// Role of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The table of tokens, which is also the output layer.
@@ -61,12 +61,12 @@ impl ParamInfo {
         self.shape.iter().product()
     }
 
-    /// Whether it has no numbers.
+    /// True if it has no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it is for.
+    /// Role of the parameter.
     pub fn role(&self) -> Role {
         match self.name.as_str() {
             "wte.weight" => Role::TokenTable,
@@ -77,7 +77,7 @@ impl ParamInfo {
         }
     }
 
-    /// Whether weight decay shrinks it.
+    /// True if weight decay shrinks it.
     pub fn decays(&self, on: DecayOn) -> bool {
         match on {
             DecayOn::Linear => matches!(self.role(), Role::Linear | Role::HeadMaps),
@@ -86,7 +86,7 @@ impl ParamInfo {
         }
     }
 
-    /// Whether its weights may be pruned: those of linear layers, and the token table with `tied_head`.
+    /// True if its weights may be pruned: those of linear layers, and the token table with `tied_head`.
     pub fn prunable(&self, tied_head: bool) -> bool {
         match self.role() {
             Role::Linear => true,
@@ -149,12 +149,12 @@ impl GptDims {
         self.block.mlp_hidden.unwrap_or(4 * self.d_model)
     }
 
-    /// Whether this is a GPT-2, with an MLP of any width, which programs of others can read.
+    /// True for a GPT-2, with an MLP of any width, which other programs can read.
     pub fn is_gpt2(&self) -> bool {
         BlockSpec { mlp_hidden: None, ..self.block } == BlockSpec::GPT2
     }
 
-    /// Whether a position's logits depend on later tokens: a gate pooled over the sequence does that, on purpose.
+    /// True if a position's logits depend on later tokens: a gate pooled over the sequence does that, on purpose.
     pub fn sees_future(&self) -> bool {
         self.block.gate.is_some_and(|gate| gate.pool == GatePool::SequenceMean)
     }
@@ -256,8 +256,8 @@ impl GptDims {
         }
     }
 
-    /// Parameters that the loss cannot depend on: the first block gets nothing from a block before it, and what the last
-    /// block would give to the next is given to nobody (ratio-ablation, section 7).
+    /// Parameters that the loss cannot depend on: the first block has no previous block, and the last block has no next
+    /// one to pass values to (ratio-ablation, section 7).
     pub fn unreached(&self) -> Vec<String> {
         let last = self.n_layer - 1;
         let mut names = Vec::new();
@@ -280,7 +280,7 @@ impl GptDims {
         self.parameters().iter().map(ParamInfo::len).sum()
     }
 
-    /// What the loss of an untrained network is near, in nats: a uniform guess, plus half the variance of the logits
+    /// Expected loss of an untrained network in nats: a uniform guess, plus half the variance of the logits
     /// (ratio-ablation, section 2).
     pub fn initial_loss(&self) -> f64 {
         (self.vocab_size as f64).ln() + self.d_model as f64 * 0.02 * 0.02 / 2.0

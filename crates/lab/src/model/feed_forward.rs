@@ -1,4 +1,4 @@
-//! The kinds of MLP, taken apart at their hidden numbers, where mechanisms reach in.
+//! The kinds of MLP, split at their hidden activations, where mechanisms act.
 
 use burn::{
     module::{Module, Param},
@@ -36,7 +36,7 @@ pub struct ReciprocalMlp<B: Backend> {
     pub w_rec: Param<Tensor<B, 1>>,
     /// `[standard + reciprocal, d_model]`.
     pub c_proj: Unbiased<B>,
-    /// Whether the reciprocal part is there.
+    /// True if the reciprocal part exists.
     pub(crate) live: bool,
 }
 

@@ -64,7 +64,7 @@ pub struct Gpt<B: Backend> {
     pub h: Vec<Block<B>>,
     /// Before the output layer.
     pub ln_f: LayerNorm<B>,
-    pub(crate) sight: AttentionMasks<B>,
+    pub(crate) masks: AttentionMasks<B>,
     /// Strength of the mechanisms, from 0 to 1.
     #[module(skip)]
     coupling: f64,
@@ -92,7 +92,7 @@ impl<B: Backend> Gpt<B> {
             wpe: Embedding { weight: builder.tensor("wpe.weight", [dims.block_size, d])? },
             h: (0..dims.n_layer).map(|block| builder.block(block)).collect::<Result<_, _>>()?,
             ln_f: builder.layer_norm("ln_f", d)?,
-            sight: AttentionMasks::new(&dims.block, dims.block_size, device),
+            masks: AttentionMasks::new(&dims.block, dims.block_size, device),
             coupling: 1.0,
             dims,
         })
@@ -116,19 +116,19 @@ impl<B: Backend> Gpt<B> {
     /// This network with all its numbers in another format.
     pub(crate) fn in_format(self, dtype: DType) -> Self {
         let mut network = self.map(&mut Cast(dtype));
-        network.sight.mask = network.sight.mask.cast(dtype);
+        network.masks.mask = network.masks.mask.cast(dtype);
         network
     }
 }
 
 impl<B: Ops> Gpt<B> {
-    /// What the output layer gets, `[batch * length, d_model]`; see [`Network::logits`].
+    /// Input of the output layer, `[batch * length, d_model]`; see [`Network::logits`].
     pub(crate) fn hidden(&self, tokens: Tensor<B, 2, Int>, dropout_p: f64) -> Tensor<B, 2> {
         let rows = self.rows(tokens.dims()[1]);
         self.stream(tokens, 0, &rows, dropout_p, None)
     }
 
-    /// The normalised residual stream of `tokens`, the first of which is at `position`.
+    /// The normalized residual stream of `tokens`, the first of which is at `position`.
     fn stream(
         &self,
         tokens: Tensor<B, 2, Int>,
@@ -144,7 +144,7 @@ impl<B: Ops> Gpt<B> {
         self.ln_f.forward(x)
     }
 
-    /// What the first block gets for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
+    /// Input of the first block for `tokens`, the first of which is at `position`: `[batch * length, d_model]`.
     pub(crate) fn embed(
         &self,
         tokens: Tensor<B, 2, Int>,
@@ -169,9 +169,9 @@ impl<B: Ops> Gpt<B> {
         Flow { pass, activation: self.dims.activation, dropout, position }
     }
 
-    /// What sequences of `length` tokens may see.
+    /// Visible positions of sequences of `length` tokens.
     pub(crate) fn rows(&self, length: usize) -> Rows<B> {
-        self.sight.rows(length, self.dims.block.gate.map(|gate| gate.pool))
+        self.masks.rows(length, self.dims.block.gate.map(|gate| gate.pool))
     }
 
     /// The residual stream and what is handed on after the blocks `range`.
@@ -238,7 +238,7 @@ impl<B: Ops> Network<B> for Gpt<B> {
             return Err(LabError::Dimensions(format!("the cache is one for {made} blocks, the network has {blocks}")));
         }
         let batch = token.dims()[0];
-        let rows = self.sight.next(position);
+        let rows = self.masks.next(position);
         let hidden = self.stream(token, position, &rows, 0.0, Some(cache));
         cache.length += 1;
         Ok(self.head(hidden, batch))

@@ -1,9 +1,9 @@
 //! Networks in the Hub's layout for GPT-2: a folder with `config.json` and `model.safetensors`.
 //!
 //! Linear weights are `[in, out]` there as here, so nothing is transposed. Names may carry the prefix `transformer.`,
-//! numbers may be F32, F16 or BF16. What is written of a GPT-2, `GPT2LMHeadModel.from_pretrained` reads. Another network
-//! of this program is written in the same form, but as model type `sweep-gpt`, with what its blocks are made of and without
-//! the prefix, so that nothing takes it for a GPT-2.
+//! numbers may be F32, F16 or BF16. `GPT2LMHeadModel.from_pretrained` reads the files of a GPT-2. Another network of
+//! this program is written in the same form, but as model type `sweep-gpt`, with a description of its blocks and
+//! without the prefix, so that no program mistakes it for a GPT-2.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -65,11 +65,11 @@ struct Config {
     sweep: Option<Own>,
 }
 
-/// What a network of this program has beyond a GPT-2.
+/// Description of a network of this program that is not a GPT-2.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
-    /// What a block is made of.
+    /// Specification of a block.
     block: BlockSpec,
     /// Strength of its mechanisms.
     coupling: f64,
@@ -170,7 +170,7 @@ fn check(key: &str, number: impl Into<serde_json::Value>, param: &str) -> Result
     }
 }
 
-/// The same for every number in what a block is made of that its network goes on computing with.
+/// The same for every number of a block's specification that its network uses later.
 fn check_block(block: &BlockSpec) -> Result<(), String> {
     let BlockSpec { attention, mlp_hidden, reciprocal, gate, cross, ra_ct, recip: _, r_mlp: _, kv_prune: _ } = block;
     if let AttentionKind::Latent { dim } = attention {

@@ -1,7 +1,7 @@
 //! Initial weights (ratio-ablation, section 2; 4.2 for MLA's maps), drawn on the host.
 //!
-//! Every tensor has a stream of its own, named after it, so a weight's value depends on the seed, its name and its
-//! place in the tensor only: it is the same on every backend and whatever other tensors there are.
+//! Every tensor has its own stream, named after it, so a weight's value depends on the seed, its name and its position
+//! in the tensor only: it is the same on every backend and in every network.
 
 use rand::Rng;
 use rand_distr::StandardNormal;

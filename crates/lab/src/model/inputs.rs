@@ -1,7 +1,7 @@
-//! Looking at what linear layers multiply: the norms that WANDA scores weights by.
+//! The inputs of linear layers: the norms by which WANDA scores weights.
 //!
-//! A thread looks or does not. While it does, every linear layer leaves the sizes of its input under its weight's id; the
-//! reading waits for the device.
+//! Recording is enabled per thread. While it is enabled, every linear layer stores the norms of its input under its
+//! weight's id; the read waits for the device.
 
 use std::{cell::RefCell, collections::BTreeMap};
 

@@ -1,5 +1,5 @@
-//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps those of its keys that had the most
-//! attention from the queries so far, its own included, and weighs them anew.
+//! Pruning of keys and values, made causal (ratio-ablation, section 9.4): a query keeps those of its keys that had the
+//! most attention from the queries so far, including itself, and normalizes their weights again.
 
 use burn::{
     module::Module,
@@ -12,16 +12,16 @@ use super::{
     mutants::{self, Mutant},
 };
 
-/// Halvings of the interval in which the threshold lies; what is left of it is 2e-7 wide.
+/// Bisections of the threshold's interval; the remaining interval is 2e-7 wide.
 const HALVINGS: usize = 24;
 /// Above every importance, which is at most 1.
 const RECENT: f32 = 2.0;
 /// Below every importance.
 const UNSEEN: f32 = -1.0;
 
-/// What the importance of a pair depends on besides the weights, for sequences of up to `n` tokens.
+/// Inputs of the importance of a pair besides the weights, for sequences of up to `n` tokens.
 #[derive(Module, Debug)]
-pub(crate) struct PruneSight<B: Backend> {
+pub(crate) struct PruneMasks<B: Backend> {
     /// Sums over the queries so far, `[n, n]`.
     sums: Tensor<B, 2>,
     /// One over the number of queries that have seen a key, `[n, n]`; 0 where the query does not see it.
@@ -45,7 +45,7 @@ pub(crate) struct PruneRows<B: Backend> {
     keep: Tensor<B, 2>,
 }
 
-impl<B: Backend> PruneSight<B> {
+impl<B: Backend> PruneMasks<B> {
     pub(crate) fn new(spec: &KvPruneSpec, length: usize, device: &B::Device) -> Self {
         let square = |value: &dyn Fn(usize, usize) -> f32| {
             let values = (0..length * length).map(|index| value(index / length, index % length)).collect::<Vec<f32>>();
@@ -90,7 +90,7 @@ impl<B: Backend> PruneSight<B> {
     }
 }
 
-/// How many keys a query keeps that sees `visible`.
+/// Number of keys that a query keeps that sees `visible`.
 fn kept(spec: &KvPruneSpec, visible: usize) -> usize {
     let kept = match spec.keep {
         Keep::Count(count) => count,

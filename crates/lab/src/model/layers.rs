@@ -70,7 +70,7 @@ impl<B: Backend> Unbiased<B> {
     }
 }
 
-/// Layer normalisation with gain and bias.
+/// Layer normalization with gain and bias.
 #[derive(Module, Debug)]
 pub struct LayerNorm<B: Backend> {
     /// The gain `[d_model]`.
@@ -80,7 +80,7 @@ pub struct LayerNorm<B: Backend> {
 }
 
 impl<B: Ops> LayerNorm<B> {
-    /// Normalises the rows of `[rows, d_model]`.
+    /// Normalizes the rows of `[rows, d_model]`.
     pub fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
         Ops::layer_norm(x, self.weight.val(), self.bias.val(), LAYER_NORM_EPSILON)
     }

@@ -11,6 +11,6 @@ pub fn cross_entropy<B: Backend>(logits: Tensor<B, 3>, targets: Tensor<B, 2, Int
     // ln Σ exp(z) - z_target, both shifted by the row's maximum so that no exponential overflows.
     let shifted = logits.clone() - logits.detach().max_dim(1);
     let chosen = shifted.clone().gather(1, targets.reshape([rows, 1]));
-    let log_normaliser = shifted.exp().sum_dim(1).log();
-    (log_normaliser - chosen).mean()
+    let log_normalizer = shifted.exp().sum_dim(1).log();
+    (log_normalizer - chosen).mean()
 }

@@ -1,5 +1,5 @@
-//! The mechanisms that a block may have beside attention and MLP (ratio-ablation, section 4). Each keeps its learned
-//! numbers and its settings; the block decides the order.
+//! The mechanisms that a block may have besides attention and MLP (ratio-ablation, section 4). Each keeps its
+//! parameters and settings; the block decides the order.
 
 use burn::{
     module::{Module, Param},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::ops::Ops;
 
-/// Where a computation stands: how many sequences, and how strongly the mechanisms are coupled in.
+/// State of a computation: the number of sequences, and the coupling scale of the mechanisms.
 #[derive(Debug)]
 pub(crate) struct Pass<'a, B: Backend> {
     pub(crate) batch: usize,
@@ -94,8 +94,8 @@ impl<B: Ops> HeadGate<B> {
         gate.reshape([pass.batch, length, heads])
     }
 
-    /// What every head's attention weights are multiplied with, `[batch * heads * length, 1]`, for a `gate` from the
-    /// block before, `[batch, length, heads]`.
+    /// Factor of every head's attention weights, `[batch * heads * length, 1]`, for a `gate` from the block before,
+    /// `[batch, length, heads]`.
     pub(crate) fn factor(&self, gate: Tensor<B, 3>, coupling: f64) -> Tensor<B, 2> {
         let [batch, length, heads] = gate.dims();
         let coupling = if mutants::active(Mutant::GateUncoupled) { 1.0 } else { coupling };
@@ -212,8 +212,8 @@ pub struct RaCt<B: Backend> {
 }
 
 impl<B: Ops> RaCt<B> {
-    /// What attention weights or outputs are multiplied with, `[batch * heads * length, 1]`, for `weights`
-    /// `[batch * heads * length, seen]`.
+    /// Factor of attention weights or outputs, `[batch * heads * length, 1]`, for `weights` `[batch * heads * length,
+    /// seen]`.
     pub(crate) fn factor(&self, weights: Tensor<B, 2>, pass: &Pass<'_, B>) -> Tensor<B, 2> {
         let RaCtSpec { apply, alpha, head_average, detach, output_mix, .. } = self.spec;
         let [rows, seen] = weights.dims();

@@ -1,5 +1,5 @@
-//! Ways to compute wrongly, for the tests of the check: each stands for a slip that somebody has made. Outside of tests
-//! none can be chosen, and the questions below are constants.
+//! Deliberate defects, for the tests of the check: each is a mistake that has been made in practice. Outside of tests
+//! none can be chosen, and the functions below are constants.
 
 #[cfg(not(test))]
 use burn::tensor::{Tensor, backend::Backend};
@@ -24,7 +24,7 @@ pub(crate) enum Mutant {
     GateDropped,
     /// A mean square is taken over the masked keys too.
     RmsOverMasked,
-    /// A running sum of the head gate starts anew with every token.
+    /// A running sum of the head gate is reset at every token.
     ForgetfulGate,
     /// Cross-token aggregation gathers from the first token only when there is a cache.
     CrossWithoutCache,
@@ -36,7 +36,7 @@ pub(crate) enum Mutant {
     NoPositions,
 }
 
-/// Whether this is the wrong way to take.
+/// True if this mutant is active.
 #[cfg(not(test))]
 pub(crate) const fn active(_: Mutant) -> bool {
     false
@@ -101,7 +101,7 @@ mod chosen {
         CHOSEN.get() == Some(fault)
     }
 
-    /// What `work` gives when everything on this thread computes wrongly in the way of `fault`.
+    /// Result of `work` with the mutant `fault` active on this thread.
     pub(crate) fn with<T>(fault: Mutant, work: impl FnOnce() -> T) -> T {
         CHOSEN.set(Some(fault));
         let result = work();

@@ -1,6 +1,6 @@
-//! Going through a network's parameters, always in the same order, as flat tensors.
+//! Traversal of a network's parameters, always in the same order, as flat tensors.
 //!
-//! Optimizer and pruning work on `[numbers]`: their operations are element-wise, so shapes would only get in the way.
+//! Optimizer and pruning work on `[numbers]`: their operations are element-wise, so shapes are not needed.
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},

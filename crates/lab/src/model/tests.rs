@@ -1,4 +1,5 @@
-//! The networks against the formulas of ratio-ablation, section 4, written down once more as loops in double precision.
+//! The networks compared with the formulas of ratio-ablation, section 4, written independently as loops in double
+//! precision.
 
 use std::collections::BTreeMap;
 

@@ -44,14 +44,19 @@ impl Kernels<Flex> for Cpu {
         let d_x = || {
             let mut d_x = Buffer::new(rows * inputs);
             let weight = Matrix::new(numbers(&weight), inputs, outputs);
-            multiply_on_all(upstream, weight.transposed(), &mut MatrixMut::new(&mut d_x, rows, inputs), Into::Place);
+            multiply_on_all(
+                upstream,
+                weight.transposed(),
+                &mut MatrixMut::new(&mut d_x, rows, inputs),
+                Into::Overwrite,
+            );
             d_x.into_tensor([rows, inputs])
         };
         let d_weight = || {
             let mut d_weight = Buffer::new(inputs * outputs);
             let x = Matrix::new(numbers(&x), rows, inputs);
             let mut out = MatrixMut::new(&mut d_weight, inputs, outputs);
-            multiply_on_all(x.transposed(), upstream, &mut out, Into::Place);
+            multiply_on_all(x.transposed(), upstream, &mut out, Into::Overwrite);
             d_weight.into_tensor([inputs, outputs])
         };
         let d_bias = || elementwise::column_sums(numbers(&gradient), outputs).into_tensor([outputs]);
@@ -115,24 +120,24 @@ impl Kernels<Flex> for Cpu {
         let qkv = dense(qkv);
         let rows = size(&qkv, 0);
         let shape = Shape { batch, length: rows / batch, heads, width: size(&qkv, 1) / 3 / heads };
-        let (out, normalisers) = attention::forward(numbers(&qkv), shape);
-        (out.into_tensor([rows, heads * shape.width]), normalisers.into_tensor([batch * heads, shape.length]))
+        let (out, normalizers) = attention::forward(numbers(&qkv), shape);
+        (out.into_tensor([rows, heads * shape.width]), normalizers.into_tensor([batch * heads, shape.length]))
     }
 
     fn causal_attention_backward(
         &self,
         qkv: &FlexTensor,
         out: &FlexTensor,
-        normalisers: &FlexTensor,
+        normalizers: &FlexTensor,
         gradient: &FlexTensor,
     ) -> FlexTensor {
-        let (qkv, out, normalisers, gradient) = (dense(qkv), dense(out), dense(normalisers), dense(gradient));
+        let (qkv, out, normalizers, gradient) = (dense(qkv), dense(out), dense(normalizers), dense(gradient));
         let [rows, d_model] = [size(&out, 0), size(&out, 1)];
-        let length = size(&normalisers, 1);
+        let length = size(&normalizers, 1);
         let batch = rows / length;
-        let heads = size(&normalisers, 0) / batch;
+        let heads = size(&normalizers, 0) / batch;
         let shape = Shape { batch, length, heads, width: d_model / heads };
-        let d_qkv = attention::backward(numbers(&qkv), numbers(&out), numbers(&normalisers), numbers(&gradient), shape);
+        let d_qkv = attention::backward(numbers(&qkv), numbers(&out), numbers(&normalizers), numbers(&gradient), shape);
         d_qkv.into_tensor([rows, 3 * d_model])
     }
 
@@ -268,7 +273,7 @@ impl Kernels<Flex> for Cpu {
     }
 }
 
-/// What a step multiplies by, in single precision.
+/// Factors of a step, in single precision.
 #[expect(clippy::cast_possible_truncation, reason = "the numbers that it multiplies are in single precision")]
 fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
     let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
@@ -292,7 +297,7 @@ fn product(left: &FlexTensor, right: &FlexTensor) -> Buffer {
     let [rows, inner, columns] = [size(&left, 0), size(&left, 1), size(&right, 1)];
     let mut out = Buffer::new(rows * columns);
     let (left, right) = (Matrix::new(numbers(&left), rows, inner), Matrix::new(numbers(&right), inner, columns));
-    multiply_on_all(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Place);
+    multiply_on_all(left, right, &mut MatrixMut::new(&mut out, rows, columns), Into::Overwrite);
     out
 }
 
@@ -311,7 +316,7 @@ fn numbers(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("single precision is checked for all kernels, and the tensor was made dense")
 }
 
-/// Whether a tensor's memory is dense and used by nothing else.
+/// True if a tensor's memory is dense and used by nothing else.
 fn reusable(tensor: &FlexTensor) -> bool {
     tensor.is_unique() && tensor.is_contiguous()
 }

@@ -1,5 +1,5 @@
-//! The step of AdamW on a GPU, by the kernel of [`sweep_gpu_kernels`], over the memory of Burn's tensors. Operations that are fused
-//! need none: to them a step is one kernel as it is.
+//! The step of AdamW on a GPU, by the kernel of [`sweep_gpu_kernels`], over the memory of Burn's tensors. Fused
+//! operations do not need it: they make a step one kernel in any case.
 
 use burn::tensor::{DType, Tensor, TensorMetadata as _};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};

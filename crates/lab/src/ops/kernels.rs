@@ -1,4 +1,4 @@
-//! The operations that a backend implements its own way.
+//! The operations for which a backend can have its own implementation.
 
 use std::fmt::Debug;
 
@@ -45,7 +45,7 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
     /// The gradient with respect to `x`.
     fn gelu_backward(&self, x: &FloatTensor<B>, gradient: FloatTensor<B>, kind: Activation) -> FloatTensor<B>;
 
-    /// The normalised rows, and `[rows, 2]`: mean and inverse deviation.
+    /// The normalized rows, and `[rows, 2]`: mean and inverse deviation.
     fn layer_norm(
         &self,
         x: &FloatTensor<B>,
@@ -63,15 +63,15 @@ pub trait Kernels<B: BurnBackend>: Debug + Sync {
         gradient: FloatTensor<B>,
     ) -> [FloatTensor<B>; 3];
 
-    /// The mixed values, and `[batch * heads, length]`: the logarithms of the normalisers.
+    /// The mixed values, and `[batch * heads, length]`: the logarithms of the normalizers.
     fn causal_attention(&self, qkv: &FloatTensor<B>, batch: usize, heads: usize) -> (FloatTensor<B>, FloatTensor<B>);
 
-    /// The gradient with respect to `qkv`, where `out` and `normalisers` are what the forward pass gave.
+    /// The gradient with respect to `qkv`, where `out` and `normalizers` are what the forward pass gave.
     fn causal_attention_backward(
         &self,
         qkv: &FloatTensor<B>,
         out: &FloatTensor<B>,
-        normalisers: &FloatTensor<B>,
+        normalizers: &FloatTensor<B>,
         gradient: &FloatTensor<B>,
     ) -> FloatTensor<B>;
 

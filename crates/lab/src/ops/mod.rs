@@ -1,14 +1,14 @@
-//! Operations of training that are worth more than one call into Burn.
+//! Operations of training that take more than one call into Burn.
 //!
 //! [`Ops`] has a function for each, with a body in tensor operations (in [`plain`]) that every backend can run and
-//! differentiate. A backend with [`Kernels`] runs those instead; under `Autodiff` they bring their own backward pass
-//! (in `tracked`) and keep only what it needs. The CPU has kernels (in `cpu`): with plain operations it spends most
-//! of a step outside matrix products, walking over broadcasts number by number on one core.
+//! differentiate. A backend with [`Kernels`] runs those instead; under `Autodiff` they have their own backward pass (in
+//! `tracked`) and keep only the values that it needs. The CPU has kernels (in `cpu`): with Burn's operations it spends
+//! most of a step outside matrix products, in broadcasts on one core.
 //!
-//! On a GPU the step of AdamW is a kernel (in `cube`), where operations are not fused anyway.
+//! On a GPU the step of AdamW is a kernel (in `cube`), unless operations are fused.
 //!
-//! The kernels compute in single precision; on other numbers the plain bodies run. The same inputs give the same bits
-//! again with the same number of threads.
+//! The kernels compute in single precision; other numbers use Burn's operations. The same inputs give the same bits
+//! with the same number of threads.
 
 mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
@@ -26,30 +26,30 @@ use burn::{
 pub use kernels::{Gradients3, Kernels};
 use sweep_job::tasks::Activation;
 
-/// Gives back the memory that the CPU's kernels keep for later, so that who counts begins with none.
+/// Frees the memory that the CPU's kernels keep for reuse, so that measurements begin without any.
 pub(crate) fn release_idle() {
     cpu::release_idle();
 }
 
-/// What one step of AdamW is for all parameters.
+/// Settings of one step of AdamW for all parameters.
 #[derive(Debug, Clone)]
 pub struct AdamWStep<B: BurnBackend> {
-    /// What the mean of the gradient keeps.
+    /// Factor of the previous mean of the gradient.
     pub beta_1: f64,
-    /// What the mean of its square keeps.
+    /// Factor of the previous mean of its square.
     pub beta_2: f64,
     /// Added to the root of the second mean.
     pub epsilon: f64,
     /// The learning rate, corrected for the first mean's start at 0.
     pub step_size: f64,
-    /// What the root of the second mean is multiplied by, because that began at 0 too.
+    /// Factor of the root of the second mean, because that began at 0 too.
     pub root_correction: f64,
-    /// Whether the root is that of the largest second mean so far (AMSGrad).
+    /// True if the root is that of the largest second mean so far (AMSGrad).
     pub amsgrad: bool,
-    /// What both means keep, `[1]` each, where that is known on the device only: instead of `beta_1` and `beta_2`, which
-    /// still say what they take of the gradient.
+    /// Factors of both previous means, `[1]` each, if they are known on the device only: instead of `beta_1` and
+    /// `beta_2`, which still give the factors of the gradient.
     pub keeps: Option<[Tensor<B, 1>; 2]>,
-    /// What the gradient is multiplied by first, `[1]`.
+    /// Factor of the gradient, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
 }
 
@@ -64,12 +64,12 @@ pub struct AdamWState<B: BurnBackend> {
     pub max_moment_2: Option<Tensor<B, 1>>,
 }
 
-/// What is pruned of a parameter.
+/// Pruned weights of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct Mask<'a, B: BurnBackend> {
     /// 1 where a number stays, 0 where it is pruned, `[numbers]`.
     pub keep: &'a Tensor<B, 1>,
-    /// Whether the moments of what is pruned become 0 too.
+    /// True if the moments of pruned weights become 0 too.
     pub moments: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Parameter<'a, B: BurnBackend> {
     pub state: Option<AdamWState<B>>,
     /// The part of a weight that decays: learning rate times weight decay.
     pub decay: f64,
-    /// What is set to 0 after the step.
+    /// Weights that are set to 0 after the step.
     pub mask: Option<Mask<'a, B>>,
 }
 
@@ -124,7 +124,7 @@ pub trait Ops: BurnBackend {
         }
     }
 
-    /// Normalises the rows of `x` `[rows, d]` to mean 0 and variance 1 (`epsilon` is added to the variance), multiplies
+    /// Normalizes the rows of `x` `[rows, d]` to mean 0 and variance 1 (`epsilon` is added to the variance), multiplies
     /// them by `gain` `[d]` and adds `bias` `[d]`.
     fn layer_norm(x: Tensor<Self, 2>, gain: Tensor<Self, 1>, bias: Tensor<Self, 1>, epsilon: f64) -> Tensor<Self, 2> {
         match kernels_for::<Self>(&[x.dtype(), gain.dtype(), bias.dtype()]) {
@@ -245,7 +245,7 @@ pub trait Ops: BurnBackend {
     }
 }
 
-/// Whether kernels are switched on.
+/// Switch of the kernels.
 static KERNELS: AtomicBool = AtomicBool::new(true);
 
 /// Switches all kernels of this process on, as they are at first, or off, to compare them with the plain bodies.
@@ -253,7 +253,7 @@ pub fn use_kernels(on: bool) {
     KERNELS.store(on, Ordering::Relaxed);
 }
 
-/// Whether kernels are in use.
+/// True if kernels are in use.
 fn in_use() -> bool {
     KERNELS.load(Ordering::Relaxed)
 }
@@ -380,7 +380,7 @@ fn kernels_for<B: Ops>(dtypes: &[DType]) -> Option<&'static dyn Kernels<B>> {
     B::kernels().filter(|_| dtypes.iter().all(|dtype| *dtype == DType::F32))
 }
 
-/// What is inside a tensor.
+/// Primitive of a tensor.
 fn float<B: BurnBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
     tensor.into_primitive().tensor()
 }

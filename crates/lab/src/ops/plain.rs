@@ -1,4 +1,4 @@
-//! The operations in Burn's: what they mean, and what runs where a backend has no kernels.
+//! The operations in Burn's operations: their definition, and the implementation for backends without kernels.
 
 use burn::tensor::{Distribution, Int, Tensor, activation, backend::Backend, module};
 use sweep_job::tasks::Activation;
@@ -35,10 +35,10 @@ pub fn gelu<B: Backend>(x: Tensor<B, 2>, kind: Activation) -> Tensor<B, 2> {
 
 /// See [`Ops::layer_norm`](super::Ops::layer_norm).
 pub fn layer_norm<B: Backend>(x: Tensor<B, 2>, gain: Tensor<B, 1>, bias: Tensor<B, 1>, epsilon: f64) -> Tensor<B, 2> {
-    let centred = x.clone() - x.mean_dim(1);
-    let variance = (centred.clone() * centred.clone()).mean_dim(1);
+    let centered = x.clone() - x.mean_dim(1);
+    let variance = (centered.clone() * centered.clone()).mean_dim(1);
     let deviation = (variance + epsilon).sqrt();
-    (centred / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
+    (centered / deviation) * gain.unsqueeze::<2>() + bias.unsqueeze::<2>()
 }
 
 /// See [`Ops::causal_attention`](super::Ops::causal_attention).
@@ -95,8 +95,8 @@ pub fn tied_cross_entropy<B: Backend>(
     // ln Σ exp(z) - z_target, both shifted by the row's maximum so that no exponential overflows.
     let shifted = logits.clone() - logits.detach().max_dim(1);
     let chosen = shifted.clone().gather(1, targets.reshape([rows, 1]));
-    let log_normaliser = shifted.exp().sum_dim(1).log();
-    (log_normaliser - chosen).mean()
+    let log_normalizer = shifted.exp().sum_dim(1).log();
+    (log_normalizer - chosen).mean()
 }
 
 /// See [`Ops::softmax_rows`](super::Ops::softmax_rows).

@@ -1,7 +1,7 @@
-//! The operations under `Autodiff`: a forward kernel, what it keeps, and a backward kernel.
+//! The operations under `Autodiff`: a forward kernel, the values that it keeps, and a backward kernel.
 //!
-//! Everything kept is kept as the tensors themselves, which share their memory with the network's activations, and every
-//! operation counts as one that is not computed again. So they behave the same under every checkpointing strategy.
+//! Kept values are the tensors themselves, which share their memory with the network's activations, and every operation
+//! counts as one that is not recomputed. They therefore behave the same under every checkpointing strategy.
 
 use burn::{
     backend::{
@@ -138,8 +138,8 @@ backward!(
     AttentionBackward,
     1,
     (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
-    |kernels, (qkv, out, normalisers), gradient, _| {
-        [Some(kernels.causal_attention_backward(&qkv, &out, &normalisers, &gradient))]
+    |kernels, (qkv, out, normalizers), gradient, _| {
+        [Some(kernels.causal_attention_backward(&qkv, &out, &normalizers, &gradient))]
     }
 );
 
@@ -150,8 +150,8 @@ pub(super) fn causal_attention<B: Backend, C: CheckpointStrategy>(
     batch: usize,
     heads: usize,
 ) -> Tracked<B, C> {
-    let (out, normalisers) = kernels.causal_attention(&qkv.primitive, batch, heads);
-    let kept = (qkv.primitive, out.clone(), normalisers);
+    let (out, normalizers) = kernels.causal_attention(&qkv.primitive, batch, heads);
+    let kept = (qkv.primitive, out.clone(), normalizers);
     record!(AttentionBackward(kernels), [qkv], out, kept)
 }
 

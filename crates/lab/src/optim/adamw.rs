@@ -1,4 +1,4 @@
-//! AdamW as `PyTorch` defines it, with AMSGrad and SPAM's guards where asked.
+//! AdamW as `PyTorch` defines it, optionally with AMSGrad and SPAM's guards.
 
 use burn::{
     module::Module,
@@ -33,14 +33,14 @@ pub struct AdamW<B: Backend> {
     spam: Option<Spam<B>>,
 }
 
-/// What a step does to the gradients before it and to the weights after it.
+/// Operations of a step on the gradients before it and on the weights after it.
 #[derive(Debug)]
 pub struct StepContext<'a, B: Backend> {
-    /// What all gradients are multiplied by, `[1]`.
+    /// Factor of all gradients, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
     /// By parameter: 1 where a number stays, 0 where it is pruned. Empty if nothing is.
     pub masks: &'a [Option<Tensor<B, 1>>],
-    /// Whether the moments of what is pruned become 0 too, AMSGrad's maximum included.
+    /// True if the moments of pruned weights become 0 too, AMSGrad's maximum included.
     pub mask_moments: bool,
 }
 
@@ -71,23 +71,22 @@ impl<B: Ops> AdamW<B> {
         self.states.get(parameter)?.as_ref()
     }
 
-    /// What the first moment must be divided by to be without bias: `1 - beta_1^t`.
+    /// Bias correction of the first moment: its divisor `1 - beta_1^t`.
     pub fn bias_correction_1(&self) -> f64 {
         1.0 - self.beta_1.powi(self.steps)
     }
 
-    /// What the learning rate of the last step was multiplied with: below 1 after a reset by SPAM.
+    /// Factor of the learning rate in the last step: below 1 after a reset by SPAM.
     pub fn rate_factor(&self) -> f64 {
         self.spam.as_ref().map_or(1.0, Spam::rate_factor)
     }
 
-    /// What SPAM has seen so far, in one reading; `None` without SPAM or before its first gradient.
+    /// Statistics of SPAM so far, in one reading; `None` without SPAM or before its first gradient.
     pub fn reading(&self) -> Result<Option<Reading>, LabError> {
         self.spam.as_ref().map_or(Ok(None), Spam::reading)
     }
 
-    /// What SPAM does with the gradients of an iteration, before clipping by the global norm and
-    /// [`step`](Self::step); nothing without SPAM. Also gives the gradients' global norm if it was needed.
+    /// Applies SPAM to the gradients of an iteration. Also gives the gradients' global norm if it was needed.
     pub fn guard(&mut self, gradients: Gradients<B>) -> (Gradients<B>, Option<Tensor<B, 1>>) {
         let Some(spam) = &mut self.spam else { return (gradients, None) };
         let gradients = spam.clip_elements(gradients, &self.states, self.beta_2);

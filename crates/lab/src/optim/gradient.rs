@@ -1,11 +1,11 @@
-//! The loss of a network on a batch and its gradients: what the backward pass keeps and what it computes again, and in
-//! which formats.
+//! The loss of a network on a batch and its gradients: the values that the backward pass keeps or recomputes, and their
+//! formats.
 //!
-//! Checkpointing by segments (after Chen et al., "Training Deep Nets with Sublinear Memory Cost"): the forward pass runs
-//! without a graph and keeps only what each segment of blocks gets. The backward pass goes from the last segment to the
-//! first: it runs the segment again, with a graph, from what was kept, and takes the gradient of the scalar product of its
-//! output with the gradient that the next segment has left. That costs one more forward pass of the blocks, and there is
-//! never more than one segment's graph.
+//! Checkpointing by segments (after Chen et al., "Training Deep Nets with Sublinear Memory Cost"): the forward pass
+//! runs without a graph and keeps only the input of each segment of blocks. The backward pass goes from the last
+//! segment to the first: it runs the segment again from its input, with a graph, and takes the gradient of the scalar
+//! product of its output with the gradient from the next segment. This costs one more forward pass of the blocks, and
+//! at most one segment's graph exists at a time.
 
 use std::{mem::take, ops::Range};
 
@@ -32,7 +32,7 @@ use crate::{
 /// The backend of a graph that computes element-wise operations again.
 type Balanced<B> = Autodiff<B, BalancedCheckpointing>;
 
-/// Where dropout's numbers come from in one forward pass.
+/// Random numbers of dropout in one forward pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Dropout {
     /// The probability; with 0 nothing is drawn.
@@ -72,7 +72,7 @@ impl Wanted {
     }
 }
 
-/// The first part of a network, in the order of the forward pass, whose gradients are wanted.
+/// The required gradients of the first part of a network, in the order of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Tables,
@@ -81,7 +81,7 @@ enum Reach {
 }
 
 impl Reach {
-    /// Whether it is before the block `block`.
+    /// True if it is before the block `block`.
     fn is_before(self, block: usize) -> bool {
         match self {
             Self::Tables => true,
@@ -100,7 +100,7 @@ pub struct Forward<B: Ops> {
     products: Option<DType>,
 }
 
-/// What the backward pass needs.
+/// Values that the backward pass needs.
 #[derive(Debug)]
 enum Rest<B: Ops> {
     Kept(Box<Gpt<Autodiff<B>>>, Tensor<Autodiff<B>, 1>),
@@ -116,7 +116,7 @@ struct Segments<B: Ops> {
     dropout: Dropout,
     /// The blocks of each segment and what they get.
     kept: Vec<(Range<usize>, Stream<B>)>,
-    /// What the last block gives, as a leaf of the loss's graph.
+    /// Output of the last block, as a leaf of the loss's graph.
     last: Tensor<Autodiff<B>, 2>,
     loss: Tensor<Autodiff<B>, 1>,
     reach: Reach,
@@ -390,8 +390,8 @@ fn product<B: Ops, const D: usize>(
 
 /// The factor of the loss in half precision, whose smallest gradients would be 0 without one.
 ///
-/// It grows while gradients stay finite, and halves when they do not; such a step is left out (as PyTorch's `GradScaler`
-/// does). Finding out costs a reading in every step.
+/// It grows while gradients stay finite, and halves when they do not; such a step is skipped (as in PyTorch's
+/// `GradScaler`). The test costs one read per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossScale {
     /// A power of 2.
@@ -407,7 +407,7 @@ impl LossScale {
     /// Good steps before the factor doubles.
     const PATIENCE: u32 = 2000;
 
-    /// What `precision` needs.
+    /// State that `precision` needs.
     pub fn new(precision: Precision) -> Option<Self> {
         (precision == Precision::F16).then_some(Self::FIRST)
     }

@@ -1,6 +1,6 @@
 //! The optimizer, its learning-rate schedule, and clipping by the global norm.
 //!
-//! Everything works on flat tensors on the device; nothing is read to the host in a step.
+//! Everything works on flat tensors on the device; no step reads anything to the host.
 
 mod adamw;
 pub mod gradient;
@@ -53,7 +53,7 @@ pub fn clip_norm<B: Ops>(gradients: Gradients<B>, norm: Tensor<B, 1>, max_norm: 
     gradients.into_iter().map(|gradient| gradient.map(|gradient| B::scale(gradient, factor.clone()))).collect()
 }
 
-/// What gradients with the global norm `norm`, `[1]`, are multiplied by, so that it is at most `max_norm`; 0 does not clip.
+/// Factor of gradients with the global norm `norm`, `[1]`, that limits it to `max_norm`; 0 does not clip.
 pub fn clip_factor<B: Backend>(norm: Tensor<B, 1>, max_norm: f64) -> Option<Tensor<B, 1>> {
     (max_norm != 0.0).then(|| ((norm + 1e-6).recip() * max_norm).clamp_max(1.0))
 }

@@ -1,14 +1,14 @@
 //! SPAM: guards against spikes in the gradient, around AdamW (ratio-ablation, section 8.1).
 //!
-//! In an iteration, in this order: single elements are clipped by what their second moment leads to expect; the global
-//! norm joins the last hundred, and where it is far above them, both moments are damped; every `spam_interval` iterations
-//! the moments are forgotten, and the learning rate rises from 0 again.
+//! An iteration has these stages: single elements are clipped relative to their second moment; the global norm is added
+//! to the last hundred, and if it is far above them, both moments are damped; every `spam_interval` iterations the
+//! moments are reset, and the learning rate rises from 0 again.
 //!
-//! What the reference does otherwise is available as `spam_reference` only. There an iteration counts twice, so resets
-//! come twice as often as asked; and elements are clipped by a second moment that has no bias correction, which at the
-//! start and after every reset holds gradients down for hundreds of iterations.
+//! The reference's deviations are available as `spam_reference` only. There an iteration counts twice, so resets are
+//! twice as frequent as configured; and elements are clipped by a second moment without bias correction, which reduces
+//! gradients for hundreds of iterations at the start and after every reset.
 //!
-//! Whether a norm is a spike is decided on the device, in arithmetic: the host never waits for it.
+//! The spike test is computed on the device: the host never waits for it.
 
 use burn::tensor::{Tensor, backend::Backend};
 use sweep_job::tasks::Optimizer;
@@ -20,7 +20,7 @@ use crate::{LabError, StateError, device::read, files::Snapshot, ops::AdamWState
 const RING: usize = 100;
 /// Norms there must be before one can be a spike.
 const FEWEST: f64 = 10.0;
-/// What a spike takes from the first and from the second moment.
+/// Damping of the first and of the second moment by a spike.
 const DAMPING: [f64; 2] = [0.5, 0.1];
 /// Smallest factor of the learning rate after a reset.
 const LEAST_FACTOR: f64 = 1e-3;
@@ -60,7 +60,7 @@ struct Norms<B: Backend> {
     spikes: Tensor<B, 1>,
 }
 
-/// What SPAM has seen.
+/// Statistics of SPAM.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// The last finite global norm of the gradients, elements clipped, before clipping by the norm.
@@ -92,7 +92,7 @@ impl<B: Backend> Spam<B> {
         self.rate_factor
     }
 
-    /// Whether a reset forgets AMSGrad's maximum and the step count too.
+    /// True if a reset clears AMSGrad's maximum and the step count too.
     pub(super) fn resets_all(&self) -> bool {
         self.reset_all
     }
@@ -157,7 +157,7 @@ impl<B: Backend> Spam<B> {
         self.norms = Some(Norms { ring, filled, spikes: spikes + spike });
     }
 
-    /// What both moments are multiplied with in this iteration, each `[1]`; `None` if no gradients have been seen in it.
+    /// Factors of both moments in this iteration, each `[1]`; `None` if it has had no gradients.
     pub(super) fn damping(&mut self) -> Option<[Tensor<B, 1>; 2]> {
         let spike = self.spike.take()?;
         Some(DAMPING.map(|part| spike.clone() * -part + 1.0))

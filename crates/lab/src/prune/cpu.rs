@@ -1,4 +1,4 @@
-//! Exact selection on the processor: thresholds and masks in one pass over weights and moments, where they are.
+//! Exact selection on the CPU: thresholds and masks in one pass over weights and moments, in place.
 
 use burn::{
     backend::{Flex, flex::FlexTensor},

@@ -1,4 +1,4 @@
-//! Exact selection on a GPU: thresholds and masks in one pass over weights and moments, where they are.
+//! Exact selection on a GPU: thresholds and masks in one pass over weights and moments, in place.
 
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::tensor::CubeTensor;

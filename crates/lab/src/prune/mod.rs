@@ -1,12 +1,12 @@
 //! Pruning while training (ratio-ablation, sections 8.2, 8.4 and 8.5).
 //!
-//! At every update the mask is chosen anew over all prunable weights: with `K = floor(sparsity * total)`, the threshold
-//! is the `K`-th smallest score, or an estimate of it, and a weight stays if its score is above it. Between updates the
-//! mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that look at Adam's moments
-//! mask the gradients and the moments too, AMSGrad's maximum included, which the reference leaves as it is.
+//! At every update the mask is chosen again over all prunable weights: with `K = floor(sparsity * total)`, the
+//! threshold is the `K`-th smallest score, or an estimate of it, and a weight stays if its score is above it. Between
+//! updates the mask is applied in every optimizer step, so pruned weights are exactly 0. The methods that use Adam's
+//! moments mask the gradients and the moments too, including AMSGrad's maximum, which the reference does not mask.
 //!
-//! A pruned weight stays pruned. Where scores are sizes that follows by itself, because a pruned weight's is 0; where
-//! scores can be negative, pruned weights are kept below all others. In the reference they come back.
+//! A pruned weight stays pruned. If scores are magnitudes this follows from the score 0 of a pruned weight; if scores
+//! can be negative, pruned weights are ranked below all others. In the reference they come back.
 
 mod cpu;
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
@@ -69,7 +69,7 @@ pub struct Pruner<B: Backend> {
     spent: Option<Spent>,
 }
 
-/// Where the time of choosing masks has gone.
+/// Time of choosing masks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spent {
     /// Computing scores.
@@ -125,7 +125,7 @@ impl<B: Selects> Pruner<B> {
         self.spent = Some(Spent::default());
     }
 
-    /// What has been measured.
+    /// The measurements.
     pub(crate) fn spent(&self) -> Spent {
         self.spent.unwrap_or_default()
     }
@@ -180,7 +180,7 @@ impl<B: Selects> Pruner<B> {
         })
     }
 
-    /// Chooses the masks anew for `sparsity`; [`apply`](Self::apply) makes them felt.
+    /// Chooses new masks for `sparsity`; [`apply`](Self::apply) applies them.
     ///
     /// Returns the part that is pruned now: at least the whole weights in `sparsity`, more where scores are equal, and
     /// near it where the threshold is an estimate. Waits for the device.
@@ -224,7 +224,7 @@ impl<B: Selects> Pruner<B> {
         }
     }
 
-    /// What parameter `index` is scored by.
+    /// Inputs of the scores of parameter `index`.
     fn inputs(&self, name: &str, index: usize, weights: Tensor<B, 1>, optimizer: &AdamW<B>) -> Inputs<B> {
         let moments = optimizer.state(index).map(|state| Moments {
             first: state.moment_1.clone(),
@@ -287,9 +287,8 @@ impl<B: Selects> Pruner<B> {
     }
 }
 
-/// What layer `layer` of `layers` loses at `sparsity`, where every layer has a threshold of its own: from 0.7 times as
-/// much in the first to 1.3 times in the last, at most 95 % (ratio-ablation, section 8.2, `bitter4`). Layers differ in
-/// size, so the sum is near `sparsity`, not at it.
+/// Sparsity of layer `layer` of `layers` at the overall `sparsity`, if every layer has its own threshold. Layers differ
+/// in size, so the sum is near `sparsity`, not at it.
 pub fn by_layer(sparsity: f64, layer: usize, layers: usize) -> f64 {
     // Multiplied before it is divided: the other way round the part of a layer can be rounded to less than a whole weight.
     let slope = if layers > 1 { 0.6 * layer as f64 / (layers - 1) as f64 } else { 0.3 };

@@ -1,4 +1,4 @@
-//! The importance of weights: higher stays longer (ratio-ablation, sections 8.2, 8.4 and 8.5).
+//! The importance of weights: weights with higher scores are kept longer (ratio-ablation, sections 8.2, 8.4 and 8.5).
 
 use burn::tensor::{FloatDType, Tensor, backend::Backend};
 use sweep_job::tasks::{Prune, PruneMethod, ScorePrecision};
@@ -10,7 +10,7 @@ pub struct Moments<B: Backend> {
     pub first: Tensor<B, 1>,
     /// The second moment, `[numbers]`.
     pub second: Tensor<B, 1>,
-    /// What the first moment must be divided by to be without bias.
+    /// Bias correction of the first moment: its divisor.
     pub bias_correction_1: f64,
 }
 
@@ -20,7 +20,7 @@ pub struct Moments<B: Backend> {
 /// [`PruneMethod::Movement`]; without it nothing has moved.
 ///
 /// The sign of `bitter5` and `bitter9` is not the reference's. Adam moves a weight by `-m`, so `sign(w) m > 0` means
-/// that it moves towards zero, which makes it less important; the reference scores it as more important.
+/// that it moves toward zero, which makes it less important; the reference scores it as more important.
 pub fn scores<B: Backend>(
     settings: &Prune,
     weights: Tensor<B, 1>,
@@ -59,7 +59,7 @@ fn from_moments<B: Backend>(
 ) -> Tensor<B, 1> {
     let size = w.clone().abs();
     let momentum = |m: Tensor<B, 1>| (m.abs() + epsilon).sqrt();
-    // Positive where Adam's steps lead towards zero.
+    // Positive where Adam's steps lead toward zero.
     let shrinking = |m: Tensor<B, 1>, v: Tensor<B, 1>| w.clone().sign() * m / (v.sqrt() + epsilon);
     match method {
         PruneMethod::None

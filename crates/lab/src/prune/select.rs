@@ -18,13 +18,13 @@ use crate::{LabError, rng};
 /// Layers that share a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Which ones.
+    /// The layers.
     pub layers: Range<usize>,
     /// The part of their weights to prune.
     pub sparsity: f64,
 }
 
-/// What is to be chosen.
+/// A selection to make.
 #[derive(Debug)]
 pub struct Goal<'a> {
     /// Every layer is in one of them.
@@ -33,18 +33,18 @@ pub struct Goal<'a> {
     pub seed: u64,
 }
 
-/// What was chosen for a layer.
+/// Result for a layer.
 #[derive(Debug, Clone)]
 pub struct Choice<B: Backend> {
     /// The largest score that is pruned.
     pub threshold: f32,
     /// 1 where a weight stays, 0 where it is pruned, `[numbers]`.
     pub mask: Tensor<B, 1>,
-    /// How many weights are pruned, where that is known without reading the mask.
+    /// Number of pruned weights, if it is known without reading the mask.
     pub pruned: Option<usize>,
 }
 
-/// What a layer's weights are scored by.
+/// Inputs of a layer's scores.
 #[derive(Debug, Clone)]
 pub struct Inputs<B: Backend> {
     /// The parameter's name.
@@ -79,12 +79,12 @@ impl<'a, B: Backend> Layers<'a, B> {
         self.scoring = Some(Duration::ZERO);
     }
 
-    /// What has been measured.
+    /// Measured time.
     pub(super) fn scoring(&self) -> Duration {
         self.scoring.unwrap_or_default()
     }
 
-    /// What they are scored by.
+    /// Inputs of the scores.
     pub fn inputs(&self) -> &[Inputs<B>] {
         &self.inputs
     }
@@ -94,7 +94,7 @@ impl<'a, B: Backend> Layers<'a, B> {
         self.inputs.iter().map(|inputs| inputs.weights.dims()[0]).collect()
     }
 
-    /// The scores of a layer, `[numbers]`, computed anew.
+    /// The scores of a layer, `[numbers]`, computed again.
     pub fn scores(&mut self, layer: usize) -> Tensor<B, 1> {
         let started = Instant::now();
         let Inputs { weights, moments, origin, mask, .. } = self.inputs[layer].clone();
@@ -104,14 +104,14 @@ impl<'a, B: Backend> Layers<'a, B> {
             None => scores,
         };
         if let Some(scoring) = &mut self.scoring {
-            // A device that fails says so again when the scores are read.
+            // A failing device reports its failure again when the scores are read.
             let _ = B::sync(&scores.device());
             *scoring += started.elapsed();
         }
         scores
     }
 
-    /// That a score of `layer` is no number.
+    /// Error of a NaN score in `layer`.
     pub(crate) fn not_a_number(&self, layer: usize) -> LabError {
         LabError::NotANumber { parameter: self.inputs[layer].name.clone() }
     }
@@ -119,7 +119,7 @@ impl<'a, B: Backend> Layers<'a, B> {
 
 /// Chooses the weights to prune.
 pub trait Select<B: Backend>: fmt::Debug {
-    /// A choice for every layer; `None` where nothing is pruned. A score that is no number is an error.
+    /// A choice for every layer; `None` where nothing is pruned. A NaN score is an error.
     fn select(&self, layers: &mut Layers<'_, B>, goal: &Goal<'_>) -> Result<Vec<Option<Choice<B>>>, LabError>;
 }
 

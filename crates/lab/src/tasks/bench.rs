@@ -130,7 +130,7 @@ fn needs_origin(workload: &Workload) -> bool {
     workload.prune == sweep_job::tasks::PruneMethod::Movement
 }
 
-/// How many weights are to go.
+/// Number of weights to prune.
 fn pruned(workload: &Workload) -> usize {
     part_of(workload.sparsity, workload.weights())
 }

@@ -1,4 +1,4 @@
-//! The schedule of coupling: when mechanisms act while training, and how strongly (ratio-ablation, sections 4.1 and 9.3).
+//! The schedule of coupling: the strength of mechanisms during training (ratio-ablation, sections 4.1 and 9.3).
 
 use std::collections::VecDeque;
 

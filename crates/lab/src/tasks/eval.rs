@@ -36,7 +36,7 @@ impl BackendTask for Job<'_> {
         let shape = [settings.batch_size, dims.block_size];
         let batches = data.validation.spread_batches(settings.eval_batches, shape, dims.vocab_size)?;
 
-        // The first pass compiles kernels and fills caches, so it is timed by nobody.
+        // The first pass compiles kernels and fills caches, so it is not timed.
         let mut started = None;
         let mut loss = Mean::default();
         for (index, batch) in batches.iter().enumerate() {

@@ -21,9 +21,9 @@ use crate::{
     papers::gradprobe::{ClassifierSubject, GptSubject, Points, Prober, Prunable, Round, SIMPLE_MLP, Subject, Tally},
 };
 
-/// Where the pruned network is kept, relative to the job's folder.
+/// Path of the pruned network, relative to the job's folder.
 const CHECKPOINT: &str = GradProbe::CHECKPOINT;
-/// Where the masks are kept.
+/// Path of the masks.
 const MASKS: &str = "masks.safetensors";
 
 impl Run for GradProbe {
@@ -87,7 +87,7 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// What the quality of a subject is called, and on which data it is told first.
+/// Names of a subject's quality and of its data.
 #[derive(Clone, Copy)]
 struct Words {
     quality: &'static str,

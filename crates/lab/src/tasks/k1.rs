@@ -187,7 +187,7 @@ impl<B: Compute> Updated<B> {
     }
 }
 
-/// What has been read so far, and how long that took.
+/// Readings so far, and their time.
 #[derive(Clone, Copy)]
 struct Reading {
     reads: u64,
@@ -354,7 +354,7 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(network)
     }
 
-    /// What the gradients of the nodes are multiplied with. Clipping comes before it, but multiplies all of them with the same
+    /// Factors of the gradients of the nodes. Clipping comes before it, but multiplies all of them with the same
     /// number, so that their order is that of the gradients as they are.
     fn select(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
         let timed = self.times_selection();
@@ -370,7 +370,7 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(factors)
     }
 
-    /// Whether selections are timed, for which the device must be idle before and after.
+    /// True if selections are timed, which requires that the device is idle before and after.
     fn times_selection(&self) -> bool {
         self.k1.update.update != UpdateRule::All && (B::SYNCHRONOUS || self.breakdown.is_on())
     }

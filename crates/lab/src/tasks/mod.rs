@@ -1,4 +1,4 @@
-//! The tasks, one file each, and what they share.
+//! The tasks, one file each, and shared code.
 
 mod bench;
 mod check;

@@ -1,8 +1,7 @@
-//! `uses: parity`: does a backend compute what plain operations on the CPU compute?
+//! `uses: parity`: comparison of a backend with Burn's operations on the CPU.
 //!
-//! Both get the same weights and batches. Logits, gradients, the losses of a few steps and a mask are compared; and each
-//! block is compared by itself, on the reference's input, so that a difference is found where it arises and not where
-//! it shows.
+//! Both get the same weights and batches. Logits, gradients, the losses of a few steps and a mask are compared. Each
+//! block is also compared separately, on the reference's input, so that a difference is located where it arises.
 
 use burn::{backend::Autodiff, tensor::Tensor};
 use sweep_job::{
@@ -43,7 +42,7 @@ impl Run for Parity {
     }
 }
 
-/// What plain operations on the CPU compute, when the steps of the iterations `left_out` are left out.
+/// Results of unoptimized operations on the CPU, with the steps of the iterations `left_out` skipped.
 fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> {
     let plain = Parity { computing: Computing::default(), ..parity.clone() };
     // The switch is the process's, and a worker has one job.
@@ -53,7 +52,7 @@ fn reference(parity: &Parity, left_out: &[usize]) -> Result<Observed, LabError> 
     found
 }
 
-/// What may differ.
+/// Allowed differences.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
     /// Logits and what blocks give, as a part of the largest number.
@@ -67,8 +66,8 @@ struct Allowed {
 }
 
 impl Allowed {
-    /// Four to ten times what shorter formats are off by in small networks, because errors grow with a network's depth; in
-    /// single precision more, because that leaves room for another order of summation.
+    /// Four to ten times the errors of shorter formats in small networks, because errors grow with a network's depth;
+    /// more in single precision, to allow another order of summation.
     fn new(parity: &Parity) -> Self {
         let [outputs, gradients, losses] = match parity.computing.precision {
             Precision::F32 => [1e-4, 1e-3, 1e-3],
@@ -81,10 +80,10 @@ impl Allowed {
     }
 }
 
-/// What a network computes, on the host.
+/// Results of a network, on the host.
 #[derive(Debug, Clone, Default)]
 struct Observed {
-    /// Modules in the order of the forward pass, each with what it gives.
+    /// Modules in the order of the forward pass, each with its outputs.
     modules: Vec<(String, Vec<f32>)>,
     logits: Vec<f32>,
     /// Of the first step that was not left out, by parameter; empty where there is none. `None` if every step was left out.
@@ -100,7 +99,7 @@ struct Observed {
 /// Finds out what a backend computes.
 struct Observe<'a> {
     parity: &'a Parity,
-    /// What each module of the reference gives, which is what the next one gets.
+    /// Outputs of each module of the reference, which are the inputs of the next.
     inputs: Option<&'a Vec<(String, Vec<f32>)>>,
     /// Iterations whose step is to be left out.
     left_out: &'a [usize],
@@ -120,7 +119,7 @@ impl BackendTask for Observe<'_> {
         let infos = model::infos(&network);
         if let Some(place) = self.spoilt.and_then(|name| infos.iter().position(|info| info.name == name)) {
             network = model::map_values::<Autodiff<B>, _>(network, &mut |index, weight| {
-                // Not by the same everywhere: a layer after a normalisation gives the same then.
+                // Not by the same everywhere: a layer after a normalization gives the same then.
                 if index == place { weight * 1.5 + 0.1 } else { weight }
             });
         }
@@ -177,9 +176,9 @@ impl BackendTask for Observe<'_> {
     }
 }
 
-/// What the embedding and each block give: for the input that `inputs` has, or else for what the one before gives.
+/// Outputs of the embedding and of each block: for the input in `inputs`, or else for the previous output.
 ///
-/// What blocks hand on beside the residual stream is always this network's own.
+/// Values that blocks pass on besides the residual stream are always this network's own.
 fn modules<B: Compute>(
     network: &Gpt<B>,
     batch: &Batch,

@@ -1,4 +1,4 @@
-//! Measurements of steps that all training tasks share: time, curves, and what is seen from outside.
+//! Measurements of steps that all training tasks share: time, curves, and samples of process and device.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use sweep_job::{Curve, Outcome, Unit};
 
 use crate::measure::{self, fusion, sampler::Sampler};
 
-/// What has been measured of steps.
+/// Measured times of steps.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Times {
     time: f64,
@@ -18,7 +18,7 @@ pub(super) struct Times {
     samples: Vec<f64>,
 }
 
-/// What is seen of this attempt's steps from outside of them.
+/// External measurements of this attempt's steps.
 pub(super) struct Seen {
     /// Steps that do not count as time: the first two, or the first if there are no more than two. The first compiles
     /// kernels and fills caches, and the optimizer makes its moments at its end, so that memory is whole in the second.
@@ -54,7 +54,7 @@ impl Seen {
 }
 
 impl Times {
-    /// Whether a clock can show them.
+    /// True if a clock can show them.
     pub(super) fn are_possible(&self) -> bool {
         let mut seconds = self.samples.iter().chain([&self.time]);
         seconds.all(|seconds| Duration::try_from_secs_f64(*seconds).is_ok())
@@ -80,7 +80,7 @@ impl Curves {
 
 /// Measures training steps and nothing else: not those for warming up, not evaluation.
 ///
-/// Where operations are asynchronous the time between two points at which the device is idle is divided by the steps
+/// If operations are asynchronous, the time between two points at which the device is idle is divided by the steps
 /// in between, so that measuring adds no waiting; where they are not, every step is a sample of its own.
 pub(super) struct Clock {
     per_step: bool,
@@ -150,7 +150,7 @@ impl Clock {
         measure::median(&mut self.samples)
     }
 
-    /// What [`resume`](Self::resume) goes on from.
+    /// State from which [`resume`](Self::resume) continues.
     pub(super) fn times(&self) -> Times {
         Times { time: self.time.as_secs_f64(), steps: self.steps, samples: self.samples.clone() }
     }

@@ -39,9 +39,9 @@ use crate::{
     rng,
 };
 
-/// Where the trained network is kept, relative to the job's folder.
+/// Path of the trained network, relative to the job's folder.
 const CHECKPOINT: &str = Train::CHECKPOINT;
-/// Where the trace is kept.
+/// Path of the trace.
 const TRACE: &str = "trace.json";
 
 impl Run for Train {
@@ -141,8 +141,8 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// How fast the device is at best, if that is asked for. It is measured when everything else has been, because it takes
-/// memory of its own; and a training is not lost because it fails.
+/// Peak rates of the device, if requested. It is measured when everything else has been, because it takes memory of its
+/// own; and a training is not lost because it fails.
 fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Report) -> Option<Ceiling> {
     if !train.training.ceiling {
         return None;
@@ -152,7 +152,7 @@ fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Repor
     measured.map_err(|error| report.note(&format!("what the device can do at best is not measured: {error}"))).ok()
 }
 
-/// What has been done, by earlier attempts too.
+/// Work so far, including earlier attempts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
     iters: usize,
@@ -171,7 +171,7 @@ impl Done {
     }
 }
 
-/// What a training needs beside itself.
+/// Context of a training.
 struct Beside<'a> {
     scratch: &'a Path,
     attempts: &'a mut Attempts,

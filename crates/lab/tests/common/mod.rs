@@ -18,7 +18,7 @@ use sweep_lab::{model, optim::Gradients, rng};
 pub(crate) type Inner = Flex;
 pub(crate) type Train = Autodiff<Flex>;
 
-/// Where the reference vectors are.
+/// Path of the reference vectors.
 pub(crate) fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }

@@ -1,4 +1,4 @@
-//! The step of AdamW, with everything that may surround it, against loops in double precision.
+//! The step of AdamW, with all optional parts, compared with loops in double precision.
 
 use burn::{
     backend::{Flex, flex::FlexDevice},
@@ -9,18 +9,19 @@ use sweep_lab::ops::{AdamWState, AdamWStep, Mask, Ops, Parameter, plain};
 
 use super::{host, narrow, normal, wide};
 
-/// What a step of AdamW may have beside the usual.
+/// Optional parts of a step of AdamW.
 #[derive(Debug, Clone, Copy, Default)]
 struct Beside {
     decay: f64,
     amsgrad: bool,
-    /// What the moments keep, as the device says, and what gradients are multiplied by.
+    /// True if the device decides the factors of the moments and of the gradients.
     guarded: bool,
-    /// Whether every third number is pruned, and whether its moments are too.
+    /// Masks every third number, and with `true` its moments, too.
     masks: Option<bool>,
 }
 
-/// Whether all numbers are equal to 1e-5 of the largest, which for few numbers may be what two large ones left of each other.
+/// True if all numbers are equal to 1e-5 of the largest, which for few numbers may be what two large ones left of each
+/// other.
 fn equal(found: &[f32], expected: &[f32]) -> bool {
     let largest = expected.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
     let allowed = 1e-5 * largest.max(1e-3);

@@ -1,5 +1,5 @@
-//! The operations against loops in double precision, their gradients against differences of those loops, and the
-//! kernels against the plain bodies where loops would take too long.
+//! The operations compared with loops in double precision, their gradients with differences of those loops, and the
+//! kernels with Burn's operations where loops would take too long.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -36,7 +36,7 @@ trait Case {
     /// The same in loops.
     fn reference(&self, inputs: &[Vec<f64>]) -> Vec<f64>;
 
-    /// What gradients are compared with that are 0 but for rounding: the numbers they were made from.
+    /// Scale for gradients that are 0 except for rounding: the numbers that they were computed from.
     fn least_gradient(&self) -> f32 {
         1e-2
     }

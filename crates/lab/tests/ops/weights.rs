@@ -1,4 +1,4 @@
-//! Operations on attention weights that are there whole: softmax under a mask, factors of rows, the largest of a row.
+//! Operations on complete attention weights: softmax under a mask, factors of rows, the largest of a row.
 
 use burn::{
     backend::{Autodiff, Flex, flex::FlexDevice},

@@ -1,5 +1,5 @@
-//! Slurm's commands: what is asked of them, and what their answers mean. Whatever fails or does not answer in time is
-//! "unknown", never "gone".
+//! Slurm's commands: their arguments, and the meaning of their answers. A command that fails or does not answer in time
+//! means "unknown", never "gone".
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 use crate::host::threads::refused;
 use crate::run::cluster::{QueuedJob, QueuedState, Refusal};
 
-/// How long a command may take. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
+/// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// So many jobs are named in one `scancel`.
 const CHUNK: usize = 500;
@@ -22,11 +22,11 @@ const CHUNK: usize = 500;
 /// Asks Slurm about the jobs of one store.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    /// What the jobs are called.
+    /// Name of the jobs.
     pub(crate) name: String,
 }
 
-/// How a job has ended, as `scontrol` says.
+/// End of a job, from `scontrol`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) code: Option<i32>,
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// How a job has ended, as long as Slurm remembers.
+    /// End of a job, as long as Slurm remembers it.
     pub(crate) fn end(&self, id: u64) -> Option<End> {
         let mut command = slurm("scontrol");
         command.args(["show", "job", "-o", &id.to_string()]);
@@ -132,7 +132,7 @@ impl Client {
     }
 }
 
-/// Whether there is a Slurm to speak to.
+/// True if Slurm is available.
 pub(crate) fn is_here() -> bool {
     let mut command = slurm("sbatch");
     command.arg("--version");
@@ -180,7 +180,7 @@ fn refusal(answer: &Answer) -> Refusal {
     }
 }
 
-/// Whether a command failed because it could not speak to the controller, or because that had no time.
+/// True if a command failed because it could not reach the controller, or because that timed out.
 fn is_unreachable(answer: &Answer) -> bool {
     const WORDS: &[&str] = &[
         "unable to contact slurm controller",
@@ -211,7 +211,7 @@ fn seen(line: &str) -> Option<QueuedJob> {
     Some(QueuedJob { id, state, reason, tag, orphaned })
 }
 
-/// What `scontrol show job -o` says of a job's end.
+/// End of a job in the output of `scontrol show job -o`.
 fn end(text: &str) -> End {
     let fields: BTreeMap<&str, &str> = text.split_whitespace().filter_map(|field| field.split_once('=')).collect();
     let numbers = fields.get("ExitCode").and_then(|code| code.split_once(':'));

@@ -14,7 +14,7 @@ pub struct Slurm {
     asked: recipe::Slurm,
 }
 
-/// Whether there is a Slurm on this machine.
+/// True if Slurm is available on this machine.
 pub fn is_here() -> bool {
     commands::is_here()
 }
@@ -81,7 +81,7 @@ impl Cluster for Slurm {
     }
 }
 
-/// What keeps a job in the queue for good, if this reason for waiting does not pass by itself.
+/// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
 fn why_pending(reason: &str) -> Option<&'static str> {
     let reason = reason.split([',', ' ']).next().unwrap_or_default();
     Some(match reason {

@@ -89,7 +89,7 @@ choice! {
 }
 
 choice! {
-    /// Which of the networks that go by an ablation step's number.
+    /// Variant of the networks with an ablation step's number.
     pub enum AblationNet {
         /// The documented one, with mechanisms sized so that the ratio of attention to MLP holds.
         Budget = "budget",
@@ -196,7 +196,7 @@ impl Ablation {
         }
     }
 
-    /// When the mechanisms are coupled in, unless a recipe says otherwise (section 9.3).
+    /// Default start of the mechanisms' coupling (section 9.3).
     pub const fn coupling_start(self) -> CouplingStart {
         match self {
             Self::V11 | Self::V12 | Self::V13 | Self::V14 | Self::V15 => CouplingStart::Delay,
@@ -205,7 +205,7 @@ impl Ablation {
         }
     }
 
-    /// What a block of this step is made of, in a network of size `size`.
+    /// The block of this step, in a network of size `size`.
     pub(super) fn block(self, net: AblationNet, size: SizeDims) -> BlockSpec {
         if matches!(self, Self::Step0 | Self::Step1) {
             return BlockSpec::GPT2;
@@ -242,7 +242,7 @@ impl Ablation {
         }
     }
 
-    /// How training this step prunes: step 1 is `AdamWPrune` over `AdamWSPAM` (ratio-ablation, sections 5 and 8.2).
+    /// Pruning of this step in training: step 1 is `AdamWPrune` over `AdamWSPAM` (ratio-ablation, sections 5 and 8.2).
     pub fn pruning(self) -> Option<StepPruning> {
         let step_1 = StepPruning { sparsity: 0.5, warmup: 1000, every: 50, ramp_end: 3000 };
         (self == Self::Step1).then_some(step_1)

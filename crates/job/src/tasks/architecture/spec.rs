@@ -1,4 +1,4 @@
-//! A block as it is built, every choice made.
+//! The specification of a block, with every choice made.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{GatePool, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
 
-/// What a block is made of. The default is GPT-2's block.
+/// Specification of a block. The default is GPT-2's block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockSpec {
-    /// How tokens are mixed.
+    /// Mechanism that mixes tokens.
     pub attention: AttentionKind,
     /// Hidden width of the MLP; `None` is four times `d_model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct BlockSpec {
     pub kv_prune: Option<KvPruneSpec>,
 }
 
-/// How tokens are mixed.
+/// Mechanism that mixes tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
@@ -55,9 +55,9 @@ pub enum AttentionKind {
     Folded {
         /// Reciprocal numbers of a head.
         rank: usize,
-        /// Whether each head weighs its two scores by itself.
+        /// True if each head has its own weights for its two scores.
         per_head: bool,
-        /// Whether a head's output is mixed with the value at the query's own place.
+        /// True if a head's output is mixed with the value at the query's own position.
         restart: bool,
     },
 }
@@ -67,22 +67,22 @@ pub enum AttentionKind {
 pub struct RMlpSpec {
     /// Hidden width of the reciprocal part, out of the MLP's.
     pub low: usize,
-    /// Whether a square matrix mixes the reciprocal part.
+    /// True if a square matrix mixes the reciprocal part.
     pub mixer: bool,
-    /// Whether a learned number scales it.
+    /// True if a learned number scales it.
     pub gate: bool,
 }
 
 /// Pruning of keys and values by the attention that they have had from the queries so far (ratio-ablation, section 9.4).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KvPruneSpec {
-    /// How many of the keys that it sees a query keeps.
+    /// Number of visible keys that a query keeps.
     pub keep: Keep,
     /// The last so many keys are always kept.
     pub recency: usize,
 }
 
-/// How many keys are kept.
+/// Number of kept keys.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
@@ -97,7 +97,7 @@ pub enum Keep {
 pub struct ReciprocalSpec {
     /// Initial weight of the reverse score.
     pub alpha: f64,
-    /// How many tokens back the band reaches; the query's own is always in it.
+    /// Width of the band in tokens; it always includes the query's own token.
     pub window: usize,
 }
 
@@ -117,21 +117,21 @@ pub struct GateSpec {
 pub struct CrossSpec {
     /// Initial strength.
     pub alpha: f64,
-    /// Which attention weights are kept.
+    /// The attention weights that are kept.
     pub select: Selection,
-    /// Whether those kept are made to sum to 1; never with [`Selection::All`].
+    /// Normalizes the kept weights to sum to 1; never with [`Selection::All`].
     pub normalise: bool,
     /// Projection of what is gathered.
     pub projection: CrossProjection,
 }
 
-/// Which attention weights of a row are kept.
+/// The attention weights of a row that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
     /// The `k` largest.
     TopK {
-        /// How many.
+        /// Number of kept weights.
         k: usize,
     },
     /// Those of at least `tau` times the root mean square of the visible ones.
@@ -161,45 +161,45 @@ pub enum CrossProjection {
 pub struct RecipSpec {
     /// Initial strength in both directions.
     pub alpha: f64,
-    /// Whether the two directions share a matrix.
+    /// Sharing of a matrix by the two directions.
     pub tying: RecipTying,
 }
 
 /// RA-CT (ratio-ablation, section 4.7).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RaCtSpec {
-    /// What the gate is computed from; never [`RaCtStatistic::None`].
+    /// Statistic from which the gate is computed; never [`RaCtStatistic::None`].
     pub statistic: RaCtStatistic,
-    /// What the gate scales.
+    /// Target of the gate.
     pub apply: RaCtApply,
-    /// How much of the weights the gate reaches.
+    /// Fraction of the weights that the gate affects.
     pub alpha: f64,
     /// Weights that `topk` sums.
     pub k: usize,
-    /// Whether the statistic is of the mean over the heads.
+    /// True if the statistic is of the mean over the heads.
     pub head_average: bool,
-    /// Whether no gradient flows through the statistic.
+    /// True if no gradient flows through the statistic.
     pub detach: bool,
-    /// Whether `output` is mixed by `alpha` too.
+    /// True if `output` is mixed by `alpha` too.
     pub output_mix: bool,
 }
 
 impl ReciprocalSpec {
-    /// What the ablation's steps have, for a network of this size.
+    /// Values of the ablation's steps, for a network of this size.
     pub(super) fn scaled(size: SizeDims) -> Self {
         Self { alpha: 0.3, window: scaled_window(size.block_size) }
     }
 }
 
 impl GateSpec {
-    /// What the ablation's steps have, with a width of `dim` at `d_model` 768.
+    /// Values of the ablation's steps, with a width of `dim` at `d_model` 768.
     pub(super) fn scaled(dim: usize, size: SizeDims) -> Self {
         Self { alpha: 0.1, dim: scaled(dim, size.d_model), pool: GatePool::PrefixMean }
     }
 }
 
 impl CrossSpec {
-    /// What the ablation's steps have, for a network of this size.
+    /// Values of the ablation's steps, for a network of this size.
     pub(super) fn scaled(size: SizeDims) -> Self {
         Self {
             alpha: 0.3,
@@ -254,7 +254,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Whether the coupling scale reaches it: at 0 the network computes as if it were not there.
+    /// True if the coupling scale affects it: at 0 the network computes as if it were absent.
     pub fn is_coupled(self) -> bool {
         !matches!(self, Self::RaCt | Self::Restart | Self::KvPrune)
     }

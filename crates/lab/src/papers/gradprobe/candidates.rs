@@ -1,6 +1,6 @@
 //! Candidates for pruning: strategies and thresholds (paper 003).
 //!
-//! Scores are compared on the host, whatever the backend is.
+//! Scores are compared on the host for every backend.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
     selection::{self, Formula, Goal, Layer, NotANumber},
 };
 
-/// Which weights are candidates.
+/// The candidates among the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidates {
     /// By tensor: 0 where a weight is a candidate, 1 where it is none.
@@ -40,7 +40,7 @@ pub struct Chooser {
     /// By tensor: the norms of what its weights multiply. None in all means that sizes are the scores.
     norms: Option<Vec<Option<Vec<f32>>>>,
     seed: u64,
-    /// How often candidates were chosen.
+    /// Number of times that candidates were chosen.
     pub calls: u64,
     /// Seconds of each choice.
     pub seconds: Vec<f64>,

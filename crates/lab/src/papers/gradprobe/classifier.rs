@@ -119,12 +119,12 @@ impl Points {
         Self { inputs, labels, features }
     }
 
-    /// How many there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }

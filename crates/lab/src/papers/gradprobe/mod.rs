@@ -1,13 +1,12 @@
-//! `GradProbe` (paper 003): pruning a trained network by what shrinking its weights does to the
-//! gradients.
+//! `GradProbe` (paper 003): pruning a trained network by the effect of shrinking its weights on the gradients.
 //!
-//! A strategy names candidates, the weights with the smallest scores. Candidates are shrunk, and a candidate goes if its
-//! gradient, the largest over some calibration batches, has not grown by more than a tolerance; otherwise it gets its
-//! value back. What goes is therefore a part of the candidates, the larger the tolerance the more; a weight that gets no
-//! gradient before and after goes always.
+//! A strategy selects candidates, the weights with the smallest scores. Candidates are shrunk, and a candidate is
+//! pruned if its gradient, the largest over some calibration batches, has not grown by more than a tolerance; otherwise
+//! its value is restored. A larger tolerance therefore prunes a larger part of the candidates; a weight without a
+//! gradient before and after is always pruned.
 //!
-//! Calibration batches are drawn once, so that both gradients are of the same data. A gradient that is needed and not
-//! there is an error, because two absent ones would be equal, and everything would go.
+//! Calibration batches are drawn once, so that both gradients are of the same data. A missing gradient is an error,
+//! because two missing ones would be equal, and all weights would be pruned.
 
 mod candidates;
 mod classifier;
@@ -49,15 +48,15 @@ impl Prunable {
         self.shape.iter().product()
     }
 
-    /// Whether it has no weights.
+    /// True if it has no weights.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A network that can be probed. Tensors are told apart by their place in [`tensors`](Self::tensors).
+/// A network that can be probed. Tensors are identified by their index in [`tensors`](Self::tensors).
 pub trait Subject<B: Compute> {
-    /// What can be pruned, in the network's order.
+    /// Prunable tensors, in the network's order.
     fn tensors(&self) -> &[Prunable];
 
     /// The weights of a tensor, `[numbers]`.
@@ -66,7 +65,7 @@ pub trait Subject<B: Compute> {
     /// Replaces the weights of a tensor.
     fn set_weights(&mut self, tensor: usize, weights: Tensor<B, 1>);
 
-    /// How many calibration batches there are.
+    /// Number of calibration batches.
     fn batches(&self) -> usize;
 
     /// The gradients of the loss on a calibration batch, by tensor: of the one tensor `of`, or of all. Without dropout.
@@ -76,7 +75,7 @@ pub trait Subject<B: Compute> {
     /// multiplies nothing.
     fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError>;
 
-    /// How good the network is: perplexity or accuracy.
+    /// Quality of the network: perplexity or accuracy.
     fn quality(&self, on: Judge) -> Result<f64, LabError>;
 
     /// By how much `now` is worse than `dense`; negative if it is better.
@@ -88,7 +87,7 @@ pub trait Subject<B: Compute> {
     }
 }
 
-/// What probing has cost.
+/// Cost of probing.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Forward and backward passes.
@@ -103,7 +102,7 @@ pub struct Tally {
     pub tensor_seconds: Vec<f64>,
 }
 
-/// What a tensor's weights become.
+/// Result for a tensor's weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Decision<B: Compute> {
     pub(crate) tensor: usize,
@@ -123,7 +122,7 @@ pub struct Prober<'a, B: Compute> {
     among: Vec<usize>,
     /// Chooses candidates.
     pub chooser: Chooser,
-    /// What it has cost so far.
+    /// Cost so far.
     pub tally: Tally,
     /// By tensor: 1 where a weight stays, 0 where it was pruned, `[numbers]`; none where nothing was.
     pub kept: Vec<Option<Tensor<B, 1>>>,
@@ -212,7 +211,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         }
     }
 
-    /// Whether tensors are visited one by one.
+    /// True if tensors are visited one by one.
     fn by_tensor(&self) -> bool {
         match self.settings.mode {
             ProbeMode::Simultaneous => false,
@@ -395,7 +394,7 @@ impl Tally {
     }
 }
 
-/// Which gradients a pass for the tensor `of` gives.
+/// The gradients that a pass for the tensor `of` computes.
 fn wanted(tensors: &[Prunable], of: Option<usize>) -> Wanted {
     of.map_or(Wanted::All, |tensor| Wanted::Only(tensors[tensor].parameter))
 }
@@ -408,7 +407,7 @@ fn known(tensors: &[Prunable]) -> String {
     names.join(", ") + more
 }
 
-/// How many numbers of `mask` are 1.
+/// Number of ones in `mask`.
 pub(crate) fn count<B: Compute>(mask: Tensor<B, 1>) -> Result<usize, LabError> {
     let ones = integers(mask.int().sum())?.first().copied().unwrap_or_default();
     Ok(usize::try_from(ones).unwrap_or_default())

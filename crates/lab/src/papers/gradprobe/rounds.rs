@@ -1,5 +1,5 @@
-//! Rounds with rising sparsity, until the network has become worse than the limit allows; and looking for another tolerance
-//! then (paper 003).
+//! Rounds with rising sparsity, until the network has become worse than the limit allows, and the search for another
+//! tolerance (paper 003).
 
 use burn::tensor::Tensor;
 use sweep_job::tasks::Tuning;
@@ -7,7 +7,7 @@ use sweep_job::tasks::Tuning;
 use super::{Candidates, Largest, Prober};
 use crate::{LabError, backend::Compute};
 
-/// Tolerances are multiplied by these at first, and the better one goes on.
+/// Tolerances are first multiplied by these, and the search continues with the better one.
 const FACTORS: [f64; 2] = [0.9, 1.1];
 /// A step may make the quality worse by this part of it.
 const FALL: f64 = 0.01;
@@ -27,7 +27,7 @@ pub struct Round {
     pub chosen: Vec<usize>,
 }
 
-/// What was known when a round that shrank all tensors at once was decided.
+/// State after a round that shrank all tensors at once.
 #[derive(Debug)]
 pub(crate) struct Known<B: Compute> {
     pub(super) candidates: Candidates,
@@ -56,7 +56,7 @@ struct Again<'a, B: Compute> {
     /// The sparsities to go through, and the network before them.
     sparsities: &'a [f64],
     from: &'a State<B>,
-    /// What was known, if the gradients need not be taken again.
+    /// State of the last round, if its gradients need not be computed again.
     known: Option<&'a Known<B>>,
     chosen: &'a [usize],
     dense: f64,
@@ -140,7 +140,7 @@ impl<B: Compute> Prober<'_, B> {
         Ok(best)
     }
 
-    /// Whether the quality `after` a step is worse than the one `before` it by more than a step may make it.
+    /// True if the quality `after` a step is worse than the one `before` it by more than a step may make it.
     fn falls(&self, before: f64, after: f64) -> bool {
         self.subject.harm(before, after) > FALL * before.abs()
     }

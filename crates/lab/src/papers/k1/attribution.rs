@@ -1,5 +1,5 @@
-//! Attribution (K-1): the nodes that a step updates, those with the largest gradients, or those on the way down along
-//! them.
+//! Attribution (K-1): the nodes that a step updates, which are those with the largest gradients, or those on the path
+//! down along them.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -17,10 +17,10 @@ use crate::{
     optim::Gradients,
 };
 
-/// What a gradient on the path is multiplied with: a leaf's, its parent's, those above.
+/// Factors of gradients on the path: a leaf's, its parent's, those above.
 const PATH: [f64; 3] = [1.0, 0.15, 0.05];
 
-/// What the gradients of every node are multiplied with.
+/// Factors of the gradients of every node.
 #[derive(Debug, Clone)]
 pub enum Factors<B: Ops> {
     /// By node.
@@ -55,12 +55,12 @@ impl<B: Ops> Attribution<B> {
         Self { dims, update: update.clone(), device: device.clone(), below, reads: 0 }
     }
 
-    /// How often [`choose`](Self::choose) has read from the device.
+    /// Number of reads from the device by [`choose`](Self::choose).
     pub fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// What the gradients of the nodes are multiplied with, from all `gradients` of the network in its order.
+    /// Factors of the gradients of the nodes, from all `gradients` of the network in its order.
     pub fn choose(&mut self, gradients: &Gradients<B>) -> Result<Factors<B>, LabError> {
         if self.update.update == UpdateRule::All {
             return Ok(Factors::Host(vec![1.0; self.dims.nodes()]));
@@ -210,7 +210,7 @@ impl<B: Ops> Attribution<B> {
         Tensor::cat(found, 0)
     }
 
-    /// What gradients on the path are multiplied with at a level, counted from the root.
+    /// Factor of gradients on the path at a level, counted from the root.
     fn scale(&self, level: usize) -> f64 {
         PATH[(self.dims.depth - 1 - level).min(PATH.len() - 1)]
     }

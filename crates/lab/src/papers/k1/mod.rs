@@ -1,7 +1,7 @@
 //! The hierarchy of paper 002 (K-1): a tree of transformer blocks of which a part is updated in each step.
 //!
-//! [`network`] is the tree, of which blocks in a row are the case of single children; [`attribution`] finds the nodes that a
-//! step updates, and [`step`] updates them. The training loop is `tasks/k1.rs`.
+//! [`network`] is the tree, of which a row of blocks is a special case; [`attribution`] finds the nodes that a step
+//! updates, and [`step`] updates them. The training loop is `tasks/k1.rs`.
 
 pub mod attribution;
 pub mod network;

@@ -142,7 +142,7 @@ impl TreeDims {
     }
 }
 
-/// What belongs to no node.
+/// Parameters that belong to no node.
 #[derive(Module, Debug)]
 pub struct Shared<B: Backend> {
     /// The token table `[vocab, d_model]`.
@@ -155,7 +155,7 @@ pub struct Shared<B: Backend> {
     pub head: Linear<B>,
 }
 
-/// A transformer block that normalises after each of its parts has been added.
+/// A transformer block that normalizes after each of its parts has been added.
 #[derive(Module, Debug)]
 pub struct Node<B: Backend> {
     /// Self-attention.
@@ -171,26 +171,26 @@ pub struct Node<B: Backend> {
 /// A network.
 #[derive(Module, Debug)]
 pub struct TreeNetwork<B: Backend> {
-    /// What belongs to no node.
+    /// Parameters that belong to no node.
     pub shared: Shared<B>,
     /// The nodes, level by level.
     pub nodes: Vec<Node<B>>,
-    /// What is added to the scores `[1, block_size * block_size]`; `None` if it is made in every forward pass.
+    /// Summand of the scores `[1, block_size * block_size]`; `None` if it is made in every forward pass.
     pub(crate) mask: Option<Tensor<B, 2>>,
     #[module(skip)]
     pub(crate) dims: TreeDims,
 }
 
-/// How a forward pass computes.
+/// Settings of a forward pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Way {
-    /// What computes attention.
+    /// Implementation of attention.
     pub attention: AttentionForm,
     /// The probability of dropout.
     pub dropout: f64,
 }
 
-/// What is the same in every node of a forward pass.
+/// Values that all nodes of a forward pass share.
 struct Flow<B: Backend> {
     batch: usize,
     mask: Tensor<B, 2>,
@@ -280,7 +280,7 @@ impl<B: Ops> TreeNetwork<B> {
         }
     }
 
-    /// What comes of `x` at `node`: its output if it is a leaf, else the mean of what comes of that at its children.
+    /// Result for `x` at `node`: its output if it is a leaf, else the mean of its children's results for that output.
     fn result(&self, node: usize, x: Tensor<B, 2>, flow: &Flow<B>) -> Tensor<B, 2> {
         let output = self.nodes[node].forward(x, flow);
         let children = self.dims.children(node);
@@ -294,7 +294,7 @@ impl<B: Ops> TreeNetwork<B> {
     }
 }
 
-/// What is added to the scores of `length` queries, `[1, length * length]`: 0 on and below the diagonal.
+/// Summand of the scores of `length` queries, `[1, length * length]`: 0 on and below the diagonal.
 fn mask<B: Backend>(length: usize, device: &B::Device) -> Tensor<B, 2> {
     let end = i64::try_from(length).unwrap_or(i64::MAX);
     let places = Tensor::<B, 1, Int>::arange(0..end, device);

@@ -1,4 +1,4 @@
-//! The optimizer's step, of all nodes or of a part of them.
+//! The optimizer's step for all nodes or some of them.
 
 use burn::{
     backend::Autodiff,
@@ -15,8 +15,8 @@ use crate::{
     optim::{AdamW, Gradients, StepContext},
 };
 
-/// AdamW for what belongs to no node, and once for each node, so that the moments of a node that is left out do not count
-/// the steps that it has not made.
+/// AdamW for the shared parameters, and one for each node, so that the moments of a skipped node do not count skipped
+/// steps.
 #[derive(Debug)]
 pub struct Optimizers<B: Compute> {
     lr: f64,

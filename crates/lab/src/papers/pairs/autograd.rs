@@ -1,5 +1,5 @@
-//! `uses: pair/autograd`: training steps of an MLP with operations one by one, or fused. What is fused is decided by the
-//! backend that the step runs on.
+//! `uses: pair/autograd`: training steps of an MLP with operations one by one, or fused. The backend of the step
+//! decides about fusion.
 
 use burn::tensor::Tensor;
 use sweep_job::tasks::{Autograd, FusingVariant};

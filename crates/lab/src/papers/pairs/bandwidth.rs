@@ -1,4 +1,4 @@
-//! `uses: pair/bandwidth`: the same sums, read and written with a stride or in their order.
+//! `uses: pair/bandwidth`: the same sums, read and written with a stride or contiguously.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
-//! `uses: pair/dataloader`: training on samples that the training prepares itself, or threads ahead of it.
+//! `uses: pair/dataloader`: training on samples that the training prepares itself, or that threads prefetch.
 //!
-//! Batch `i` is prepared by thread `i mod workers`, and taken in turn, so that the order is the same with any number of
-//! threads.
+//! Batch `i` is prepared by thread `i mod workers`, and batches are taken in turn, so that the order is the same with
+//! any number of threads.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{LabError, backend::Compute, measure::Part};
 
-/// Classes that the MLP is to tell apart.
+/// Classes that the MLP distinguishes.
 const CLASSES: usize = 10;
 /// The learning rate.
 const LR: f32 = 0.01;
@@ -58,7 +58,8 @@ impl Samples {
     }
 }
 
-/// Threads that prepare batches of one epoch or, without end, of all. They end when nobody takes their batches.
+/// Threads that prepare batches of one epoch or, without end, of all. They end when their batches are no longer
+/// received.
 struct Workers {
     /// By thread.
     queues: Vec<Receiver<Vec<f32>>>,
@@ -70,7 +71,7 @@ impl Workers {
             let (sender, receiver) = sync_channel(prefetch);
             let samples = Arc::clone(samples);
             thread::spawn(move || {
-                // Whether to go on is asked after each epoch, and nobody needs what nobody takes.
+                // The threads check after each epoch whether to continue, because unused batches are not needed.
                 let all = samples.batches();
                 let mut epochs = 0_usize..;
                 while epochs.next().is_some_and(|epoch| endless || epoch == 0) {

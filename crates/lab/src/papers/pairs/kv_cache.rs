@@ -1,5 +1,5 @@
-//! `uses: pair/kv-cache`: attention token by token, with the keys and values of the tokens before in a tensor that grows, in
-//! one that has room for all, or in pages.
+//! `uses: pair/kv-cache`: attention token by token, with the keys and values of past tokens in a growing tensor, in a
+//! preallocated one, or in pages.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ enum Kept<B: Backend> {
     Pages(Vec<Tensor<B, 4>>),
 }
 
-/// What a cache is made of.
+/// Allocation of a cache.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     batch: usize,

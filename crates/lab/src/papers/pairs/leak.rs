@@ -1,4 +1,4 @@
-//! `uses: pair/leak`: what leaks memory in training loops, and the same without the leak.
+//! `uses: pair/leak`: memory leaks of training loops, and the same loops without the leak.
 
 use burn::{
     backend::Autodiff,

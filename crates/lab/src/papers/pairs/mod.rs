@@ -1,8 +1,8 @@
-//! `uses: pair/…`: one thing done in several ways, with the same inputs and the same output.
+//! `uses: pair/…`: several variants of one computation, with the same inputs and the same output.
 //!
-//! Every way is a [`Contender`]: it makes its inputs ready, and gives a call that is then repeated. The harness warms up,
-//! times, counts memory, and compares the first call's output with that of the way that is known to
-//! be right. A job is one way in a process of its own.
+//! Every variant is a [`Contender`]: it prepares its inputs and returns a call that is then repeated. The harness warms
+//! up, times, counts memory, and compares the first call's output with that of the reference variant. A job is one
+//! variant in a separate process.
 
 mod accumulation;
 mod activations;
@@ -60,7 +60,7 @@ trait Contender {
     /// The way that is known to be right.
     fn reference(&self) -> Self;
 
-    /// How far the output may be from the reference's, as a part of the largest number there.
+    /// Largest difference between the output and the reference's, relative to the largest number there.
     fn tolerance(&self) -> f64 {
         ROUNDING
     }
@@ -80,7 +80,7 @@ trait Contender {
 /// Does it once.
 type Call<'a, B> = Box<dyn FnMut(&mut Meter) -> Result<Left<B>, LabError> + 'a>;
 
-/// What a call leaves.
+/// Result of a call.
 enum Left<B: BurnBackend> {
     Device(Tensor<B, 1>),
     Host(Vec<f32>),
@@ -105,7 +105,7 @@ impl<B: BurnBackend> Left<B> {
     }
 }
 
-/// What calls tell of themselves.
+/// Counters of calls.
 struct Meter {
     breakdown: Breakdown,
     /// By name: of every call.
@@ -227,7 +227,7 @@ impl<'a> Fusable<'a> {
     }
 }
 
-/// What was measured, and the first call's output.
+/// Measurements, and the first call's output.
 struct Measured {
     outcome: Outcome,
     first: Vec<f32>,
@@ -351,7 +351,7 @@ fn measured<B: Compute, C: Contender>(
     Ok(Measured { outcome, first })
 }
 
-/// What the heap does in the first call on inputs of its own. By now threads have whatever they keep for themselves, which
+/// Heap activity of the first call on its own inputs. By now threads have whatever they keep for themselves, which
 /// would be counted by chance.
 fn counted<B: Compute, C: Contender>(contender: &C, seed: u64, device: &B::Device) -> Result<Option<Heap>, LabError> {
     let mut call = contender.ready::<B>(seed, device)?;

@@ -1,5 +1,5 @@
-//! `uses: pair/precision`: training an MLP in single, mixed and half precision. Weights that are updated are in single
-//! precision always.
+//! `uses: pair/precision`: training an MLP in single, mixed and half precision. Updated weights are always in single
+//! precision.
 
 use burn::tensor::{DType, Tensor};
 use sweep_job::{

@@ -1,4 +1,4 @@
-//! `uses: pair/regional-compile`: a transformer block that meets sequences of changing length.
+//! `uses: pair/regional-compile`: a transformer block with sequences of changing length.
 
 use burn::tensor::{
     Tensor,
@@ -50,9 +50,9 @@ impl<B: Backend> Block<B> {
 }
 
 fn norm<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 3> {
-    let centred = x.clone() - x.mean_dim(2);
-    let variance = (centred.clone() * centred.clone()).mean_dim(2);
-    centred / (variance + EPSILON).sqrt()
+    let centered = x.clone() - x.mean_dim(2);
+    let variance = (centered.clone() * centered.clone()).mean_dim(2);
+    centered / (variance + EPSILON).sqrt()
 }
 
 impl Contender for Regional {

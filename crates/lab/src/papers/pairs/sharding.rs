@@ -23,7 +23,7 @@ const BETA_1: f32 = 0.9;
 const BETA_2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
-/// What one rank has of one layer.
+/// Part of one layer on one rank.
 struct Shard<B: Backend> {
     weights: Tensor<B, 1>,
     gradients: Tensor<B, 1>,

@@ -1,4 +1,4 @@
-//! Parts that the harness cannot show from outside.
+//! Parts of the pairs that the harness does not expose.
 
 use burn::{
     backend::{Flex, flex::FlexDevice},

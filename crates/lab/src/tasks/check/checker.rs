@@ -41,7 +41,7 @@ fn strength(rng: &mut impl Rng) -> f32 {
     if rng.random_bool(0.5) { magnitude } else { -magnitude }
 }
 
-/// What the assertions share.
+/// State that the assertions share.
 pub(super) struct Checker<'a, B: Compute> {
     pub(super) parameters: Vec<ParamInfo>,
     pub(super) batch: Batch,
@@ -92,7 +92,7 @@ impl<'a, B: Compute> Checker<'a, B> {
         Some(format!("{} has shape {:?} instead of {:?}", found.name, found.shape, claimed.shape))
     }
 
-    /// Whether the loss cannot depend on a parameter; see [`GptDims::unreached`].
+    /// True if the loss cannot depend on a parameter; see [`GptDims::unreached`].
     pub(super) fn is_unreached(&self, info: &ParamInfo) -> bool {
         self.unreached.iter().any(|name| info.name.ends_with(name.as_str()))
     }

@@ -1,4 +1,4 @@
-//! Comparing lists of numbers, and saying what differs.
+//! Comparison of lists of numbers, with a description of the difference.
 
 use burn::tensor::{Tensor, backend::Backend};
 

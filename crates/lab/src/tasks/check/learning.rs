@@ -1,4 +1,4 @@
-//! Gradients reach everything, steps change everything, and the loss falls.
+//! Gradients reach every parameter, steps change every parameter, and the loss falls.
 
 use burn::{backend::Autodiff, module::AutodiffModule};
 

@@ -1,4 +1,4 @@
-//! Every mechanism does something, and nothing while it is not coupled in.
+//! Every mechanism has an effect, and none while its coupling is 0.
 
 use sweep_job::tasks::Mechanism;
 

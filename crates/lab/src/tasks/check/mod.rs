@@ -1,8 +1,8 @@
-//! `uses: check`: is a network what it claims to be? (ratio-ablation, section 7)
+//! `uses: check`: verification of a network (ratio-ablation, section 7).
 //!
-//! The assertions know a network only through [`Network`], so a wrong one can be given to them, and the tests do.
-//! `learning` looks at gradients and steps, `sight` at what a position depends on, `liveness` at the mechanisms, `pruning`
-//! at the step of the ablation that prunes.
+//! The assertions access a network only through [`Network`], so that tests can give them a defective one. `learning`
+//! checks gradients and steps, `sight` the dependence on positions, `liveness` the mechanisms, `pruning` the step of
+//! the ablation that prunes.
 
 mod checker;
 mod compare;
@@ -83,12 +83,12 @@ impl BackendTask for Job<'_> {
     }
 }
 
-/// What a network is compared with.
+/// Expected properties of a network.
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// The dimensions it claims.
     pub dims: GptDims,
-    /// Whether its weights come from a training, so that its loss is not that of a guess.
+    /// True if its weights come from a training, so that its loss is not that of a guess.
     pub trained: bool,
     /// Probability of dropout in training mode.
     pub dropout: f64,
@@ -98,7 +98,7 @@ pub struct Expected {
     pub lr: f64,
     /// Seed of the tokens and of dropout.
     pub seed: u64,
-    /// How training it prunes weights, if it does.
+    /// Pruning in training, if any.
     pub pruning: Option<StepPruning>,
 }
 
@@ -107,9 +107,9 @@ pub struct Expected {
 pub struct Assertion {
     /// Its name.
     pub name: &'static str,
-    /// Whether it holds.
+    /// True if it holds.
     pub held: bool,
-    /// What was found: a number where it holds, what is wrong where it does not.
+    /// Finding: a number if it holds, a description if it does not.
     pub finding: String,
 }
 

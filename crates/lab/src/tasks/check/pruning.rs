@@ -1,4 +1,4 @@
-//! Step 1 of the ablation: pruning while training reaches its schedule, and what is pruned is gone (ratio-ablation,
+//! Step 1 of the ablation: pruning while training reaches its schedule, and pruned weights are 0 (ratio-ablation,
 //! section 7).
 
 use burn::backend::Autodiff;

@@ -1,4 +1,4 @@
-//! The assertion that the logits of a position depend on the tokens up to it, and on nothing else.
+//! The assertion that the logits of a position depend only on the tokens up to it.
 
 use burn::tensor::{Int, Tensor, TensorData};
 
@@ -70,7 +70,7 @@ impl<B: Compute> Checker<'_, B> {
         Ok(Assertion::unless("causality", problem, format!("0 before tokens {changes:?}")))
     }
 
-    /// Where logits before token `changed` differ, if they do.
+    /// Position before token `changed` where logits differ, if any.
     fn seen_before(&self, full: &[f32], changed_logits: &[f32], changed: usize) -> Option<String> {
         let vocab = self.expected.dims.vocab_size;
         let rows = full.chunks(vocab).zip(changed_logits.chunks(vocab)).enumerate();

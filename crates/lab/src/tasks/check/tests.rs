@@ -1,4 +1,4 @@
-//! The check must be able to fail: networks that are wrong in one way each, and the assertion that says so.
+//! Tests that the check can fail: networks with one defect each, and the assertion that finds it.
 
 use std::sync::{
     Arc,
@@ -44,7 +44,7 @@ fn gpt() -> Gpt<Train> {
     Gpt::random(DIMS, 7, &FlexDevice).unwrap()
 }
 
-/// What is expected of a small network with this architecture.
+/// Expected properties of a small network with this architecture.
 fn expected_of(architecture: &Architecture) -> Expected {
     let model = Model {
         n_layer: Some(3),
@@ -437,7 +437,7 @@ fn with_another_number_of_heads() {
 
 #[test]
 fn with_a_gradient_where_there_can_be_none() {
-    // In a network of two blocks nobody would get the second one's gate.
+    // In a network of two blocks the second one's gate would have no receiver.
     let built = expected_of(&step(Ablation::Step3));
     let claimed = GptDims { n_layer: 2, ..built.dims };
     let (failed, message) = failures(random(built.dims), &Expected { dims: claimed, ..built });

@@ -1,8 +1,9 @@
-//! The attempts at a training: what each of them has done and taken. They are kept beside the checkpoints, in a file that
-//! only grows, so that a result can tell of attempts that were killed, too.
+//! The attempts at a training: the work and resources of each. They are kept beside the checkpoints, in an append-only
+//! file, so that a result includes attempts that were killed.
 //!
-//! A line is a sign of an attempt, and its last line is what is known of it. It gives one when it begins, at its checkpoints,
-//! and at log points a second or more apart; what a killed one did after its last sign is unknown.
+//! A line is a state of an attempt, and its last line is the latest known one. An attempt writes a line when it begins,
+//! at its checkpoints, and at log points at least a second apart; the work of a killed attempt after its last line is
+//! unknown.
 
 use std::{
     io::Write as _,
@@ -21,12 +22,12 @@ const FILE: &str = "attempts.jsonl";
 /// The least time between two signs at log points.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// What is known of an attempt at some point.
+/// State of an attempt at some point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Sign {
-    /// Which attempt, counted from 1.
+    /// Number of the attempt, from 1.
     attempt: usize,
-    /// The iteration after which it went on.
+    /// The iteration after which it resumed.
     from: usize,
     /// Iterations done, earlier attempts' included.
     done: usize,
@@ -50,7 +51,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// A further attempt, which goes on after iteration `from`, at the job whose scratch folder is `scratch`.
+    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`.
     pub(super) fn begin(scratch: &Path, from: usize) -> Self {
         let path = scratch.join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -152,12 +153,12 @@ mod tests {
         first.sign(14, Duration::from_secs(6));
         let mut second = Attempts::begin(folder.path(), 10);
         second.sign(20, Duration::from_secs(3));
-        // It goes on after iteration 20, whose checkpoint has 4 s of the first attempt and 3 s of the second.
+        // It resumes after iteration 20, whose checkpoint has 4 s of the first attempt and 3 s of the second.
         let mut outcome = Outcome::default();
         Attempts::begin(folder.path(), 20).describe(&mut outcome, 7.0);
         assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (3.0, 2.0));
         assert!(outcome.facts["attempt.1"].starts_with("iterations 0 to 14 in 6.0 s"), "{:?}", outcome.facts);
-        // It begins anew, because no checkpoint can be used.
+        // It starts from the beginning, because no checkpoint can be used.
         let mut outcome = Outcome::default();
         Attempts::begin(folder.path(), 0).describe(&mut outcome, 0.0);
         assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (4.0, 9.0));

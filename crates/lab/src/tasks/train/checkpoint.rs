@@ -1,12 +1,12 @@
-//! Checkpoints of a training in progress: what an interrupted or failed job leaves for its next attempt.
+//! Checkpoints of a training in progress, which an interrupted or failed job leaves for its next attempt.
 //!
 //! Weights, moments, masks, losses, curves and times are saved; random streams need not be, because they depend on the
-//! seed and the iteration alone. A training that goes on from a checkpoint computes what it would have computed without
-//! the interruption, bit for bit on the CPU.
+//! seed and the iteration alone. A training that resumes from a checkpoint computes the same as without the
+//! interruption, bit-identical on the CPU.
 //!
-//! A checkpoint is a folder, which gets its name when everything in it is on the disk. `B3SUMS` has the digests of the other
-//! files, as `b3sum --check` reads them; a checkpoint that they do not fit, or with numbers that no training can have, is
-//! thrown away. The last but one stays until the next, in case that the last one is damaged.
+//! A checkpoint is a folder, which gets its name when all its files are on the disk. `B3SUMS` has the digests of the
+//! other files, as `b3sum --check` reads them; a checkpoint that does not match them, or that has impossible values, is
+//! discarded. The previous checkpoint is kept until the next one, in case the latest is damaged.
 
 use std::{
     collections::BTreeMap,
@@ -37,12 +37,12 @@ const STATE: &str = "state.safetensors";
 const PROGRESS: &str = "progress.json";
 /// Digests of the two.
 const DIGESTS: &str = "B3SUMS";
-/// How the folder of a checkpoint is called, before its iteration.
+/// Prefix of the name of a checkpoint's folder, before its iteration.
 const PREFIX: &str = "after-";
-/// How it is called while it is being written.
+/// Name of the folder while it is being written.
 const UNFINISHED: &str = "unfinished";
 
-/// Where a training is, beside its tensors.
+/// State of a training besides its tensors.
 #[derive(Debug, Serialize, Deserialize)]
 struct Progress {
     /// Iterations done.
@@ -60,7 +60,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// What is wrong with it as the progress after `done` of `iters` iterations, if anything is.
+    /// Defect of the progress after `done` of `iters` iterations, if any.
     fn fault(&self, done: usize, iters: usize) -> Option<String> {
         if self.done != done || done == 0 || done >= iters {
             return Some(format!("{} iterations are done in the checkpoint after {done} of {iters}", self.done));
@@ -92,7 +92,7 @@ pub(super) fn all(scratch: &Path) -> Vec<(usize, PathBuf)> {
     found
 }
 
-/// Removes the checkpoint `folder`, which cannot be used because of `error`, and says so.
+/// Removes the checkpoint `folder`, which cannot be used because of `error`, with a note.
 pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report: &mut dyn Report) {
     // What cannot be read now may be read another time.
     let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
@@ -126,8 +126,8 @@ fn sync(path: &Path) -> io::Result<()> {
 }
 
 impl<B: Compute> Trainer<'_, B> {
-    /// Saves where the training of `network` is; of earlier checkpoints all but the last are removed. What is not finite is
-    /// not saved, because nothing could go on from it: that is a note.
+    /// Saves the state of the training of `network`; of earlier checkpoints all but the last are removed. A state with
+    /// non-finite numbers is not saved, because no attempt could resume from it; a note says so.
     pub(super) fn save(
         &mut self,
         network: &Gpt<Autodiff<B>>,

@@ -1,4 +1,4 @@
-//! Metrics that follow from a whole training, and why some are absent.
+//! Metrics of a whole training, and reasons for absent ones.
 
 use sweep_job::{Backend, Outcome, Unit, tasks::Train};
 
