@@ -35,7 +35,7 @@ pub fn main(engine: u32) -> ExitCode {
     let code = if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     channel.say(&match result {
         Ok(outcome) => Message::Done(outcome),
-        Err(failure) => Message::Failed(failure.recognised()),
+        Err(failure) => Message::Failed(failure.recognized()),
     });
     code
 }

@@ -1,9 +1,9 @@
-//! The tasks: what a recipe's `uses` may name.
+//! The tasks that a recipe's `uses` may name.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    Param, Unit, Value,
+    MetricInfo, Param, Value,
     tasks::{
         BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, GradProbe, K1, Mock,
         Pair, Parity, Train,
@@ -21,79 +21,68 @@ pub enum Task {
     Train(Train),
     /// Measures a network's loss on held-out text.
     Eval(Eval),
-    /// Prunes a trained network by candidates and gradients.
+    /// Prunes a trained network by probing gradients.
     GradProbe(GradProbe),
-    /// Writes text.
+    /// Generates text.
     Generate(Generate),
-    /// Checks that a network is what it claims to be.
+    /// Asserts properties of a network.
     Check(Check),
-    /// Trains a tree of blocks, of which a part is updated in each step.
+    /// Trains a tree of transformer blocks and updates some of them in each step.
     K1(K1),
     /// Compares a backend with plain operations on the CPU.
     Parity(Parity),
-    /// Raises the batch until memory or throughput stops it.
+    /// Finds the batch size beyond which throughput stops growing.
     BatchSize(BatchSize),
-    /// Measures how a threshold is found.
+    /// Measures methods to find a threshold.
     BenchThreshold(BenchThreshold),
-    /// Measures how masks are made.
+    /// Measures methods to make masks.
     BenchMaskUpdate(BenchMaskUpdate),
-    /// Measures how masks are applied.
+    /// Measures the application of masks.
     BenchMasking(BenchMasking),
-    /// Measures one of several ways to do the same.
+    /// Measures one of several implementations of the same computation.
     Pair(Pair),
     /// Runs any program.
     Command(Command),
-    /// Does what it is told, without a network: for tests of the engine.
+    /// Simulates a job, for tests of the engine.
     Mock(Mock),
 }
 
 /// A task's declaration.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskInfo {
-    /// What `uses` says.
+    /// Name in a step's `uses`.
     pub name: &'static str,
     /// Raised whenever the task computes something else from the same parameters, or a default changes.
     pub revision: u32,
-    /// What it does.
+    /// One-line description: a verb phrase without a full stop.
     pub about: &'static str,
     /// Its parameters, in groups.
     pub groups: &'static [&'static [Param]],
-    /// What it measures.
-    pub metrics: &'static [MetricInfo],
+    /// Its metrics, in groups.
+    pub metrics: &'static [&'static [MetricInfo]],
     /// The curves that it may record.
     pub curves: &'static [&'static str],
-    /// Whether it may measure more than it declares, because something else decides what.
+    /// If true, it may measure more than it declares.
     pub open_metrics: bool,
     /// The metrics that a line of progress has room for.
     pub headline: &'static [&'static str],
-    /// Whether it computes on a backend.
+    /// If true, it computes on a backend.
     pub on_device: bool,
-    /// Whether lists of tasks leave it out.
+    /// If true, lists of tasks leave it out.
     pub hidden: bool,
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
     conflicts: fn(&Values) -> Vec<Conflict>,
 }
 
-/// A metric's declaration.
-#[derive(Debug, Clone, Copy)]
-pub struct MetricInfo {
-    /// Its name in records and tables.
-    pub name: &'static str,
-    /// What it counts.
-    pub unit: Unit,
-    /// What it means and how it is measured.
-    pub doc: &'static str,
-}
-
-/// Parameters that are each in order, but not together.
+/// Parameters that are valid one by one, but not together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The parameters concerned, the one to change first.
     pub params: Vec<&'static str>,
-    /// What is wrong, as a phrase.
+    /// The problem, as a phrase.
     pub message: String,
-    /// What to do.
+    /// The remedy, as a phrase.
     pub advice: String,
 }
 
@@ -103,7 +92,7 @@ impl Task {
         TaskInfo {
             name: "train",
             revision: 4,
-            about: "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory",
+            about: "trains a GPT-2 on tokens, with optional pruning, and measures loss, speed and memory",
             groups: Train::GROUPS,
             metrics: Train::METRICS,
             curves: Train::CURVES,
@@ -133,7 +122,7 @@ impl Task {
         TaskInfo {
             name: "gradprobe",
             revision: 1,
-            about: "prunes a trained network: shrinks the weights with the smallest scores, and removes those at which the loss does not pull harder then",
+            about: "prunes a trained network: shrinks the weights with the smallest scores, keeps weights whose gradient grows when they are shrunk, and prunes the others",
             groups: GradProbe::GROUPS,
             metrics: GradProbe::METRICS,
             curves: GradProbe::CURVES,
@@ -148,7 +137,7 @@ impl Task {
         TaskInfo {
             name: "generate",
             revision: 1,
-            about: "writes text with a network, token by token",
+            about: "generates text with a network, token by token",
             groups: Generate::GROUPS,
             metrics: Generate::METRICS,
             curves: &[],
@@ -163,7 +152,7 @@ impl Task {
         TaskInfo {
             name: "check",
             revision: 2,
-            about: "builds a network and asserts that it computes, learns, and does not see the future",
+            about: "builds a network and asserts that its output is finite, that it learns, and that its attention is causal",
             groups: Check::GROUPS,
             metrics: Check::METRICS,
             curves: &[],
@@ -178,7 +167,7 @@ impl Task {
         TaskInfo {
             name: "parity",
             revision: 2,
-            about: "asserts that a backend computes what plain operations on the CPU compute, and names what differs first",
+            about: "asserts that a backend computes the same results as plain operations on the CPU, and reports the first difference",
             groups: Parity::GROUPS,
             metrics: Parity::METRICS,
             curves: &[],
@@ -193,7 +182,7 @@ impl Task {
         TaskInfo {
             name: "k1",
             revision: 1,
-            about: "trains a tree of transformer blocks, of which a part is updated in each step, and measures what that costs",
+            about: "trains a tree of transformer blocks, updates some of them in each step, and measures the cost",
             groups: K1::GROUPS,
             metrics: K1::METRICS,
             curves: K1::CURVES,
@@ -208,7 +197,7 @@ impl Task {
         TaskInfo {
             name: "bench/batch-size",
             revision: 1,
-            about: "raises the batch until memory or throughput stops it, and finds the size from which on it brings nothing",
+            about: "raises the batch size until memory runs out or throughput stops growing, and reports the best size",
             groups: BatchSize::GROUPS,
             metrics: BatchSize::METRICS,
             curves: BatchSize::CURVES,
@@ -223,7 +212,7 @@ impl Task {
         TaskInfo {
             name: "bench/threshold",
             revision: 2,
-            about: "measures ways to find the k-th smallest of given scores",
+            about: "measures methods to find the k-th smallest of given scores",
             groups: BenchThreshold::GROUPS,
             metrics: BenchThreshold::METRICS,
             curves: &[],
@@ -238,7 +227,7 @@ impl Task {
         TaskInfo {
             name: "bench/mask-update",
             revision: 2,
-            about: "measures ways to make masks from weights and moments",
+            about: "measures methods to make pruning masks from weights and moments",
             groups: BenchMaskUpdate::GROUPS,
             metrics: BenchMaskUpdate::METRICS,
             curves: &[],
@@ -253,7 +242,7 @@ impl Task {
         TaskInfo {
             name: "bench/masking",
             revision: 1,
-            about: "measures masking in every step, and choosing masks in some",
+            about: "measures the application of masks in every step and their update in some steps",
             groups: BenchMasking::GROUPS,
             metrics: BenchMasking::METRICS,
             curves: &[],
@@ -283,7 +272,7 @@ impl Task {
         TaskInfo {
             name: "command",
             revision: 1,
-            about: "runs any program, and keeps the numbers and files that it leaves",
+            about: "runs any program, and keeps the metrics and files that it writes",
             groups: Command::GROUPS,
             metrics: Command::METRICS,
             curves: &[],
@@ -298,7 +287,7 @@ impl Task {
         TaskInfo {
             name: "mock",
             revision: 1,
-            about: "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine",
+            about: "sleeps, reports a metric, fails, panics or hangs as configured, for tests of recipes and the engine",
             groups: Mock::GROUPS,
             metrics: Mock::METRICS,
             curves: &[],
@@ -351,9 +340,14 @@ impl TaskInfo {
         self.params().find(|param| param.name == name)
     }
 
+    /// Every declared metric.
+    pub fn metrics(&self) -> impl Iterator<Item = &'static MetricInfo> + use<> {
+        self.metrics.iter().flat_map(|group| group.iter())
+    }
+
     /// The declared metric with this name.
     pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
-        self.metrics.iter().find(|metric| metric.name == name)
+        self.metrics().find(|metric| metric.name == name)
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].
@@ -366,7 +360,7 @@ impl TaskInfo {
         (self.artifacts)(values)
     }
 
-    /// What is wrong with the parameters taken together.
+    /// Conflicts between the parameters.
     pub fn conflicts(&self, values: &Values) -> Vec<Conflict> {
         (self.conflicts)(values)
     }

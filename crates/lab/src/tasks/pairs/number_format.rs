@@ -3,7 +3,7 @@
 
 use burn::tensor::{DType, Tensor};
 use sweep_job::{
-    Outcome, Unit,
+    Outcome,
     tasks::{FormatVariant, NumberFormat},
 };
 
@@ -81,7 +81,7 @@ impl Contender for NumberFormat {
 
     fn describe(&self, first: &[f32], _: f64, outcome: &mut Outcome) {
         if let Some(loss) = first.last() {
-            outcome.metric("loss", f64::from(*loss), Unit::One);
+            outcome.set(&NumberFormat::LOSS, f64::from(*loss));
         }
     }
 }
