@@ -143,7 +143,7 @@ fn a_saved_network_that_sees_the_future_is_not_trained() {
     let given = json!({"init": dir.path(), "iters": 2, "eval_batches": 1});
     let failure = run("train", given, dir.path()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Input);
-    assert!(failure.message.contains("sees the tokens that are to be predicted"), "{}", failure.message);
+    assert!(failure.message.contains("sees the tokens to predict"), "{}", failure.message);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn configurations_that_are_not_supported() {
         ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2` and `sweep-gpt`"),
         ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` must say in `sweep` what it is"),
         ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true"),
-        ("n_head", json!(7), "d_model 64 is not a multiple of n_head 7"),
+        ("n_head", json!(7), "`d_model: 64` is not a multiple of `n_head: 7`"),
     ];
     for (key, value, wanted) in cases {
         let dir = changed(|config, _| config[key] = value);
@@ -287,7 +287,7 @@ fn sizes_that_no_recipe_may_ask_for_are_refused_at_once() {
         assert_eq!(refusal(dir.path()), wanted);
     }
     for (ablation, place, wanted) in [
-        (Ablation::V1, "/attention/folded/rank", "a head of 8 cannot fold 0 of them"),
+        (Ablation::V1, "/attention/folded/rank", "rank 0 does not fit into a head of width 8"),
         (Ablation::V3, "/r_mlp/low", "the reciprocal part of the MLP has a width of 0"),
     ] {
         let (_, dir) = saved(ablation, 1.0);

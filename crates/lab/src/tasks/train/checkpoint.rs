@@ -6,7 +6,7 @@
 //!
 //! A checkpoint is a folder, which gets its name when everything in it is on the disk. `B3SUMS` has the digests of the other
 //! files, as `b3sum --check` reads them; a checkpoint that they do not fit, or with numbers that no training can have, is
-//! thrown away. The last but one stays until the next, in case that the last one is damaged.
+//! removed. The last but one stays until the next, in case that the last one is damaged.
 
 use std::{
     collections::BTreeMap,
@@ -97,7 +97,7 @@ pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report:
     // What cannot be read now may be read another time.
     let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
     let removed = !unread && fs::remove_dir_all(folder).is_ok();
-    let end = if removed { " and is thrown away" } else { "" };
+    let end = if removed { " and is removed" } else { "" };
     report.note(&format!("the checkpoint after iteration {done} cannot be used{end}: {error}"));
 }
 
