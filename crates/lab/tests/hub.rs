@@ -131,7 +131,7 @@ fn a_gpt2_that_claims_more_is_refused() {
     let mut config = config(dir.path());
     config["model_type"] = json!("gpt2");
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
-    assert_eq!(refusal(dir.path()), "DIR/config.json: a network of model_type `gpt2` cannot have `sweep`");
+    assert_eq!(refusal(dir.path()), "DIR/config.json: a network of model_type `gpt2` must not have the key `sweep`");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn tensors_that_are_wrong() {
             *dtype = Dtype::I32;
         }
     });
-    assert!(refusal(integers.path()).contains("has numbers of type I32; only F32, F16 and BF16 are read"));
+    assert!(refusal(integers.path()).contains("has element type I32; only F32, F16 and BF16 are supported"));
 
     let untied = changed(|_, tensors| {
         let (dtype, shape, mut data) = tensors["transformer.wte.weight"].clone();
@@ -232,7 +232,7 @@ fn configurations_that_are_not_supported() {
             "activation_function `relu` is not supported, only `gelu` and `gelu_new`",
         ),
         ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2` and `sweep-gpt`"),
-        ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` must say in `sweep` what it is"),
+        ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` requires the key `sweep`"),
         ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true"),
         ("n_head", json!(7), "`d_model: 64` is not a multiple of `n_head: 7`"),
     ];

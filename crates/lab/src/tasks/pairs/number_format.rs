@@ -39,7 +39,7 @@ impl Contender for NumberFormat {
             FormatVariant::F16 => DType::F16,
         };
         if !B::supports_dtype(device, format) {
-            let reason = format!("the device does not compute with {}", format.name());
+            let reason = format!("the device does not support {}", format.name());
             return Err(LabError::Precision { precision: self.variant.word(), reason });
         }
         let scale = if self.variant == FormatVariant::F16 { LOSS_SCALE } else { 1.0 };

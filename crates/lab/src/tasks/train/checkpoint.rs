@@ -63,15 +63,15 @@ impl Progress {
     /// What is wrong with it as the progress after `done` of `iters` iterations, if anything is.
     fn fault(&self, done: usize, iters: usize) -> Option<String> {
         if self.done != done || done == 0 || done >= iters {
-            return Some(format!("{} iterations are done in the checkpoint after {done} of {iters}", self.done));
+            return Some(format!("the checkpoint after iteration {done} of {iters} records {} iterations", self.done));
         }
         if self.coupling.is_some_and(|started| started >= done) {
-            return Some(format!("the mechanisms were coupled in after {done} iterations, which are all"));
+            return Some(format!("the coupling starts after iteration {done}, the last one"));
         }
         for (name, Curve { at, values, .. }) in &self.curves {
             let in_order = at.is_sorted() && at.last().is_none_or(|at| *at <= done as u64);
             if at.len() != values.len() || !in_order || !values.iter().all(|value| value.is_finite()) {
-                return Some(format!("the curve `{name}` is not one of {done} iterations"));
+                return Some(format!("the curve `{name}` does not match {done} iterations"));
             }
         }
         let times = [self.prune_time, self.train_time, self.first_step];
