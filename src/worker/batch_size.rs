@@ -9,9 +9,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use sweep_job::{
-    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value, tasks::BatchSize,
-};
+use sweep_job::{Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Value, tasks::BatchSize};
 
 use super::{Channel, Run};
 use crate::host::{machine::OutOfMemory, program};
@@ -82,10 +80,10 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
 fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
     let mut outcome = Outcome::default();
     let (Some(first), Some(last), Some(at)) = (points.first(), points.last(), points.get(knee)) else { return outcome };
-    outcome.metric("batch.knee", at.batch as f64, Unit::Count);
-    outcome.metric("batch.largest", last.batch as f64, Unit::Count);
-    outcome.metric("throughput.tokens_per_s", at.tokens_per_s, Unit::TokensPerSecond);
-    outcome.metric("throughput.gain", at.tokens_per_s / first.tokens_per_s, Unit::One);
+    outcome.set(&BatchSize::KNEE, at.batch as f64);
+    outcome.set(&BatchSize::LARGEST, last.batch as f64);
+    outcome.set(&BatchSize::TOKENS_PER_S, at.tokens_per_s);
+    outcome.set(&BatchSize::GAIN, at.tokens_per_s / first.tokens_per_s);
     for name in ["memory.peak", "memory.device.peak"] {
         if let Some(metric) = at.outcome.metrics.get(name) {
             outcome.metrics.insert(name.to_owned(), *metric);
@@ -167,7 +165,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
 
 /// Whether a failure says that memory was not enough.
 fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
-    let Failure { kind, message } = failure.recognised();
+    let Failure { kind, message } = failure.recognized();
     match kind {
         FailureKind::Memory => Ok(Tried::TooLarge(message)),
         kind => Err(Failure { kind, message: format!("with a batch of {batch}: {message}") }),
@@ -180,7 +178,7 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     if status.signal() == Some(9) && out_of_memory != Some(false) {
         return Failure { kind: FailureKind::Memory, message: "the kernel ended it for want of memory".into() };
     }
-    let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognised();
+    let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognized();
     // A backtrace may follow what says why, indented but for its title and its last line.
     let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
     let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
@@ -226,8 +224,8 @@ mod tests {
 
     fn point(batch: usize, tokens_per_s: f64) -> Point {
         let mut outcome = Outcome::default();
-        outcome.metric("throughput.tokens_per_s", tokens_per_s, Unit::TokensPerSecond);
-        outcome.metric("memory.peak", batch as f64 * 1024.0, Unit::Bytes);
+        outcome.set(&BatchSize::TOKENS_PER_S, tokens_per_s);
+        outcome.set(&BatchSize::MEMORY_PEAK, batch as f64 * 1024.0);
         Point { batch, tokens_per_s, outcome }
     }
 

@@ -1,4 +1,4 @@
-//! Typed parameters: the Rust types that can be one, and the macros that declare groups of them and words to choose from.
+//! Typed parameters: the Rust types of parameters, and the macros that declare groups of parameters and choices.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::value::Value;
 
 /// A Rust type that can be a parameter.
 pub trait ParamType: Sized {
-    /// What a recipe may write.
+    /// The values that a recipe may write.
     const KIND: Kind;
-    /// Whether `null` is accepted.
+    /// If true, `null` is accepted.
     const NULLABLE: bool = false;
     /// The value as a recipe would write it.
     fn to_value(&self) -> Value;
@@ -81,7 +81,7 @@ impl<T: ParamType> ParamType for Option<T> {
     }
 }
 
-/// A path to an input, whose content belongs to the key.
+/// A path to an input, whose content is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub std::path::PathBuf);
 
@@ -125,12 +125,12 @@ impl ParamType for Scalar {
     }
 }
 
-/// What a variable of a program's environment is set to.
+/// The value of a variable in a program's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
-    /// To this text.
+    /// This text.
     Text(String),
-    /// To what the variable of this name is set to where the job runs. Nobody writes that down.
+    /// The value of the variable with this name where the job runs. It is not recorded.
     From(String),
 }
 
@@ -150,7 +150,7 @@ impl ParamType for Variable {
     }
 }
 
-/// A relative path that does not leave the folder that it starts from, which is the job's.
+/// A relative path that does not leave the job's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inside(pub String);
 
@@ -206,7 +206,7 @@ pub trait Group: Sized {
     fn from_values(values: &crate::Values) -> Option<Self>;
 }
 
-/// Declares a group of parameters: the typed struct, its declarations and the way from values to it.
+/// Declares a group of parameters: the typed struct, its declarations and its construction from values.
 macro_rules! params {
     (
         $(#[$meta:meta])*

@@ -1,4 +1,4 @@
-//! The parameters of pruning while training, and its schedule.
+//! The parameters and the schedule of pruning during training.
 
 use crate::{
     Conflict,
@@ -6,32 +6,32 @@ use crate::{
 };
 
 choice! {
-    /// How weights are chosen for pruning: those with the smallest score go. `w` is a weight, `w0` its value at the start,
+    /// The score of a weight. The weights with the smallest scores are pruned. `w` is a weight, `w0` its initial value,
     /// `m` and `v` are Adam's first and second moment, `e` is `score_epsilon`.
     pub enum PruneMethod {
         /// No pruning.
         None = "none",
-        /// `|w|` (ratio-ablation, section 8.4). Like `movement`, without masks on gradients and moments.
+        /// `|w|` (ratio-ablation, section 8.4). As with `movement`, gradients and moments are not masked.
         Magnitude = "magnitude",
-        /// `w (w - w0)`: weights that have moved towards zero go (ratio-ablation, section 8.5).
+        /// `w (w - w0)`: prunes weights that have moved towards zero (ratio-ablation, section 8.5).
         Movement = "movement",
-        /// `|w m| |w| / (sqrt(v) + e)`. This and what follows: ratio-ablation, section 8.2.
+        /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
         /// `|w|`.
         Bitter1 = "bitter1",
-        /// `|w|`; in the reference it differs from `bitter1` by a longer training.
+        /// `|w|`. In the reference it differs from `bitter1` by a longer training.
         Bitter2 = "bitter2",
         /// `|w| sqrt(|m| + e)`.
         Bitter3 = "bitter3",
-        /// As `bitter3`, with a threshold for every layer: later layers lose more.
+        /// As `bitter3`, with a threshold per layer; later layers are sparser.
         Bitter4 = "bitter4",
-        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives towards zero go.
+        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: prunes weights that Adam moves towards zero.
         Bitter5 = "bitter5",
         /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`.
         Bitter6 = "bitter6",
         /// `|w| (|v| + e)^(1/4)`.
         Bitter7 = "bitter7",
-        /// As `bitter3`, with `m` corrected for its bias.
+        /// As `bitter3`, with bias-corrected `m`.
         Bitter8 = "bitter8",
         /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`.
         Bitter9 = "bitter9",
@@ -39,9 +39,9 @@ choice! {
 }
 
 choice! {
-    /// How sparsity rises to its target; `p` is the part of the ramp that has passed.
+    /// The increase of sparsity to its target; `p` is the elapsed fraction of the ramp.
     pub enum Schedule {
-        /// `p^3`: slow at first.
+        /// `p^3`.
         Cubic = "cubic",
         /// `p`.
         Linear = "linear",
@@ -49,94 +49,95 @@ choice! {
 }
 
 choice! {
-    /// How the largest score that is pruned is found.
+    /// A method to find the threshold: the largest score that is pruned.
     pub enum ThresholdMethod {
         /// The k-th smallest of all scores.
         Exact = "exact",
-        /// The corresponding score of a random sample, drawn with replacement from every layer. Sparsity ratchets up: what a
-        /// sample prunes too much stays pruned, so of many choices the largest error remains.
+        /// The quantile of a random sample, drawn with replacement from every layer. Sparsity exceeds its target:
+        /// weights that a sampling error prunes stay pruned, so the largest error over all mask updates remains.
         Sample = "sample",
-        /// The largest score of such a sample up to which, counted among all scores, no more weights go than are asked for.
-        /// Sparsity never exceeds its target, but where scores are equal, and approaches it from below.
+        /// The largest score of such a sample that, counted among all scores, prunes no more weights than requested.
+        /// Sparsity approaches its target from below, and exceeds it only if scores are equal.
         SampleCorrected = "sample_corrected",
-        /// By counting scores in 1024 equal bins, and again in the bin that holds the k-th smallest, until no more than
-        /// one in a thousand is pruned too many.
+        /// A histogram of 1024 equal bins, refined in the bin that contains the k-th smallest score until at most 0.1 %
+        /// too many are pruned.
         Histogram = "histogram",
     }
 }
 
 choice! {
-    /// What is kept between finding the threshold and making the masks.
+    /// The treatment of scores between the threshold and the masks.
     pub enum PruneUpdate {
-        /// Nothing: all scores are laid side by side for the threshold, and computed again for the masks.
+        /// Scores are concatenated for the threshold, and recomputed for the masks.
         DoublePass = "double_pass",
-        /// The scores, layer by layer.
+        /// Scores are stored for each layer.
         SinglePass = "single_pass",
-        /// Nothing, and nothing is computed again: on the CPU, the pass that computes scores for an exact threshold writes
-        /// the masks, too. Elsewhere, and with other thresholds, as `single_pass`.
+        /// Scores are neither stored nor recomputed: on the CPU, the pass that computes scores for an exact threshold
+        /// also writes the masks. Elsewhere, and with other thresholds, as `single_pass`.
         OnePass = "fused",
     }
 }
 
 choice! {
-    /// The numbers in which scores are computed.
+    /// The number format of scores.
     pub enum ScorePrecision {
-        /// 32 bits.
+        /// Single precision.
         F32 = "f32",
-        /// 16 bits: at most 65504, nothing between 0 and 6e-8.
+        /// Half precision: at most 65504, and no values between 0 and 6e-8.
         F16 = "f16",
     }
 }
 
 params! {
-    /// Pruning to a global sparsity over the weights of the linear layers.
+    /// Pruning of the weights of the linear layers to a global sparsity.
     pub struct Prune {
-        /// How weights are chosen: by magnitude, by movement, or by a score from Adam's moments.
+        /// Score of a weight: its magnitude, its movement, or a formula of Adam's moments (`bitter0` to `bitter9`).
         prune: PruneMethod = PruneMethod::None;
-        /// The part of the prunable weights that is zero at the end.
+        /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
-        /// Iterations before the ramp begins; a tenth of `iters` when not given.
+        /// Iterations before the ramp begins; by default `iters` / 10.
         prune_warmup: Option<usize> = None, in 0..=100_000_000, unit "iterations";
-        /// The iteration at which the target is reached; three fifths of `iters` when not given.
+        /// Iteration at which the target is reached; by default 3/5 of `iters`.
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
-        /// Iterations between two choices of the mask.
+        /// Iterations between two mask updates.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
-        /// How sparsity rises.
+        /// Shape of the ramp of sparsity.
         prune_schedule: Schedule = Schedule::Cubic;
-        /// Whether the token table, which is also the output layer, is pruned too.
+        /// Also prune the token embedding, which is the output layer, too.
         prune_tied_head: bool = false;
-        /// How the largest score that is pruned is found. With `sample`, sparsity ratchets up by the sample's errors, because
-        /// pruned weights stay pruned; `sample_corrected` counts what its threshold prunes, and stays at the target.
+        /// Method to find the threshold, the largest score that is pruned. With `sample`, sparsity exceeds the target
+        /// by the largest sampling error, because pruned weights stay pruned; `sample_corrected` counts the pruned
+        /// weights and stays at the target.
         threshold: ThresholdMethod = ThresholdMethod::Exact;
-        /// The part of the scores that `threshold: sample` and `threshold: sample_corrected` draw.
+        /// Fraction of the scores that `threshold: sample` and `threshold: sample_corrected` draw.
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
-        /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice; the
-        /// scores; or nothing, because the pass that finds the one makes the others.
+        /// Treatment of scores between the threshold and the masks: `double_pass` recomputes them, `single_pass` stores
+        /// them, `fused` finds the threshold and writes the masks in the same pass.
         prune_update: PruneUpdate = PruneUpdate::OnePass;
-        /// The numbers in which scores are computed.
+        /// Number format of scores.
         score_precision: ScorePrecision = ScorePrecision::F32;
-        /// What scores add to a moment before a root or a division.
+        /// Term `e` in the scores, added to a moment before a root or a division.
         score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
     }
 }
 
 impl PruneMethod {
-    /// Whether gradients and Adam's moments are masked like the weights.
+    /// True if gradients and Adam's moments are masked like the weights.
     pub fn masks_state(self) -> bool {
         !matches!(self, Self::None | Self::Magnitude | Self::Movement)
     }
 
-    /// Whether the score adds `score_epsilon` to something.
+    /// True if the score depends on `score_epsilon`.
     fn has_epsilon(self) -> bool {
         self.masks_state() && !matches!(self, Self::Bitter1 | Self::Bitter2)
     }
 
-    /// Whether every layer has a threshold of its own.
+    /// True if every layer has its own threshold.
     pub fn by_layer(self) -> bool {
         self == Self::Bitter4
     }
 
-    /// Whether a score may be below that of a weight that is 0, so that a pruned weight could come back.
+    /// True if a score can be below that of a zero weight, so that a pruned weight could return.
     pub fn has_negative_scores(self) -> bool {
         matches!(self, Self::Movement | Self::Bitter5 | Self::Bitter9)
     }
@@ -148,13 +149,13 @@ impl Prune {
         (self.prune_warmup.unwrap_or(iters / 10), self.prune_ramp_end.unwrap_or(iters * 3 / 5))
     }
 
-    /// Whether the mask is chosen anew after the optimizer step of iteration `iter`, counted from 0.
+    /// True if the mask is updated after the optimizer step of iteration `iter`, counted from 0.
     pub fn updates_at(&self, iter: usize, iters: usize) -> bool {
         let (warmup, _) = self.ramp(iters);
         self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
     }
 
-    /// The sparsity that the schedule wants at iteration `iter`.
+    /// The scheduled sparsity at iteration `iter`.
     pub fn target_at(&self, iter: usize, iters: usize) -> f64 {
         let (warmup, end) = self.ramp(iters);
         let span = end.saturating_sub(warmup).max(1);
@@ -166,16 +167,16 @@ impl Prune {
             }
     }
 
-    /// The last iteration that chooses a mask at full sparsity, if there is one.
+    /// The last iteration that updates the mask at full sparsity, if there is one.
     fn last_update(&self, iters: usize) -> Option<usize> {
         let (warmup, end) = self.ramp(iters);
         let last = (iters - 1) / self.prune_every * self.prune_every;
         (last >= end && last >= warmup && end >= warmup).then_some(last)
     }
 
-    /// What does not go together in a training of `iters` iterations.
+    /// Conflicts between the parameters in a training of `iters` iterations.
     pub(super) fn conflicts(&self, iters: usize) -> Vec<Conflict> {
-        /// Half of the smallest number of 16 bits: what is below becomes 0.
+        /// Half of the smallest positive f16; smaller values become 0.
         const LEAST_F16: f64 = 1.0 / 33_554_432.0;
 
         let mut conflicts = Vec::new();
@@ -184,17 +185,17 @@ impl Prune {
             conflicts.push(Conflict {
                 params: vec!["prune_ramp_end", "prune_every", "prune_warmup", "iters"],
                 message: format!(
-                    "the target sparsity is never reached: the ramp goes from iteration {warmup} to {end}, and no mask is \
-                     chosen between its end and iteration {iters}"
+                    "the target sparsity is never reached: the ramp extends from iteration {warmup} to {end}, and no mask \
+                     update lies between its end and iteration {iters}"
                 ),
-                advice: "end the ramp earlier, choose masks more often, or train longer".into(),
+                advice: "reduce `prune_ramp_end` or `prune_every`, or increase `iters`".into(),
             });
         }
         if self.score_precision == ScorePrecision::F16 && self.prune.has_epsilon() && self.score_epsilon <= LEAST_F16 {
             conflicts.push(Conflict {
                 params: vec!["score_precision", "score_epsilon", "prune"],
                 message: format!(
-                    "`score_epsilon` {:e} is 0 in 16 bits, so the scores of `{}` would be zero, infinite or no numbers",
+                    "`score_epsilon: {:e}` is 0 in half precision, so scores of `prune: {}` could be 0, infinite or NaN",
                     self.score_epsilon, self.prune
                 ),
                 advice: "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`".into(),
@@ -264,12 +265,16 @@ mod tests {
             let found = f16(&format!("bitter{variant}"), 1e-8);
             assert_eq!(found.len(), 1, "bitter{variant}");
             assert_eq!(found[0].advice, "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`");
-            assert!(found[0].message.starts_with("`score_epsilon` 1e-8 is 0 in 16 bits"), "{}", found[0].message);
+            assert!(
+                found[0].message.starts_with("`score_epsilon: 1e-8` is 0 in half precision"),
+                "{}",
+                found[0].message
+            );
             assert_eq!(f16(&format!("bitter{variant}"), 1e-5), []);
         }
         for without_epsilon in ["none", "magnitude", "movement", "bitter1", "bitter2"] {
             assert_eq!(f16(without_epsilon, 1e-8), []);
         }
-        assert_eq!(conflicts(&[("prune", text("bitter7"))]), [], "in 32 bits 1e-8 is a number");
+        assert_eq!(conflicts(&[("prune", text("bitter7"))]), [], "in single precision 1e-8 is not 0");
     }
 }

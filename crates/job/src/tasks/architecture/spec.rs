@@ -1,4 +1,4 @@
-//! A block as it is built, every choice made.
+//! The structure of a block, with all defaults resolved.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{GatePool, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
 
-/// What a block is made of. The default is GPT-2's block.
+/// The structure of a block. The default is GPT-2's block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockSpec {
-    /// How tokens are mixed.
+    /// The kind of attention.
     pub attention: AttentionKind,
     /// Hidden width of the MLP; `None` is four times `d_model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,57 +38,58 @@ pub struct BlockSpec {
     pub kv_prune: Option<KvPruneSpec>,
 }
 
-/// How tokens are mixed.
+/// A kind of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
-    /// Queries, keys and values for every head.
+    /// Separate queries, keys and values for each head.
     #[default]
     Standard,
-    /// Keys and values of all heads from one latent vector each, of `dim` numbers (ratio-ablation, section 4.2).
+    /// Multi-head latent attention: keys and values of all heads from latent vectors of width `dim` (ratio-ablation,
+    /// section 4.2).
     Latent {
-        /// Numbers in a latent vector.
+        /// Width of a latent vector.
         dim: usize,
     },
-    /// Standard attention without biases, in which the last `rank` numbers of queries and keys change places, so that they
-    /// score the reverse pair (ratio-ablation, section 9.1).
+    /// Standard attention without biases, in which the last `rank` elements of queries and keys are swapped, so that
+    /// they score the reverse pair (ratio-ablation, section 9.1).
     Folded {
-        /// Reciprocal numbers of a head.
+        /// Swapped elements per head.
         rank: usize,
-        /// Whether each head weighs its two scores by itself.
+        /// Weigh the two scores per head.
         per_head: bool,
-        /// Whether a head's output is mixed with the value at the query's own place.
+        /// Mix a head's output with the value at the query's own position.
         restart: bool,
     },
 }
 
-/// An MLP in two parts, weighed separately (ratio-ablation, section 9.2).
+/// An MLP in two parts with separate weights (ratio-ablation, section 9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RMlpSpec {
     /// Hidden width of the reciprocal part, out of the MLP's.
     pub low: usize,
-    /// Whether a square matrix mixes the reciprocal part.
+    /// Mix the reciprocal part by a square matrix.
     pub mixer: bool,
-    /// Whether a learned number scales it.
+    /// Scale the reciprocal part by a learned number.
     pub gate: bool,
 }
 
-/// Pruning of keys and values by the attention that they have had from the queries so far (ratio-ablation, section 9.4).
+/// Pruning of keys and values by the attention that they received from queries so far (ratio-ablation, section 9.4).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KvPruneSpec {
-    /// How many of the keys that it sees a query keeps.
+    /// The number of visible keys that a query keeps.
     pub keep: Keep,
-    /// The last so many keys are always kept.
+    /// Number of most recent keys that are always kept.
     pub recency: usize,
 }
 
-/// How many keys are kept.
+/// The number of keys to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// So many.
+    /// An absolute number.
     Count(usize),
-    /// This part of those that are visible.
+    /// A fraction of the visible keys.
     Part(f64),
 }
 
@@ -97,7 +98,7 @@ pub enum Keep {
 pub struct ReciprocalSpec {
     /// Initial weight of the reverse score.
     pub alpha: f64,
-    /// How many tokens back the band reaches; the query's own is always in it.
+    /// Width of the band in tokens before the query; the query's own token is always included.
     pub window: usize,
 }
 
@@ -108,7 +109,7 @@ pub struct GateSpec {
     pub alpha: f64,
     /// Width.
     pub dim: usize,
-    /// Over which tokens its input is averaged.
+    /// Tokens over which its input is averaged.
     pub pool: GatePool,
 }
 
@@ -117,24 +118,24 @@ pub struct GateSpec {
 pub struct CrossSpec {
     /// Initial strength.
     pub alpha: f64,
-    /// Which attention weights are kept.
+    /// The attention weights to keep.
     pub select: Selection,
-    /// Whether those kept are made to sum to 1; never with [`Selection::All`].
+    /// Normalize the kept weights to a sum of 1; never with [`Selection::All`].
     pub normalise: bool,
-    /// Projection of what is gathered.
+    /// Projection of the gathered values.
     pub projection: CrossProjection,
 }
 
-/// Which attention weights of a row are kept.
+/// The attention weights of a row to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
-    /// The `k` largest.
+    /// The `k` largest weights.
     TopK {
-        /// How many.
+        /// Number of weights.
         k: usize,
     },
-    /// Those of at least `tau` times the root mean square of the visible ones.
+    /// Weights of at least `tau` times the root mean square of the visible weights.
     Rms {
         /// The factor.
         tau: f64,
@@ -149,7 +150,7 @@ pub enum Selection {
 pub enum CrossProjection {
     /// A square matrix of the MLP's hidden width.
     Full,
-    /// Down to `dim` numbers and up again.
+    /// A bottleneck of width `dim`.
     Bottleneck {
         /// Width of the bottleneck.
         dim: usize,
@@ -161,45 +162,45 @@ pub enum CrossProjection {
 pub struct RecipSpec {
     /// Initial strength in both directions.
     pub alpha: f64,
-    /// Whether the two directions share a matrix.
+    /// Weight sharing between the two directions.
     pub tying: RecipTying,
 }
 
 /// RA-CT (ratio-ablation, section 4.7).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RaCtSpec {
-    /// What the gate is computed from; never [`RaCtStatistic::None`].
+    /// Statistic from which the gate is computed; never [`RaCtStatistic::None`].
     pub statistic: RaCtStatistic,
-    /// What the gate scales.
+    /// Target of the gate.
     pub apply: RaCtApply,
-    /// How much of the weights the gate reaches.
+    /// Fraction of the weights or of the output that the gate scales.
     pub alpha: f64,
-    /// Weights that `topk` sums.
+    /// Number of weights that `topk` sums.
     pub k: usize,
-    /// Whether the statistic is of the mean over the heads.
+    /// Compute the statistic on the mean over heads.
     pub head_average: bool,
-    /// Whether no gradient flows through the statistic.
+    /// Stop the gradient at the statistic.
     pub detach: bool,
-    /// Whether `output` is mixed by `alpha` too.
+    /// Blend `output` by `alpha`, too.
     pub output_mix: bool,
 }
 
 impl ReciprocalSpec {
-    /// What the ablation's steps have, for a network of this size.
+    /// The value in the ablation's steps, for a network of this size.
     pub(super) fn scaled(size: SizeDims) -> Self {
         Self { alpha: 0.3, window: scaled_window(size.block_size) }
     }
 }
 
 impl GateSpec {
-    /// What the ablation's steps have, with a width of `dim` at `d_model` 768.
+    /// The value in the ablation's steps, with a width of `dim` at `d_model` 768.
     pub(super) fn scaled(dim: usize, size: SizeDims) -> Self {
         Self { alpha: 0.1, dim: scaled(dim, size.d_model), pool: GatePool::PrefixMean }
     }
 }
 
 impl CrossSpec {
-    /// What the ablation's steps have, for a network of this size.
+    /// The value in the ablation's steps, for a network of this size.
     pub(super) fn scaled(size: SizeDims) -> Self {
         Self {
             alpha: 0.3,
@@ -230,7 +231,7 @@ impl Default for RaCtSpec {
     }
 }
 
-/// A part of a block that can be left out without changing the shapes of the rest.
+/// A part of a block that can be omitted without changing the shapes of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// Reciprocal attention.
@@ -245,7 +246,7 @@ pub enum Mechanism {
     RaCt,
     /// The reciprocal part of folded attention.
     Folded,
-    /// The value at the query's own place in a head's output.
+    /// The value at the query's own position in a head's output.
     Restart,
     /// The reciprocal part of the MLP.
     RMlp,
@@ -254,7 +255,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Whether the coupling scale reaches it: at 0 the network computes as if it were not there.
+    /// True if the coupling scale applies to it: at scale 0, the network computes as if it were absent.
     pub fn is_coupled(self) -> bool {
         !matches!(self, Self::RaCt | Self::Restart | Self::KvPrune)
     }
@@ -296,7 +297,7 @@ impl BlockSpec {
         kv_prune: None,
     };
 
-    /// The mechanisms that it has.
+    /// The mechanisms of the block.
     pub fn mechanisms(&self) -> Vec<Mechanism> {
         let all = [
             (Mechanism::Reciprocal, self.reciprocal.is_some()),
