@@ -9,7 +9,10 @@ use std::{
 };
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use sweep_job::{Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Value, tasks::BatchSize};
+use sweep_job::{
+    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Value,
+    tasks::{BatchSize, LoopMetrics, Train},
+};
 
 use super::{Channel, Run};
 use crate::host::{machine::OutOfMemory, program};
@@ -59,7 +62,7 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
                 break;
             }
         };
-        let tokens_per_s = outcome.metrics.get("throughput.tokens_per_s").map_or(f64::NAN, |metric| metric.value);
+        let tokens_per_s = outcome.value(&Train::TOKENS_PER_S).unwrap_or(f64::NAN);
         if !tokens_per_s.is_finite() {
             let message = format!("the training with a batch of {batch} did not measure its throughput");
             return Err(Failure { kind: FailureKind::Experiment, message });
@@ -84,25 +87,25 @@ fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
     outcome.set(&BatchSize::LARGEST, last.batch as f64);
     outcome.set(&BatchSize::TOKENS_PER_S, at.tokens_per_s);
     outcome.set(&BatchSize::GAIN, at.tokens_per_s / first.tokens_per_s);
-    for name in ["memory.peak", "memory.device.peak"] {
-        if let Some(metric) = at.outcome.metrics.get(name) {
-            outcome.metrics.insert(name.to_owned(), *metric);
-        } else if let Some(reason) = at.outcome.facts.get(&format!("absent.{name}")) {
-            outcome.facts.insert(format!("absent.{name}"), reason.clone());
+    for metric in [&BatchSize::MEMORY_PEAK, &BatchSize::MEMORY_DEVICE_PEAK] {
+        let absent = format!("absent.{}", metric.name);
+        if let Some(value) = at.outcome.value(metric) {
+            outcome.set(metric, value);
+        } else if let Some(reason) = at.outcome.facts.get(&absent) {
+            outcome.facts.insert(absent, reason.clone());
         }
     }
     for (curve, metric) in [
-        ("tokens_per_s", "throughput.tokens_per_s"),
-        ("step", "time.step"),
-        ("memory", "memory.peak"),
-        ("device_memory", "memory.device.peak"),
+        ("tokens_per_s", Train::TOKENS_PER_S),
+        ("step", LoopMetrics::TIME_STEP),
+        ("memory", Train::MEMORY_PEAK),
+        ("device_memory", Train::MEMORY_DEVICE_PEAK),
     ] {
-        let measured = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.metrics.get(metric)?)));
-        let measured: Vec<_> = measured.collect();
-        let Some((_, of)) = measured.first() else { continue };
-        let unit = of.unit;
-        let (at, values) = measured.into_iter().map(|(batch, metric)| (batch, metric.value)).unzip();
-        outcome.curves.insert(curve.to_owned(), Curve { unit, at, values });
+        let measured = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.value(&metric)?)));
+        let (at, values): (Vec<_>, Vec<_>) = measured.unzip();
+        if !at.is_empty() {
+            outcome.curves.insert(curve.to_owned(), Curve { unit: metric.unit, at, values });
+        }
     }
     outcome.facts.insert("stopped by".into(), stopped);
     outcome

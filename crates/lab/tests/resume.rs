@@ -188,8 +188,8 @@ fn a_checkpoint_that_no_training_can_have_is_not_used_whatever_its_digest_says()
     let damages: [(Damage<'_>, &str); 7] = [
         (&progress("done", json!(999_999)), "records 999999 iterations"),
         (&progress("done", json!(0)), "records 0 iterations"),
-        (&progress("train_time", json!(-1.0)), "a time is no time"),
-        (&progress("prune_time", json!(1e300)), "a time is no time"),
+        (&progress("train_time", json!(-1.0)), "a time is not a valid duration"),
+        (&progress("prune_time", json!(1e300)), "a time is not a valid duration"),
         (&progress("coupling", json!(20)), "starts after iteration 20"),
         (&not_finite(f32::NAN.to_bits()), "is not finite"),
         (&not_finite(f32::INFINITY.to_bits()), "is not finite"),

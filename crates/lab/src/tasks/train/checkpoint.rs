@@ -76,7 +76,7 @@ impl Progress {
         }
         let times = [self.prune_time, self.train_time, self.first_step];
         let bad = |seconds: f64| Duration::try_from_secs_f64(seconds).is_err();
-        (times.into_iter().any(bad) || !self.clock.are_possible()).then(|| "a time is no time".to_owned())
+        (times.into_iter().any(bad) || !self.clock.are_possible()).then(|| "a time is not a valid duration".to_owned())
     }
 }
 
