@@ -45,7 +45,7 @@ pub use k1::{
 };
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
-pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
 pub use pairs::{
     Accumulation, AccumulationVariant, Activations, ActivationsVariant, Allocator, AllocatorVariant, Attention,
     AttentionVariant, Autograd, Bandwidth, BandwidthVariant, Checkpoints, Dataloader, DataloaderVariant, FormatVariant,
@@ -53,7 +53,9 @@ pub use pairs::{
     NumberFormat, Pair, Protocol, Regional, RegionalVariant, Sharding, ShardingVariant, Way,
 };
 pub use parity::{Comparing, Parity};
-pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
+pub use prune::{
+    Formula, PRUNED, Prune, PruneMethod, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision, ThresholdMethod,
+};
 pub use train::{Train, Training};
 
 /// Calls the macro `$callback` with every task: where it runs, and the type of its parameters.
