@@ -4,25 +4,9 @@
 //! and written once: 28 bytes, and 4 for a mask.
 
 use cubecl::{prelude::*, server::Handle};
+use sweep_job::tasks::AdamWFactors;
 
 use crate::launch::{UNITS, array, cubes, empty, word};
-
-/// The factors of a step.
-#[derive(Debug, Clone, Copy)]
-pub struct Factors {
-    /// What the first and the second mean keep, where [`Tensors::keeps`] does not say it.
-    pub keep: [f32; 2],
-    /// What the first and the second mean take of the gradient and of its square.
-    pub new: [f32; 2],
-    /// The learning rate, corrected for the first mean's start at 0.
-    pub step_size: f32,
-    /// What the root of the second mean is multiplied by.
-    pub root_correction: f32,
-    /// Added to that root.
-    pub epsilon: f32,
-    /// What a weight keeps: 1 less its decay.
-    pub weight: f32,
-}
 
 /// The memory of a parameter: dense, in 32 bits, as many numbers each as `length` says. What changes must be used by nothing
 /// else.
@@ -44,7 +28,7 @@ pub struct Tensors {
     pub new_max: bool,
     /// What the gradient is multiplied by first: one number.
     pub gradient_factor: Option<Handle>,
-    /// What both means keep, one number each.
+    /// What both means keep, one number each; instead of what the factors say.
     pub keeps: Option<[Handle; 2]>,
     /// 1 where a number stays, 0 where it is pruned; and whether the means of what is pruned become 0 too.
     pub mask: Option<(Handle, bool)>,
@@ -73,7 +57,7 @@ enum Largest {
 }
 
 /// Changes a parameter and its moments by one step, and sets what is pruned to 0.
-pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &Factors) {
+pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &AdamWFactors) {
     let Tensors { length, .. } = *tensors;
     if length == 0 {
         return;

@@ -60,7 +60,8 @@ metrics! {
 
 impl TaskSpec for BatchSize {
     const NAME: &'static str = "bench/batch-size";
-    const ABOUT: &'static str = "raises the batch size until memory runs out or throughput stops growing, and reports the best size";
+    const ABOUT: &'static str =
+        "raises the batch size until memory runs out or throughput stops growing, and reports the best size";
     const HEADLINE: &'static [&'static str] = &["batch.knee", "throughput.tokens_per_s", "memory.peak"];
 
     const GROUPS: &'static [&'static [Param]] =

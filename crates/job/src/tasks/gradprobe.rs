@@ -114,8 +114,7 @@ impl TaskSpec for GradProbe {
     const ABOUT: &'static str = "prunes a trained network: shrinks the weights with the smallest scores, keeps weights whose gradient grows when they are shrunk, and prunes the others";
     const HEADLINE: &'static [&'static str] = &["sparsity", "perplexity", "accuracy"];
 
-    const GROUPS: &'static [&'static [Param]] =
-        &[Probing::PARAMS, Model::PARAMS, Architecture::PARAMS, Data::PARAMS];
+    const GROUPS: &'static [&'static [Param]] = &[Probing::PARAMS, Model::PARAMS, Architecture::PARAMS, Data::PARAMS];
 
     const METRICS: &'static [&'static [MetricInfo]] =
         &[Self::DECLARED, &[WorkerMetrics::MEMORY_PEAK], SampledMetrics::DECLARED];

@@ -75,7 +75,8 @@ metrics! {
 
 impl TaskSpec for K1 {
     const NAME: &'static str = "k1";
-    const ABOUT: &'static str = "trains a tree of transformer blocks, updates some of them in each step, and measures the cost";
+    const ABOUT: &'static str =
+        "trains a tree of transformer blocks, updates some of them in each step, and measures the cost";
     const HEADLINE: &'static [&'static str] = &["loss", "throughput.sequences_per_s"];
 
     const GROUPS: &'static [&'static [Param]] =

@@ -49,10 +49,12 @@ pub use measured::{
 };
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
-pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
+pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
 pub use pairs::*;
 pub use parity::{Comparing, Parity};
-pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
+pub use prune::{
+    Formula, PRUNED, Prune, PruneMethod, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision, ThresholdMethod,
+};
 pub use train::{Train, Training};
 
 /// Calls the macro `$callback` with every task: where it runs, and the type of its parameters.

@@ -1,4 +1,4 @@
-//! The parameters and the schedule of pruning during training.
+//! The parameters and the schedule of pruning during training, and the methods with their scores.
 
 use crate::{
     Conflict,
@@ -121,25 +121,156 @@ params! {
     }
 }
 
+/// The properties of a pruning method.
+struct Method {
+    score: ScoreKind,
+    masks_state: bool,
+    by_layer: bool,
+}
+
 impl PruneMethod {
-    /// True if gradients and Adam's moments are masked like the weights.
-    pub fn masks_state(self) -> bool {
-        !matches!(self, Self::None | Self::Magnitude | Self::Movement)
+    /// The declaration of every method.
+    fn declaration(self) -> Method {
+        let by_weights = |score| Method { score, masks_state: false, by_layer: false };
+        let by_moments = |score| Method { score, masks_state: true, by_layer: false };
+        match self {
+            Self::None | Self::Magnitude => by_weights(ScoreKind::Size),
+            Self::Movement => by_weights(ScoreKind::Movement),
+            Self::Bitter0 => by_moments(ScoreKind::Bitter0),
+            Self::Bitter1 | Self::Bitter2 => by_moments(ScoreKind::Size),
+            Self::Bitter3 => by_moments(ScoreKind::Bitter3),
+            Self::Bitter4 => Method { by_layer: true, ..by_moments(ScoreKind::Bitter3) },
+            Self::Bitter5 => by_moments(ScoreKind::Bitter5),
+            Self::Bitter6 => by_moments(ScoreKind::Bitter6),
+            Self::Bitter7 => by_moments(ScoreKind::Bitter7),
+            Self::Bitter8 => by_moments(ScoreKind::Bitter8),
+            Self::Bitter9 => by_moments(ScoreKind::Bitter9),
+        }
     }
 
-    /// True if the score depends on `score_epsilon`.
-    fn has_epsilon(self) -> bool {
-        self.masks_state() && !matches!(self, Self::Bitter1 | Self::Bitter2)
+    /// The arithmetic of its score.
+    pub fn score(self) -> ScoreKind {
+        self.declaration().score
+    }
+
+    /// True if gradients and Adam's moments are masked like the weights.
+    pub fn masks_state(self) -> bool {
+        self.declaration().masks_state
     }
 
     /// True if every layer has its own threshold.
     pub fn by_layer(self) -> bool {
-        self == Self::Bitter4
+        self.declaration().by_layer
     }
 
     /// True if a score can be below that of a zero weight, so that a pruned weight could return.
     pub fn has_negative_scores(self) -> bool {
-        matches!(self, Self::Movement | Self::Bitter5 | Self::Bitter9)
+        self.score().may_be_negative()
+    }
+}
+
+/// The score of pruned weights where they must not come back: below every score of a weight that is still there. Finite,
+/// because shader languages promise nothing about infinities.
+pub const PRUNED: f32 = -1e30;
+
+/// The arithmetic of a score. `w` is a weight, `w0` its value at the start, `m` and `v` are Adam's moments, `c` is what `m`
+/// must be divided by to be without bias, `e` is `score_epsilon`.
+///
+/// The lab computes each in tensor operations (`prune/score.rs`), and the kernels of both kinds in registers
+/// (`formula.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScoreKind {
+    /// The weights are the scores.
+    Given,
+    /// `|w|`
+    Size,
+    /// `w (w - w0)`
+    Movement,
+    /// `w (w - w)`: without a start nothing has moved.
+    Unmoved,
+    /// `|w m| |w| / (sqrt(v) + e)`
+    Bitter0,
+    /// `|w| sqrt(|m| + e)`
+    Bitter3,
+    /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`
+    Bitter5,
+    /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`
+    Bitter6,
+    /// `|w| sqrt(sqrt(|v| + e))`
+    Bitter7,
+    /// `|w| sqrt(|m / c| + e)`
+    Bitter8,
+    /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`
+    Bitter9,
+}
+
+/// An input of a score besides the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreInput {
+    /// The weights at the start.
+    Origin,
+    /// Adam's first moment.
+    Moment1,
+    /// Adam's second moment.
+    Moment2,
+}
+
+impl ScoreKind {
+    /// Inputs besides the weights, in the order in which kernels take them.
+    pub const fn inputs(self) -> &'static [ScoreInput] {
+        use ScoreInput::{Moment1, Moment2, Origin};
+        match self {
+            Self::Given | Self::Size | Self::Unmoved => &[],
+            Self::Movement => &[Origin],
+            Self::Bitter3 | Self::Bitter8 => &[Moment1],
+            Self::Bitter7 => &[Moment2],
+            Self::Bitter0 | Self::Bitter5 | Self::Bitter6 | Self::Bitter9 => &[Moment1, Moment2],
+        }
+    }
+
+    /// The score where some of its inputs may be missing: without moments the size counts, without a start nothing has
+    /// moved.
+    pub fn available(self, moments: bool, origin: bool) -> Self {
+        match self.inputs() {
+            [] => self,
+            [ScoreInput::Origin] if origin => self,
+            [ScoreInput::Origin] => Self::Unmoved,
+            _ if moments => self,
+            _ => Self::Size,
+        }
+    }
+
+    /// True if it adds `score_epsilon`, as scores of moments do.
+    fn has_epsilon(self) -> bool {
+        matches!(self.inputs(), [ScoreInput::Moment1 | ScoreInput::Moment2, ..])
+    }
+
+    /// True if it may be below 0.
+    fn may_be_negative(self) -> bool {
+        matches!(self, Self::Movement | Self::Unmoved | Self::Bitter5 | Self::Bitter9)
+    }
+}
+
+/// A score with its numbers, in single precision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Formula {
+    /// Its arithmetic.
+    pub kind: ScoreKind,
+    /// Divisor of the first moment that removes its bias.
+    pub bias_correction_1: f32,
+    /// Number added to a moment before a root or a division.
+    pub epsilon: f32,
+}
+
+impl Formula {
+    /// The weights are the scores.
+    pub const GIVEN: Self = Self { kind: ScoreKind::Given, bias_correction_1: 1.0, epsilon: 0.0 };
+
+    /// The score that `settings` ask for.
+    #[expect(clippy::cast_possible_truncation, reason = "they meet numbers in single precision")]
+    pub fn new(settings: &Prune, bias_correction_1: f64) -> Self {
+        let (bias_correction_1, epsilon) = (bias_correction_1 as f32, settings.score_epsilon as f32);
+        Self { kind: settings.prune.score(), bias_correction_1, epsilon }
     }
 }
 
@@ -191,7 +322,10 @@ impl Prune {
                 advice: "reduce `prune_ramp_end` or `prune_every`, or increase `iters`".into(),
             });
         }
-        if self.score_precision == ScorePrecision::F16 && self.prune.has_epsilon() && self.score_epsilon <= LEAST_F16 {
+        if self.score_precision == ScorePrecision::F16
+            && self.prune.score().has_epsilon()
+            && self.score_epsilon <= LEAST_F16
+        {
             conflicts.push(Conflict {
                 params: vec!["score_precision", "score_epsilon", "prune"],
                 message: format!(
