@@ -20,7 +20,7 @@ use std::{
 };
 
 use common::finish_all;
-use sweep_job::{Outcome, Unit};
+use sweep_job::{Outcome, tasks::Mock};
 
 const RUNS: usize = 5;
 
@@ -34,7 +34,7 @@ fn main() {
         );
         fs::write(folder.path().join("recipe.yaml"), &recipe).unwrap();
         let mut outcome = Outcome::default();
-        outcome.metric("value", 1.0, Unit::One);
+        outcome.set(&Mock::VALUE, 1.0);
         finish_all(folder.path(), recipe, |_| outcome.clone());
         ninja_file(folder.path(), jobs);
         let sweep = env!("CARGO_BIN_EXE_sweep");

@@ -65,9 +65,8 @@ fn main() {
 fn outcome(index: usize) -> Outcome {
     let mut outcome = Outcome::default();
     let noise = (index * 7919 % 1000) as f64 / 1000.0;
-    let metrics = Task::info("train").unwrap().metrics;
-    for (place, metric) in metrics.iter().enumerate() {
-        outcome.metric(metric.name, 2.0 + noise + place as f64, metric.unit);
+    for (place, metric) in Task::info("train").unwrap().metrics().enumerate() {
+        outcome.set(metric, 2.0 + noise + place as f64);
     }
     for name in ["loss", "lr"] {
         let at: Vec<u64> = (1..=100).collect();

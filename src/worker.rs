@@ -37,7 +37,7 @@ pub fn main(engine: u32) -> ExitCode {
     let code = if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     channel.say(&match result {
         Ok(outcome) => Message::Done(outcome),
-        Err(failure) => Message::Failed(failure.recognised()),
+        Err(failure) => Message::Failed(failure.recognized()),
     });
     code
 }

@@ -129,7 +129,7 @@ fn tables() -> String {
             writeln!(text, "| `{}` | {default} | {} | {} |", param.name, param.accepts(), param.doc).unwrap();
         }
         text += "\n| metric | unit | meaning |\n| --- | --- | --- |\n";
-        for metric in task.metrics {
+        for metric in task.metrics() {
             writeln!(text, "| `{}` | {} | {} |", metric.name, metric.unit, metric.doc).unwrap();
         }
         if task.open_metrics {

@@ -60,7 +60,7 @@ fn bitter_from_recipe_to_tables() {
     assert_eq!(records.len(), 1 + 13 * 2);
     for record in records.iter().filter(|record| record["identity"]["task"] == "train") {
         let task = sweep_job::Task::info("train").unwrap();
-        for declared in task.metrics {
+        for declared in task.metrics() {
             let absent = &record["outcome"]["facts"][format!("absent.{}", declared.name)];
             let measured = &record["outcome"]["metrics"][declared.name];
             assert!(measured.is_object() != absent.is_string(), "{}: measured, or absent with a reason", declared.name);
@@ -240,7 +240,7 @@ fn a_killed_training_goes_on_from_its_checkpoint() {
     let args = ["run", "recipe.yaml", "--backend", "cpu"];
     let again = sweep(killed.path(), &args);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
-    assert!(stderr(&again).contains("going on after iteration "), "{}", stderr(&again));
+    assert!(stderr(&again).contains("resuming after iteration "), "{}", stderr(&again));
 
     let whole = tempfile::tempdir().unwrap();
     std::fs::write(whole.path().join("recipe.yaml"), recipe.replace(", checkpoint_every: 40", "")).unwrap();

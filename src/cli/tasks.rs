@@ -72,7 +72,7 @@ fn show(task: &TaskInfo) -> String {
     }
     let mut metrics = grid(&[None, None, None]);
     metrics.set_header(["metric", "unit", "meaning"]);
-    for metric in task.metrics {
+    for metric in task.metrics() {
         metrics.add_row([metric.name.to_owned(), metric.unit.to_string(), plain(metric.doc)]);
     }
     format!("{}: {}\n\n{}\n{}", task.name, task.about, lines(parameters), lines(metrics))
@@ -163,7 +163,7 @@ impl TaskJson {
             revision: task.revision,
             on_device: task.on_device,
             parameters: task.params().map(ParamJson::new).collect(),
-            metrics: task.metrics.iter().map(metric).collect(),
+            metrics: task.metrics().map(metric).collect(),
         }
     }
 }

@@ -362,7 +362,7 @@ impl Builder<'_> {
                 return Some(Deferred { key: job.key, product, name: name.to_owned() });
             }
             Product::Metric => {
-                let known = job.task.metrics.iter().map(|metric| metric.name);
+                let known = job.task.metrics().map(|metric| metric.name);
                 (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
             }
             Product::Artifact => {

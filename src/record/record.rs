@@ -144,7 +144,7 @@ fn is_sealed(text: &[u8]) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use sweep_job::{Task, Unit};
+    use sweep_job::{Task, tasks::Mock};
 
     use super::*;
     use crate::record::Needed;
@@ -154,7 +154,7 @@ pub(crate) mod tests {
         let params = task.complete(Values::new());
         let identity = Identity::new(task, &params, None, BTreeMap::new(), Needed::default());
         let mut outcome = Outcome::default();
-        outcome.metric("value", 0.1 + 0.2, Unit::One);
+        outcome.set(&Mock::VALUE, 0.1 + 0.2);
         Record {
             format: RECORD_FORMAT,
             key: identity.key().unwrap(),

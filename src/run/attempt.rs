@@ -95,7 +95,7 @@ impl Attempt {
                 let silence = span(policy.heartbeat);
                 failure(FailureKind::Stalled, format!("it stalled: no sign of life for {silence}, its heartbeat"))
             }
-            (None, Some(Err(failure))) => Some(self.with_memory(failure.recognised())),
+            (None, Some(Err(failure))) => Some(self.with_memory(failure.recognized())),
             (None, _) => Some(self.with_memory(self.silent_end(status, strays))),
         }
     }

@@ -434,7 +434,7 @@ mod tests {
         let none = store.measured_by(&[(record.key, stamp)], &HashSet::new()).unwrap();
         assert!(none[0].metrics.is_empty(), "what nobody asks for is not read");
         let mut later = record.clone();
-        later.outcome.metric("value", 7.0, sweep_job::Unit::One);
+        later.outcome.set(&sweep_job::tasks::Mock::VALUE, 7.0);
         let path = store.folder(record.key).join("record.json");
         fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();

@@ -10,7 +10,8 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use sweep_job::{
-    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Unit, Value, tasks::BatchSize,
+    Curve, Failure, FailureKind, Job, Message, Outcome, Progress, Report, Task, Value,
+    tasks::{BatchSize, LoopMetrics, Train},
 };
 
 use super::{Channel, Run};
@@ -61,7 +62,7 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
                 break;
             }
         };
-        let tokens_per_s = outcome.metrics.get("throughput.tokens_per_s").map_or(f64::NAN, |metric| metric.value);
+        let tokens_per_s = outcome.value(&Train::TOKENS_PER_S).unwrap_or(f64::NAN);
         if !tokens_per_s.is_finite() {
             let message = format!("the training with a batch of {batch} did not measure its throughput");
             return Err(Failure { kind: FailureKind::Experiment, message });
@@ -83,29 +84,29 @@ fn sizes_up_to_the_last(bench: &BatchSize, job: &Job, report: &mut dyn Report) -
 fn describe(points: &[Point], knee: usize, stopped: String) -> Outcome {
     let mut outcome = Outcome::default();
     let (Some(first), Some(last), Some(at)) = (points.first(), points.last(), points.get(knee)) else { return outcome };
-    outcome.metric("batch.knee", at.batch as f64, Unit::Count);
-    outcome.metric("batch.largest", last.batch as f64, Unit::Count);
-    outcome.metric("throughput.tokens_per_s", at.tokens_per_s, Unit::TokensPerSecond);
-    outcome.metric("throughput.gain", at.tokens_per_s / first.tokens_per_s, Unit::One);
-    for name in ["memory.peak", "memory.device.peak"] {
-        if let Some(metric) = at.outcome.metrics.get(name) {
-            outcome.metrics.insert(name.to_owned(), *metric);
-        } else if let Some(reason) = at.outcome.facts.get(&format!("absent.{name}")) {
-            outcome.facts.insert(format!("absent.{name}"), reason.clone());
+    outcome.set(&BatchSize::KNEE, at.batch as f64);
+    outcome.set(&BatchSize::LARGEST, last.batch as f64);
+    outcome.set(&BatchSize::TOKENS_PER_S, at.tokens_per_s);
+    outcome.set(&BatchSize::GAIN, at.tokens_per_s / first.tokens_per_s);
+    for metric in [&BatchSize::MEMORY_PEAK, &BatchSize::MEMORY_DEVICE_PEAK] {
+        let absent = format!("absent.{}", metric.name);
+        if let Some(value) = at.outcome.value(metric) {
+            outcome.set(metric, value);
+        } else if let Some(reason) = at.outcome.facts.get(&absent) {
+            outcome.facts.insert(absent, reason.clone());
         }
     }
     for (curve, metric) in [
-        ("tokens_per_s", "throughput.tokens_per_s"),
-        ("step", "time.step"),
-        ("memory", "memory.peak"),
-        ("device_memory", "memory.device.peak"),
+        ("tokens_per_s", Train::TOKENS_PER_S),
+        ("step", LoopMetrics::TIME_STEP),
+        ("memory", Train::MEMORY_PEAK),
+        ("device_memory", Train::MEMORY_DEVICE_PEAK),
     ] {
-        let measured = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.metrics.get(metric)?)));
-        let measured: Vec<_> = measured.collect();
-        let Some((_, of)) = measured.first() else { continue };
-        let unit = of.unit;
-        let (at, values) = measured.into_iter().map(|(batch, metric)| (batch, metric.value)).unzip();
-        outcome.curves.insert(curve.to_owned(), Curve { unit, at, values });
+        let measured = points.iter().filter_map(|point| Some((point.batch as u64, point.outcome.value(&metric)?)));
+        let (at, values): (Vec<_>, Vec<_>) = measured.unzip();
+        if !at.is_empty() {
+            outcome.curves.insert(curve.to_owned(), Curve { unit: metric.unit, at, values });
+        }
     }
     outcome.facts.insert("stopped by".into(), stopped);
     outcome
@@ -168,7 +169,7 @@ fn train(bench: &BatchSize, job: &Job, batch: usize) -> Result<Tried, Failure> {
 
 /// True if a failure was caused by lack of memory.
 fn judge(failure: Failure, batch: usize) -> Result<Tried, Failure> {
-    let Failure { kind, message } = failure.recognised();
+    let Failure { kind, message } = failure.recognized();
     match kind {
         FailureKind::Memory => Ok(Tried::TooLarge(message)),
         kind => Err(Failure { kind, message: format!("with a batch of {batch}: {message}") }),
@@ -181,7 +182,7 @@ fn silent(status: ExitStatus, words: &str, out_of_memory: Option<bool>) -> Failu
     if status.signal() == Some(9) && out_of_memory != Some(false) {
         return Failure { kind: FailureKind::Memory, message: "the kernel killed it for lack of memory".into() };
     }
-    let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognised();
+    let crash = |line: &str| Failure { kind: FailureKind::Crash, message: line.to_owned() }.recognized();
     // A backtrace may follow what says why, indented but for its title and its last line.
     let telling = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("note: ");
     let telling = || words.lines().filter(telling).filter(|line| !line.starts_with("stack backtrace"));
@@ -227,8 +228,8 @@ mod tests {
 
     fn point(batch: usize, tokens_per_s: f64) -> Point {
         let mut outcome = Outcome::default();
-        outcome.metric("throughput.tokens_per_s", tokens_per_s, Unit::TokensPerSecond);
-        outcome.metric("memory.peak", batch as f64 * 1024.0, Unit::Bytes);
+        outcome.set(&BatchSize::TOKENS_PER_S, tokens_per_s);
+        outcome.set(&BatchSize::MEMORY_PEAK, batch as f64 * 1024.0);
         Point { batch, tokens_per_s, outcome }
     }
 

@@ -78,14 +78,14 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
     folder.keep(&outputs).map_err(disk("the job's folder cannot be cleaned up"))?;
 
     let mut outcome = Outcome::default();
-    outcome.metric("time.run", ended.seconds, Unit::Seconds);
+    outcome.set(&Command::TIME_RUN, ended.seconds);
     for (name, value) in found {
         if !value.is_finite() {
             report.note(&format!("`{name}` is {value}, which is not a number: ignored"));
             outcome.metrics.remove(&name);
         }
         let declared = Task::info("command").and_then(|task| task.metric(&name));
-        outcome.metric(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
+        outcome.set_open(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
     }
     outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
     Ok(outcome)

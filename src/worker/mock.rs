@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::SIGTERM;
 use sweep_job::{
-    Failure, FailureKind, Job, Outcome, Progress, Report as _, Unit,
+    Failure, FailureKind, Job, Outcome, Progress, Report as _,
     tasks::{Mock, MockEnd},
 };
 
@@ -29,11 +29,11 @@ impl Run for Mock {
             channel.progress(Progress { done: step as u64, total, loss: Some(self.value), ..Progress::default() });
         }
         let mut outcome = Outcome::default();
-        outcome.metric("value", self.value, Unit::One);
+        outcome.set(&Mock::VALUE, self.value);
         if let Some(input) = &self.input {
             let content = fs_err::read(&input.0)
                 .map_err(|error| Failure { kind: FailureKind::Input, message: error.to_string() })?;
-            outcome.metric("bytes", content.len() as f64, Unit::Bytes);
+            outcome.set(&Mock::BYTES, content.len() as f64);
         }
         if let Some(text) = &self.text {
             fs_err::write(job.dir.join("text"), text)

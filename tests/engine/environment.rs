@@ -172,11 +172,11 @@ fn what_cannot_be_passed_to_a_program_is_refused_in_the_plan() {
         (format!("argv: [echo, {long}]"), "recipe.yaml:5:20", "131072 bytes"),
         (format!("argv: [echo]\nenv: {{ A: {long} }}"), "recipe.yaml:6:17", "131072 bytes"),
         ("argv: [echo]\nenv: { A: \"a\\0b\" }".to_owned(), "recipe.yaml:6:17", "NUL character"),
-        (format!("argv: [echo]\nenv: {{ AB: {fits} }}"), "recipe.yaml:6:12", "`AB` and its value are more than"),
+        (format!("argv: [echo]\nenv: {{ AB: {fits} }}"), "recipe.yaml:6:12", "`AB` with its value is longer than"),
         (format!("run: {long}"), "recipe.yaml:5:12", "131072 bytes"),
         ("run: \"a\\0b\"".to_owned(), "recipe.yaml:5:12", "NUL character"),
-        (format!("run: 'true'\noutputs: [a/{}]", "n".repeat(300)), "recipe.yaml:6:16", "no file can be called"),
-        ("run: 'true'\nmetrics: \"a\\0b\"".to_owned(), "recipe.yaml:6:16", "no file can be called"),
+        (format!("run: 'true'\noutputs: [a/{}]", "n".repeat(300)), "recipe.yaml:6:16", "is not a valid file name"),
+        ("run: 'true'\nmetrics: \"a\\0b\"".to_owned(), "recipe.yaml:6:16", "is not a valid file name"),
     ] {
         let sandbox = Sandbox::with(&step(&with));
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);

@@ -4,25 +4,9 @@
 //! minimum: 28 bytes, and 4 for a mask.
 
 use cubecl::{prelude::*, server::Handle};
+use sweep_job::tasks::AdamWFactors;
 
 use crate::launch::{UNITS, array, cubes, empty, word};
-
-/// The factors of a step.
-#[derive(Debug, Clone, Copy)]
-pub struct Factors {
-    /// Factors of the previous first and second mean, unless [`Tensors::keeps`] has them.
-    pub keep: [f32; 2],
-    /// Factors of the gradient and of its square in the first and the second mean.
-    pub new: [f32; 2],
-    /// The learning rate, corrected for the first mean's start at 0.
-    pub step_size: f32,
-    /// Factor of the root of the second mean.
-    pub root_correction: f32,
-    /// Added to that root.
-    pub epsilon: f32,
-    /// Factor of a weight: 1 minus its decay.
-    pub weight: f32,
-}
 
 /// The memory of a parameter: dense, in 32 bits, as many numbers each as `length` says. What changes must be used by nothing
 /// else.
@@ -44,7 +28,7 @@ pub struct Tensors {
     pub new_max: bool,
     /// Factor of the gradient: one number.
     pub gradient_factor: Option<Handle>,
-    /// Factors of both previous means, one number each.
+    /// What both means keep, one number each; instead of what the factors say.
     pub keeps: Option<[Handle; 2]>,
     /// 1 where a number stays, 0 where it is pruned; and whether the means of what is pruned become 0 too.
     pub mask: Option<(Handle, bool)>,
@@ -74,7 +58,7 @@ enum Largest {
 }
 
 /// Changes a parameter and its moments by one step, and sets what is pruned to 0.
-pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &Factors) {
+pub fn adamw_step<R: Runtime>(client: &ComputeClient<R>, tensors: &Tensors, factors: &AdamWFactors) {
     let Tensors { length, .. } = *tensors;
     if length == 0 {
         return;

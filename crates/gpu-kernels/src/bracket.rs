@@ -1,11 +1,12 @@
 //! Selection with a bracket from a sample.
 
 use cubecl::{prelude::*, server::Handle};
+use sweep_job::tasks::ScoreKind;
 
 use crate::{
     Found, Goal, SelectError,
     bins::Bins,
-    formula::{Kind, score},
+    formula::score,
     launch::{
         AT_LOW, AT_THE_LOW_END, BELOW, HIGH, IN_BETWEEN, INSIDE, LAYERS, LOW, MISSED, NOT_A_NUMBER, OVERFLOWED, PLACE,
         PREFIX, Ready, STATUS, UNITS, WORDS, Workspace, array, cubes, empty, word,
@@ -212,7 +213,7 @@ fn gather(
     seed: u32,
     epsilon: f32,
     bias_correction_1: f32,
-    #[comptime] kind: Kind,
+    #[comptime] kind: ScoreKind,
     #[comptime] masked: bool,
 ) {
     let mut index = CUBE_POS_X * CUBE_DIM + UNIT_POS;
@@ -256,7 +257,7 @@ fn compare(
     room: u32,
     epsilon: f32,
     bias_correction_1: f32,
-    #[comptime] kind: Kind,
+    #[comptime] kind: ScoreKind,
     #[comptime] masked: bool,
 ) {
     let sums = SharedMemory::<Atomic<u32>>::new(3usize);

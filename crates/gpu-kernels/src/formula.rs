@@ -1,93 +1,26 @@
 //! Scores from a layer's numbers, in registers: the formulas that the lab has in tensor operations.
 
 use cubecl::{prelude::*, server::Handle};
-use sweep_job::tasks::{Prune, PruneMethod};
+use sweep_job::tasks::{Formula, PRUNED, ScoreInput, ScoreKind as Kind};
 
 use crate::Layer;
 
-/// The score of pruned weights where they must not come back: below every score of a weight that is still there.
-pub const PRUNED: f32 = -1e30;
+impl Layer {
+    /// The score that can be computed for it.
+    pub(crate) fn kind(&self, formula: &Formula) -> Kind {
+        formula.kind.available(self.moments.is_some(), self.origin.is_some())
+    }
 
-/// Formula of scores.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Formula {
-    kind: Kind,
-    /// Bias correction of the first moment: its divisor.
-    pub(crate) bias_correction_1: f32,
-    pub(crate) epsilon: f32,
-}
-
-/// A formula; those with the same score are one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    /// The weights are the scores.
-    Given,
-    /// `|w|`
-    Size,
-    /// `w (w - w0)`
-    Movement,
-    /// `w (w - w)`: without a start nothing has moved.
-    Unmoved,
-    /// `|w m| |w| / (sqrt(v) + e)`
-    Bitter0,
-    /// `|w| sqrt(|m| + e)`
-    Bitter3,
-    /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`
-    Bitter5,
-    /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`
-    Bitter6,
-    /// `|w| sqrt(sqrt(|v| + e))`
-    Bitter7,
-    /// `|w| sqrt(|m / c| + e)`
-    Bitter8,
-    /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`
-    Bitter9,
-}
-
-impl Formula {
-    /// The weights are the scores.
-    pub const GIVEN: Self = Self { kind: Kind::Given, bias_correction_1: 1.0, epsilon: 0.0 };
-
-    /// The formula that `settings` select, in 32 bits.
-    #[expect(clippy::cast_possible_truncation, reason = "they meet numbers in single precision")]
-    pub fn new(settings: &Prune, bias_correction_1: f64) -> Self {
-        let kind = match settings.prune {
-            PruneMethod::None | PruneMethod::Magnitude | PruneMethod::Bitter1 | PruneMethod::Bitter2 => Kind::Size,
-            PruneMethod::Movement => Kind::Movement,
-            PruneMethod::Bitter0 => Kind::Bitter0,
-            PruneMethod::Bitter3 | PruneMethod::Bitter4 => Kind::Bitter3,
-            PruneMethod::Bitter5 => Kind::Bitter5,
-            PruneMethod::Bitter6 => Kind::Bitter6,
-            PruneMethod::Bitter7 => Kind::Bitter7,
-            PruneMethod::Bitter8 => Kind::Bitter8,
-            PruneMethod::Bitter9 => Kind::Bitter9,
+    /// The numbers that its scores are computed from, in the order in which [`score`] takes them.
+    pub(crate) fn reads(&self, formula: &Formula) -> Vec<Handle> {
+        let input = |input: &ScoreInput| match input {
+            ScoreInput::Origin => self.origin.clone(),
+            ScoreInput::Moment1 => self.moments.as_ref().map(|[m, _]| m.clone()),
+            ScoreInput::Moment2 => self.moments.as_ref().map(|[_, v]| v.clone()),
         };
-        Self { kind, bias_correction_1: bias_correction_1 as f32, epsilon: settings.score_epsilon as f32 }
-    }
-
-    /// The formula for such a layer: without moments the size counts.
-    pub(crate) fn of(&self, layer: &Layer) -> Kind {
-        match self.kind {
-            Kind::Movement if layer.origin.is_none() => Kind::Unmoved,
-            kind @ (Kind::Given | Kind::Size | Kind::Movement | Kind::Unmoved) => kind,
-            kind if layer.moments.is_some() => kind,
-            _ => Kind::Size,
-        }
-    }
-
-    /// The numbers that the scores of `layer` are computed from, in the order in which [`score`] takes them.
-    pub(crate) fn reads(&self, layer: &Layer) -> Vec<Handle> {
-        let mut reads = vec![layer.weights.clone()];
-        match (self.of(layer), &layer.moments) {
-            (Kind::Movement, _) => reads.extend(layer.origin.clone()),
-            (Kind::Bitter3 | Kind::Bitter8, Some([m, _])) => reads.push(m.clone()),
-            (Kind::Bitter7, Some([_, v])) => reads.push(v.clone()),
-            (Kind::Bitter0 | Kind::Bitter5 | Kind::Bitter6 | Kind::Bitter9, Some([m, v])) => {
-                reads.extend([m.clone(), v.clone()]);
-            }
-            _ => {}
-        }
-        reads.extend(layer.mask.clone());
+        let mut reads = vec![self.weights.clone()];
+        reads.extend(self.kind(formula).inputs().iter().filter_map(input));
+        reads.extend(self.mask.clone());
         reads
     }
 }

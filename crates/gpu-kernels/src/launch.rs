@@ -3,12 +3,9 @@
 use std::marker::PhantomData;
 
 use cubecl::{prelude::*, server::Handle};
+use sweep_job::tasks::ScoreKind;
 
-use crate::{
-    Formula, Goal, Layer, SelectError,
-    formula::{Kind, score},
-    order,
-};
+use crate::{Formula, Goal, Layer, SelectError, formula::score, order};
 
 /// Units of a cube: what every device can run.
 pub(crate) const UNITS: u32 = 256;
@@ -81,7 +78,7 @@ pub(crate) struct Ready {
     /// Its weights, of which there are some.
     pub(crate) length: usize,
     reads: Vec<Handle>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ScoreKind,
     pub(crate) masked: bool,
 }
 
@@ -90,8 +87,8 @@ impl Ready {
         Self {
             index: word(index),
             length: layer.length,
-            reads: formula.reads(layer),
-            kind: formula.of(layer),
+            reads: layer.reads(formula),
+            kind: layer.kind(formula),
             masked: layer.mask.is_some(),
         }
     }
@@ -200,7 +197,7 @@ fn write_scores(
     length: u32,
     epsilon: f32,
     bias_correction_1: f32,
-    #[comptime] kind: Kind,
+    #[comptime] kind: ScoreKind,
     #[comptime] masked: bool,
 ) {
     let mut at = CUBE_POS_X * CUBE_DIM + UNIT_POS;

@@ -31,12 +31,12 @@ mod launch;
 mod order;
 mod radix;
 
-pub use adamw::{Factors, Tensors, adamw_step};
+pub use adamw::{Tensors, adamw_step};
 pub use bracket::{Reach, bracket};
 use cubecl::server::Handle;
-pub use formula::{Formula, PRUNED};
 pub use launch::{scores, stream};
 pub use radix::radix;
+pub use sweep_job::tasks::{AdamWFactors, Formula, PRUNED};
 
 /// Weights of a layer that kernels can count through: 2^31.
 pub const MOST_OF_A_LAYER: usize = 1 << 31;

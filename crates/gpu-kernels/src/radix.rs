@@ -1,12 +1,13 @@
 //! Radix selection over all scores.
 
 use cubecl::prelude::*;
+use sweep_job::tasks::ScoreKind;
 
 use crate::{
     Found, Goal, SelectError,
     bins::{self, BINS, Bins, COUNTING, PASSES},
-    formula::{Kind, score},
-    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Workspace, array, cubes, word},
+    formula::score,
+    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Work, array, cubes, word},
     order::{LEAST, MOST, rank},
 };
 
@@ -86,7 +87,7 @@ fn visit(
     writes: u32,
     epsilon: f32,
     bias_correction_1: f32,
-    #[comptime] kind: Kind,
+    #[comptime] kind: ScoreKind,
     #[comptime] masked: bool,
 ) {
     let counts = SharedMemory::<Atomic<u32>>::new(BINS);

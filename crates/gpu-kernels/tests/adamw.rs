@@ -8,7 +8,7 @@ use common::{Client, client, read};
 use cubecl::{prelude::CubeElement as _, server::Handle};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use sweep_gpu_kernels::{Factors, Tensors, adamw_step};
+use sweep_gpu_kernels::{AdamWFactors, Tensors, adamw_step};
 
 /// Optional parts of a step.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ struct Beside {
     mask: Option<bool>,
 }
 
-const FACTORS: Factors = Factors {
+const FACTORS: AdamWFactors = AdamWFactors {
     keep: [0.9, 0.95],
     new: [0.1, 0.05],
     step_size: 3e-2,

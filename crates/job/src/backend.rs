@@ -1,18 +1,18 @@
-//! The backend and device of a job, and the reason for their choice.
+//! The backend and device of a job, and their selection.
 
 use serde::{Deserialize, Serialize};
 
-/// Backend that the user requests.
+/// The user's choice of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendChoice {
-    /// The best that the machine has: CUDA, else a hardware GPU through wgpu, else the CPU.
+    /// The best backend of the machine: CUDA, else a hardware GPU through wgpu, else the CPU.
     #[default]
     Auto,
-    /// This one or an error.
+    /// This backend, or an error.
     Only(Backend),
 }
 
-/// A way to compute.
+/// The software that computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
@@ -35,17 +35,17 @@ pub struct Device {
     pub name: String,
     /// The driver and its version; empty where there is none.
     pub driver: String,
-    /// True for a software implementation of a GPU (llvmpipe); `auto` does not choose those.
+    /// True for a software implementation of a GPU (llvmpipe), which `auto` does not choose.
     pub software: bool,
-    /// Its memory in bytes; of the CPU, the machine's.
+    /// Its memory in bytes; for the CPU, that of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Reason for the choice, as a phrase; absent before it.
+    /// The reason why it was chosen, as a phrase; absent before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
 }
 
-/// Devices of a machine.
+/// The devices of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// The devices found, best first.
@@ -61,7 +61,7 @@ pub struct Rejected {
     pub backend: Backend,
     /// The reason, as a phrase: "no NVIDIA driver answers".
     pub reason: String,
-    /// Remedy for the user.
+    /// The remedy, as a phrase.
     pub advice: String,
 }
 
@@ -86,7 +86,7 @@ impl std::fmt::Display for Backend {
 }
 
 impl Probe {
-    /// The device that `choice` means on this machine, with the reason, or why there is none.
+    /// The device for `choice` on this machine with the reason, or the reason why there is none.
     pub fn choose(&self, choice: BackendChoice) -> Result<Device, Rejected> {
         match choice {
             BackendChoice::Auto => {
@@ -115,7 +115,7 @@ impl Probe {
         }
     }
 
-    /// Reasons why `auto` passed over the backends that it prefers to `chosen`, each as a phrase.
+    /// The reasons why the backends that `auto` prefers to `chosen` were not chosen, each as a phrase.
     pub fn passed_over(&self, chosen: Backend) -> Vec<String> {
         let preferred = Backend::ALL.into_iter().take_while(|backend| *backend != chosen);
         let reason = |backend: Backend| {
@@ -131,7 +131,7 @@ impl Probe {
     }
 }
 
-/// Reason that `auto` gives for choosing a backend.
+/// The reason that `auto` gives for a backend.
 const fn preference(backend: Backend) -> &'static str {
     match backend {
         Backend::Cuda => "an NVIDIA GPU first",

@@ -1,11 +1,12 @@
-//! The contract between the engine and the lab: the tasks, their parameters and metrics, and the protocol of worker
-//! processes.
+//! The contract between the engine and the lab: the tasks with their parameters and metrics, and the protocol between a
+//! worker process and the engine.
 //!
 //! The engine resolves a recipe's step to a [`Task`] and sends it to a worker as a [`Job`]; the worker answers with
 //! [`Message`]s, the last of which carries an [`Outcome`]. Neither side needs the other's dependencies: this crate has
 //! only serde below it.
 
 mod backend;
+mod metric;
 mod outcome;
 mod params;
 mod protocol;
@@ -15,8 +16,9 @@ pub mod units;
 mod value;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use metric::MetricInfo;
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report, Speeds};
-pub use task::{Conflict, MetricInfo, Task, TaskInfo, TaskSpec, Values};
+pub use task::{Conflict, Task, TaskInfo, TaskSpec, Values};
 pub use value::Value;

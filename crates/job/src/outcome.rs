@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
+use crate::MetricInfo;
+
 /// The result of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -15,7 +17,7 @@ pub struct Outcome {
     /// Files and folders by name, relative to the job's folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<String, String>,
-    /// Facts that are not numbers, by name: which assertions held, how many parameters of which group.
+    /// Facts that are not metrics, by name, such as the assertions that held.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
 }
@@ -40,7 +42,7 @@ pub struct Curve {
     pub values: Vec<f64>,
 }
 
-/// Unit of a metric. Base units only; scaling to MiB or ms is the reporter's business.
+/// The unit of a metric. Only base units: reports scale to MiB or ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Natural-logarithm units of information: the cross-entropy loss.
@@ -49,7 +51,7 @@ pub enum Unit {
     /// A pure number.
     #[serde(rename = "1")]
     One,
-    /// A part of a whole, from 0 to 1.
+    /// A fraction of a whole, from 0 to 1.
     #[serde(rename = "fraction")]
     Fraction,
     /// Seconds.
@@ -58,29 +60,39 @@ pub enum Unit {
     /// Bytes.
     #[serde(rename = "B")]
     Bytes,
-    /// Tokens a second.
+    /// Tokens per second.
     #[serde(rename = "tokens/s")]
     TokensPerSecond,
-    /// Sequences a second.
+    /// Sequences per second.
     #[serde(rename = "sequences/s")]
     SequencesPerSecond,
-    /// Optimizer steps a second.
+    /// Optimizer steps per second.
     #[serde(rename = "steps/s")]
     StepsPerSecond,
-    /// Floating-point operations a second.
+    /// Floating-point operations per second.
     #[serde(rename = "FLOP/s")]
     FlopsPerSecond,
-    /// Bytes a second.
+    /// Bytes per second.
     #[serde(rename = "B/s")]
     BytesPerSecond,
-    /// Things counted.
+    /// A number of things.
     #[serde(rename = "count")]
     Count,
 }
 
 impl Outcome {
-    /// Adds a metric. A number that is not finite is no measurement and is left out.
-    pub fn metric(&mut self, name: &str, value: f64, unit: Unit) {
+    /// Adds a declared metric. A value that is not finite is no measurement and is dropped.
+    pub fn set(&mut self, metric: &MetricInfo, value: f64) {
+        self.set_open(metric.name, value, metric.unit);
+    }
+
+    /// The value of a declared metric, if it was measured.
+    pub fn value(&self, metric: &MetricInfo) -> Option<f64> {
+        self.metrics.get(metric.name).map(|found| found.value)
+    }
+
+    /// Adds a metric that the task does not declare.
+    pub fn set_open(&mut self, name: &str, value: f64, unit: Unit) {
         if value.is_finite() {
             self.metrics.insert(name.to_owned(), Metric { value, unit });
         }
@@ -88,7 +100,7 @@ impl Outcome {
 }
 
 impl Unit {
-    /// True for a count per second, of which more is better.
+    /// True for rates per second, of which more is better.
     pub const fn is_rate(self) -> bool {
         match self {
             Self::TokensPerSecond

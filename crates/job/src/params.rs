@@ -1,5 +1,5 @@
-//! Declarations of a task's parameters: type, range, unit, default and text are declared once, and validation, keys,
-//! documentation and the typed struct are derived from them.
+//! Declaring a task's parameters once: validation, keys, documentation and the typed struct follow from one declaration
+//! of type, range, unit, default and text.
 
 mod typed;
 
@@ -16,25 +16,25 @@ pub(crate) use typed::{choice, first, params};
 /// One declared parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct Param {
-    /// Its name in a recipe's `with`.
+    /// Name in a recipe's `with`.
     pub name: &'static str,
     /// Accepted values.
     pub kind: Kind,
-    /// True if `null` is accepted and means "not given".
+    /// If true, `null` is accepted and means "not given".
     pub nullable: bool,
-    /// Bounds of a number, both included.
+    /// Inclusive bounds of a number.
     pub bounds: Option<Bounds>,
     /// Unit of a number.
     pub unit: Option<&'static str>,
-    /// Excluded from the key, because it cannot change the result.
+    /// If true, it is not part of the key, because it cannot change the result.
     pub cosmetic: bool,
-    /// Documentation.
+    /// Meaning.
     pub doc: &'static str,
-    /// Its value when a step does not give one.
+    /// Value if a step does not give one.
     pub default: fn() -> Value,
 }
 
-/// Values that a parameter accepts.
+/// The values that a parameter accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -47,11 +47,11 @@ pub enum Kind {
     Text,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// An input file or folder, whose content is part of the key, or one of these names of things built in.
+    /// An input file or folder, whose content is part of the key, or one of these names of built-in inputs.
     Path(&'static [&'static str]),
-    /// Text, a number, `true` or `false`; becomes text that can be passed to a program.
+    /// Text, a number, `true` or `false`, converted to text that can be passed to a program.
     Scalar,
-    /// The same, or `{ from: NAME }` for what a variable of the environment says when the job runs.
+    /// The same, or `{ from: NAME }` for the value of an environment variable when the job runs.
     Variable,
     /// A relative path that stays in the job's folder.
     Inside,
@@ -61,28 +61,28 @@ pub enum Kind {
     Map(&'static Kind),
 }
 
-/// The smallest and the largest number accepted.
+/// The minimum and maximum of accepted numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Smallest, included.
+    /// Minimum, inclusive.
     pub min: f64,
-    /// Largest, included.
+    /// Maximum, inclusive.
     pub max: f64,
 }
 
-/// Error of a value that does not fit a parameter.
+/// A value that a parameter does not accept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamError {
     /// The value has another type.
     Type {
-        /// Accepted values.
+        /// The accepted values.
         expected: String,
         /// The given value.
         found: Value,
     },
     /// The number is too small or too large.
     Range {
-        /// Accepted values.
+        /// The accepted values.
         bounds: Bounds,
         /// The given value.
         found: Value,
@@ -94,30 +94,30 @@ pub enum ParamError {
         /// The given value.
         found: String,
     },
-    /// A needed job's result has another kind.
+    /// The result of a needed job has another kind.
     Result {
-        /// Accepted values.
+        /// The accepted values.
         expected: String,
-        /// Kind of the result.
+        /// Its kind.
         found: &'static str,
     },
-    /// The path leads out of the job's folder, or names the folder itself.
+    /// The path leaves the job's folder, or names the folder itself.
     Outside {
         /// The given value.
         found: String,
     },
-    /// The text has a NUL character, which ends what a program gets.
+    /// The text has a NUL character, which terminates an argument of a program.
     Nul,
-    /// The text is longer than the kernel passes to a program.
+    /// The text is longer than the kernel allows for an argument.
     Long {
         /// Its length, in bytes.
         bytes: usize,
     },
-    /// A part of a list or of a map does not fit.
+    /// A part of a list or of a map is not accepted.
     Part {
-        /// The part that is meant.
+        /// The part.
         part: Part,
-        /// The reason.
+        /// Its error.
         error: Box<ParamError>,
     },
 }
@@ -132,7 +132,7 @@ pub enum Part {
 }
 
 impl Kind {
-    /// Brings a value into this kind's canonical form. If it is `nullable`, a mismatch says so.
+    /// Converts a value to this kind's canonical form. If it is `nullable`, a mismatch mentions `null`.
     fn check(self, value: &Value, nullable: bool) -> Result<Value, ParamError> {
         let mismatch = || ParamError::Type {
             expected: if nullable { format!("{self} or `null`") } else { self.to_string() },
@@ -146,11 +146,11 @@ impl Kind {
             }
             (Self::Int, Value::Float(float)) => Value::Int(whole(*float).ok_or_else(mismatch)?),
             (Self::Float, Value::Int(int)) => Value::Float(*int as f64),
-            // `+ 0.0` makes -0.0 the zero that everybody means.
+            // `+ 0.0` turns -0.0 into 0.0.
             (Self::Float, Value::Float(float)) if float.is_finite() => Value::Float(float + 0.0),
             (Self::Text | Self::Path(_), Value::Text(text)) if !text.is_empty() => value.clone(),
             (Self::Choice(allowed), Value::Text(text)) => chosen(allowed, text.clone())?,
-            // Some words are numbers, and YAML takes them for such.
+            // YAML reads some words as numbers.
             (Self::Choice(allowed), Value::Int(int)) if allowed.iter().any(|word| is_number(word)) => {
                 chosen(allowed, int.to_string())?
             }
@@ -182,7 +182,7 @@ impl Kind {
         checked.map_err(|error| ParamError::Part { part: part(), error: Box::new(error) })
     }
 
-    /// Several of this kind, as a list's description names them.
+    /// The plural, for the description of a list.
     fn plural(self) -> String {
         match self {
             Self::Text => "texts".into(),
@@ -204,10 +204,10 @@ fn chosen(allowed: &'static [&'static str], word: String) -> Result<Value, Param
     }
 }
 
-/// The longest text that the kernel passes to a program, in bytes, without the NUL behind it (`MAX_ARG_STRLEN`).
+/// The longest argument of a program, in bytes, without the terminating NUL (`MAX_ARG_STRLEN`).
 pub(crate) const LONGEST: usize = (128 << 10) - 1;
 
-/// Rejects text that a program cannot get as an argument or in its environment.
+/// Checks that a program can get a text as an argument or in its environment.
 pub(crate) fn passable(text: &str) -> Result<(), ParamError> {
     match text.len() {
         _ if text.contains('\0') => Err(ParamError::Nul),
@@ -216,7 +216,7 @@ pub(crate) fn passable(text: &str) -> Result<(), ParamError> {
     }
 }
 
-/// True if a text can name an environment variable.
+/// True for a valid name of an environment variable.
 pub(crate) fn is_variable(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|char| char.is_ascii_alphabetic() || char == '_')
@@ -230,12 +230,12 @@ pub(crate) fn inherited(value: &Value) -> Option<&str> {
     is_variable(name).then_some(name)
 }
 
-/// True if YAML reads the word of a choice as a number.
+/// True for the words of a choice that YAML reads as a number.
 fn is_number(word: &str) -> bool {
     word.parse::<i64>().is_ok()
 }
 
-/// A relative path without detours; `None` if it leads out of the folder that it starts from, or nowhere.
+/// A normalized relative path; `None` if it leaves its folder or is empty.
 fn inside(text: &str) -> Option<String> {
     let mut names = Vec::new();
     for component in std::path::Path::new(text).components() {
@@ -293,12 +293,12 @@ impl fmt::Display for ParamError {
             Self::Range { bounds, found } => write!(f, "{found} is out of range: {bounds}"),
             Self::Choice { allowed, found } => write!(f, "`{found}` is not one of {}", quoted(allowed)),
             Self::Outside { found } => {
-                write!(f, "expected {}, which `{found}` is not: write a relative path without `..`", Kind::Inside)
+                write!(f, "expected {}, found `{found}`: write a relative path without `..`", Kind::Inside)
             }
             Self::Nul => f.write_str("a text with a NUL character cannot be passed to a program"),
             Self::Long { bytes } => write!(
                 f,
-                "a text of {bytes} bytes cannot be passed to a program, {LONGEST} at most: write it to a file, and name that in `inputs`"
+                "a text of {bytes} bytes exceeds the limit of {LONGEST} bytes for an argument: write it to a file, and list the file in `inputs`"
             ),
             Self::Part { part, error } => write!(f, "{part}: {error}"),
         }
@@ -315,7 +315,7 @@ impl fmt::Display for Part {
 }
 
 impl Param {
-    /// Accepted values, as a phrase: "an integer from 1 to 1024, tokens".
+    /// The accepted values, as a phrase: "an integer from 1 to 1024, tokens".
     pub fn accepts(&self) -> String {
         let bounds = self.bounds.map(|bounds| format!(" {bounds}")).unwrap_or_default();
         let unit = match self.unit {
@@ -327,7 +327,7 @@ impl Param {
         format!("{}{bounds}{unit}", self.kind)
     }
 
-    /// A number that is written with its unit, in the parameter's unit: `1h30m` for seconds, `4GiB` for bytes.
+    /// A number that is written with a unit, in the parameter's unit: `1h30m` in seconds, `4GiB` in bytes.
     fn in_units(&self, value: &Value) -> Option<Value> {
         let text = value.as_text()?;
         match (self.unit, self.kind) {
@@ -337,7 +337,7 @@ impl Param {
         }
     }
 
-    /// Brings a value into this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
+    /// Converts a value to this parameter's canonical form: `3` for a float parameter becomes `3.0`, so that both
     /// spellings give the same key.
     pub fn check(&self, value: &Value) -> Result<Value, ParamError> {
         if self.nullable && matches!(value, Value::Null) {

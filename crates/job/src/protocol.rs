@@ -1,4 +1,4 @@
-//! The protocol between the engine and a worker process: one JSON value per line, the job on standard input, messages
+//! The protocol between the engine and a worker process: one JSON value a line, the job on standard input, messages
 //! on standard output.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::{Backend, Outcome, Value};
 
 /// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
-/// while a sweep was running.
+/// during a run.
 pub const PROTOCOL: u32 = 2;
 
-/// A job as a worker gets it: frozen, so that the worker never plans.
+/// A job as a worker receives it: resolved, so that the worker never plans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// [`PROTOCOL`].
@@ -26,22 +26,22 @@ pub struct Job {
     pub threads: usize,
     /// The folder for artifacts; exists and is empty.
     pub dir: PathBuf,
-    /// A folder of the job's own that outlives a failed or ended attempt, for checkpoints to go on from; exists. It is
-    /// removed when the job has a result, and nothing in it may change what the result is.
+    /// A folder of the job that outlives a failed or ended attempt, for checkpoints; exists. It is removed when the job
+    /// has a result, and its content must not change the result.
     pub scratch: PathBuf,
-    /// Interval of heartbeats in seconds, if no other message is sent; `None` for no heartbeats.
+    /// Interval of heartbeats in seconds, in the absence of other messages; `None` for no heartbeats.
     pub beat: Option<f64>,
 }
 
-/// Message from a worker.
+/// A message from a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
     /// Progress of the job.
     Progress(Progress),
-    /// Something that the user should read, although it is no failure.
+    /// A notice for the user that is no failure.
     Note(String),
-    /// It is at work; said while the job computes and has nothing else to say.
+    /// A heartbeat, sent while the job computes and sends no other message.
     Alive,
     /// The end, with a result.
     Done(Outcome),
@@ -49,7 +49,7 @@ pub enum Message {
     Failed(Failure),
 }
 
-/// Progress of a job.
+/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// Iterations done.
@@ -59,15 +59,15 @@ pub struct Progress {
     /// The latest loss in nats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
-    /// Tokens a second, since the last message.
+    /// Tokens per second since the last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_s: Option<f64>,
-    /// Sequences a second, for what counts in sequences.
+    /// Sequences per second, for tasks that count sequences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequences_per_s: Option<Speeds>,
 }
 
-/// Rates of a job.
+/// A rate per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speeds {
     /// Since the last message.
@@ -76,44 +76,44 @@ pub struct Speeds {
     pub mean: f64,
 }
 
-/// Failure of a job.
+/// The failure of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Kind of the failure.
+    /// Kind of failure.
     pub kind: FailureKind,
     /// Description, as a phrase: "loss is NaN at iteration 41".
     pub message: String,
 }
 
-/// Kinds of failure that the engine treats or counts apart.
+/// Kinds of failure that the engine distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The backend could not be started.
     Backend,
-    /// An input file is missing or is not what it should be.
+    /// An input file is missing or invalid.
     Input,
-    /// The job's inputs have changed since the plan.
+    /// An input has changed since the job was planned.
     Changed,
-    /// A check found the network wrong, or the training diverged.
+    /// A check failed, or the training diverged.
     Experiment,
-    /// The disk.
+    /// Reading or writing a file failed.
     Io,
     /// The worker panicked, was killed or broke the protocol.
     Crash,
-    /// Main or device memory was not enough.
+    /// Main or device memory was insufficient.
     Memory,
-    /// It was ended because it took too long.
+    /// The job was ended because it exceeded its time limit.
     Timeout,
-    /// It was ended because it gave no sign of life.
+    /// The job was ended because it sent no heartbeat.
     Stalled,
 }
 
 impl Failure {
-    /// The same failure, of kind [`FailureKind::Memory`] if its message is that of an allocator: drivers and libraries say
-    /// so in words only.
+    /// The same failure, with kind [`FailureKind::Memory`] if its message is that of an allocator: drivers and
+    /// libraries report it only as text.
     #[must_use]
-    pub fn recognised(mut self) -> Self {
+    pub fn recognized(mut self) -> Self {
         const WORDS: &[&str] = &[
             "out of memory",
             "out_of_memory",
@@ -137,13 +137,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Receiver of a task's progress.
+/// Receiver of a task's reports while it runs.
 pub trait Report {
-    /// Says how far it is.
+    /// Reports progress.
     fn progress(&mut self, progress: Progress);
-    /// Says something that the user should read.
+    /// Reports a notice for the user.
     fn note(&mut self, text: &str);
-    /// Says that it is at work, for tasks that have nothing else to say for long.
+    /// Sends a heartbeat, for tasks without other messages for a long time.
     fn alive(&mut self) {}
 }
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn allocators_are_understood() {
-        let kind = |message: &str| Failure { kind: FailureKind::Crash, message: message.to_owned() }.recognised().kind;
+        let kind = |message: &str| Failure { kind: FailureKind::Crash, message: message.to_owned() }.recognized().kind;
         assert_eq!(kind("CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\""), FailureKind::Memory);
         assert_eq!(kind("Not enough memory left"), FailureKind::Memory);
         assert_eq!(kind("memory allocation of 8589934592 bytes failed"), FailureKind::Memory);

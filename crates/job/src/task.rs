@@ -1,8 +1,8 @@
-//! The tasks that a recipe's `uses` may name.
+//! The tasks: what a recipe's `uses` may name.
 
 use std::collections::BTreeMap;
 
-use crate::{Param, Unit, Value, tasks};
+use crate::{MetricInfo, Param, Value, tasks};
 
 /// Parameters by name.
 pub type Values = BTreeMap<String, Value>;
@@ -32,74 +32,63 @@ crate::for_each_task!(declare);
 /// A task's declaration.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskInfo {
-    /// Name in `uses`.
+    /// Name in a step's `uses`.
     pub name: &'static str,
     /// Raised whenever the task computes something else from the same parameters, or a default changes.
     pub revision: u32,
-    /// Description of the task.
+    /// One-line description: a verb phrase without a full stop.
     pub about: &'static str,
     /// Its parameters, in groups.
     pub groups: &'static [&'static [Param]],
-    /// Metrics of the task.
-    pub metrics: &'static [MetricInfo],
+    /// Its metrics, in groups.
+    pub metrics: &'static [&'static [MetricInfo]],
     /// The curves that it may record.
     pub curves: &'static [&'static str],
-    /// Allows metrics that are not declared, for tasks that run other programs.
+    /// If true, it may measure more than it declares.
     pub open_metrics: bool,
     /// The metrics that a line of progress has room for.
     pub headline: &'static [&'static str],
-    /// Runs on a backend.
+    /// If true, it computes on a backend.
     pub on_device: bool,
-    /// Omitted from lists of tasks.
+    /// If true, lists of tasks leave it out.
     pub hidden: bool,
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
     conflicts: fn(&Values) -> Vec<Conflict>,
 }
 
-/// A metric's declaration.
-#[derive(Debug, Clone, Copy)]
-pub struct MetricInfo {
-    /// Its name in records and tables.
-    pub name: &'static str,
-    /// Unit of the metric.
-    pub unit: Unit,
-    /// Meaning and measurement.
-    pub doc: &'static str,
-}
-
-/// Parameters that are each in order, but not together.
+/// Parameters that are valid one by one, but not together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The parameters concerned, the one to change first.
     pub params: Vec<&'static str>,
-    /// The mistake, as a phrase.
+    /// The problem, as a phrase.
     pub message: String,
-    /// The remedy.
+    /// The remedy, as a phrase.
     pub advice: String,
 }
 
 /// A task's declaration, beside its parameters. `crates/job/src/tasks/mod.rs` has the list of all.
 pub trait TaskSpec: Sized {
-    /// What `uses` says.
+    /// Name in a step's `uses`.
     const NAME: &'static str;
     /// Raised whenever the task computes something else from the same parameters, or a default changes.
     const REVISION: u32 = 1;
-    /// What it does.
+    /// One-line description: a verb phrase without a full stop.
     const ABOUT: &'static str;
     /// Its parameters, in groups.
     const GROUPS: &'static [&'static [Param]];
-    /// What it measures.
-    const METRICS: &'static [MetricInfo];
+    /// Its metrics, in groups.
+    const METRICS: &'static [&'static [MetricInfo]];
     /// The curves that it may record.
     const CURVES: &'static [&'static str] = &[];
-    /// Whether it may measure more than it declares, because something else decides what.
+    /// If true, it may measure more than it declares.
     const OPEN_METRICS: bool = false;
     /// The metrics that a line of progress has room for.
     const HEADLINE: &'static [&'static str] = &[];
-    /// Whether it computes on a backend.
+    /// If true, it computes on a backend.
     const ON_DEVICE: bool = true;
-    /// Whether lists of tasks leave it out.
+    /// If true, lists of tasks leave it out.
     const HIDDEN: bool = false;
 
     /// The task, if every parameter is there and has passed [`Param::check`].
@@ -110,7 +99,7 @@ pub trait TaskSpec: Sized {
         Vec::new()
     }
 
-    /// What is wrong with the parameters taken together.
+    /// Conflicts between the parameters.
     fn conflicts(_values: &Values) -> Vec<Conflict> {
         Vec::new()
     }
@@ -192,9 +181,14 @@ impl TaskInfo {
         self.params().find(|param| param.name == name)
     }
 
+    /// Every declared metric.
+    pub fn metrics(&self) -> impl Iterator<Item = &'static MetricInfo> + use<> {
+        self.metrics.iter().flat_map(|group| group.iter())
+    }
+
     /// The declared metric with this name.
     pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
-        self.metrics.iter().find(|metric| metric.name == name)
+        self.metrics().find(|metric| metric.name == name)
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].
@@ -207,7 +201,7 @@ impl TaskInfo {
         (self.artifacts)(values)
     }
 
-    /// Conflicts among the parameters.
+    /// Conflicts between the parameters.
     pub fn conflicts(&self, values: &Values) -> Vec<Conflict> {
         (self.conflicts)(values)
     }

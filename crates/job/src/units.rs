@@ -1,24 +1,23 @@
-//! Sizes and durations as people write them: `4GiB`, `512MB`, `1h30m`, `90s`.
+//! Sizes and durations with units: `4GiB`, `512MB`, `1h30m`, `90s`.
 //!
-//! A number without a unit is rejected, because `timeout: 30` could mean seconds or minutes.
+//! The unit is required, because a number such as `timeout: 30` is ambiguous.
 
 use std::fmt;
 
-/// Error of a text that is not a size or a duration. Displays as a phrase that can follow the text: "`30` has no unit;
-/// …".
+/// A text that is no valid size or duration. Displays as a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitError {
-    /// There is nothing, or no number at the beginning.
+    /// The text does not begin with a number.
     NoNumber,
     /// A number without a unit.
     NoUnit,
-    /// A unit that is none.
+    /// An unknown unit.
     Unknown(String),
-    /// Larger than can be counted.
+    /// The value exceeds the limit.
     TooLarge,
 }
 
-/// Units of size in bytes; binary and decimal ones, distinguished by their `i`.
+/// The units of size in bytes: decimal, and binary with an `i`.
 const BYTES: &[(&str, f64)] = &[
     ("B", 1.0),
     ("kB", 1e3),
@@ -32,15 +31,15 @@ const BYTES: &[(&str, f64)] = &[
     ("TiB", 1_099_511_627_776.0),
 ];
 
-/// Units of time in seconds.
+/// The units of time in seconds.
 const SECONDS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
 /// The largest size: whole numbers up to here are exact as floats.
 const MOST_BYTES: f64 = 9_007_199_254_740_992.0;
-/// The longest span of time, in seconds: a hundred years.
+/// The longest duration, in seconds: a hundred years.
 const MOST_SECONDS: f64 = 3_155_760_000.0;
 
-/// A size in bytes: `4GiB` and `4 GiB` (binary), `512MB` (decimal), `100B`. A part of a byte is rounded.
+/// Parses a size to bytes: `4GiB` and `4 GiB` (binary), `512MB` (decimal), `100B`. Fractions of a byte are rounded.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let (number, unit, rest) = part(text)?;
     if !rest.is_empty() {
@@ -51,7 +50,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     if bytes <= MOST_BYTES { Ok(bytes as u64) } else { Err(UnitError::TooLarge) }
 }
 
-/// A span of time in seconds: `90s`, `30m`, `1h30m`, `1.5 h`, `250ms`, `2d`.
+/// Parses a duration to seconds: `90s`, `30m`, `1h30m`, `1.5 h`, `250ms`, `2d`.
 pub fn parse_seconds(text: &str) -> Result<f64, UnitError> {
     let mut seconds = 0.0;
     let mut rest = text.trim();
@@ -66,7 +65,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, UnitError> {
     if seconds <= MOST_SECONDS { Ok(seconds) } else { Err(UnitError::TooLarge) }
 }
 
-/// A number, its unit, and what follows.
+/// A number, its unit, and the rest of the text.
 fn part(text: &str) -> Result<(f64, &str, &str), UnitError> {
     let text = text.trim();
     let digits = text.find(|char: char| !(char.is_ascii_digit() || char == '.')).unwrap_or(text.len());
@@ -89,7 +88,7 @@ impl fmt::Display for UnitError {
         match self {
             Self::NoNumber => f.write_str("it does not begin with a number"),
             Self::NoUnit => f.write_str("the number has no unit"),
-            Self::Unknown(unit) => write!(f, "there is no unit `{}`", unit.escape_debug()),
+            Self::Unknown(unit) => write!(f, "unknown unit `{}`", unit.escape_debug()),
             Self::TooLarge => f.write_str("it is too large"),
         }
     }

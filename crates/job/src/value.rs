@@ -1,4 +1,4 @@
-//! A value of a parameter or of a matrix axis: the values that YAML and JSON share.
+//! A value of a parameter or of a matrix axis: the subset of values that YAML and JSON represent alike.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,9 +9,9 @@ use serde::{
 
 /// A parameter's or an axis's value.
 ///
-/// Two values are equal when they mean the same: `1` and `1.0` are, `1` and `"1"` are not. Maps are sorted, so that
-/// the serialized form is canonical. Equal numbers have the same text: whole ones that fit into 64 bits have all their digits,
-/// others the shortest form.
+/// Two values are equal when they mean the same: `1` and `1.0` are, `1` and `"1"` are not. Maps are sorted, so that the
+/// serialized form is canonical. Equal numbers have the same text: whole ones that fit into 64 bits have all their
+/// digits, others the shortest form.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// `null` or `~`.
@@ -31,7 +31,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Kind of the value, as an error message names it.
+    /// The kind of this value, as an error message names it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -194,7 +194,7 @@ fn gradients_in_half_precision_are_scaled_back_and_an_overflow_leaves_a_step_out
 fn what_is_not_measured_has_a_reason() {
     let outcome = small(&json!({"breakdown": true, "ceiling": true}));
     let info = Task::info("train").unwrap();
-    for metric in info.metrics {
+    for metric in info.metrics() {
         let reason = outcome.facts.get(&format!("absent.{}", metric.name));
         let measured = outcome.metrics.get(metric.name);
         assert!(measured.is_some() != reason.is_some(), "{}: {measured:?} {reason:?}", metric.name);

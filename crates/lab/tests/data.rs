@@ -42,7 +42,7 @@ fn files_that_are_not_what_they_should_be() {
 
     assert_eq!(
         message(&file("odd.bin", &[0; 7]), &json!({})),
-        "DIR/odd.bin: 7 bytes are no whole number of 16-bit tokens"
+        "DIR/odd.bin: 7 bytes is not a multiple of 2, the size of a token"
     );
 
     let short = file("short.txt", &b"x".repeat(79));
@@ -57,11 +57,11 @@ fn files_that_are_not_what_they_should_be() {
     let mut large = vec![5; 200];
     large[185] = 300;
     let large = file("large.bin", &ids(&large));
-    let wanted = "DIR/large.bin: token 185 has id 300, but the network knows only ids below 300";
+    let wanted = "DIR/large.bin: token 185 has id 300, but the network supports only ids below 300";
     assert_eq!(message(&large, &json!({"vocab_size": 300})), wanted);
 
     let text = file("text.txt", &b"abcdefgh".repeat(20));
-    let wanted = "DIR/text.txt: token 144 has id 97, but the network knows only ids below 97";
+    let wanted = "DIR/text.txt: token 144 has id 97, but the network supports only ids below 97";
     assert_eq!(message(&text, &json!({"vocab_size": 97})), wanted);
 
     let folder = dir.path().join("folder");

@@ -102,5 +102,5 @@ fn a_prompt_that_is_no_tokens_is_refused() {
     let failure =
         run("generate", json!({"init": dir.path().join("network"), "prompt": "hello"}), dir.path()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Input);
-    assert!(failure.message.contains("write the numbers of tokens"), "{}", failure.message);
+    assert!(failure.message.contains("write token ids"), "{}", failure.message);
 }

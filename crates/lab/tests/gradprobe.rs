@@ -446,7 +446,7 @@ fn a_gradient_that_is_missing_is_an_error() {
     let settings = Probing { ..settings() };
     let mut subject = Numbers::new(&[1.0, 2.0, 3.0, 4.0], 2);
     let Err(error) = try_prune(&settings, &mut subject) else { panic!("nothing can be decided") };
-    assert!(error.to_string().contains("no gradient to `layers.0.weight`"), "{error}");
+    assert!(error.to_string().contains("`layers.0.weight` has no gradient"), "{error}");
     let settings = Probing { only: Some("h.0".into()), ..settings };
     let Err(error) = try_prune(&settings, &mut subject) else { panic!("there is no such tensor") };
     assert!(error.to_string().contains("`layers.0.weight`, `layers.1.weight`"), "{error}");

@@ -128,7 +128,7 @@ fn a_gpt2_that_claims_more_is_refused() {
     let mut config = config(dir.path());
     config["model_type"] = json!("gpt2");
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
-    assert_eq!(refusal(dir.path()), "DIR/config.json: a network of model_type `gpt2` cannot have `sweep`");
+    assert_eq!(refusal(dir.path()), "DIR/config.json: a network of model_type `gpt2` must not have the key `sweep`");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_saved_network_that_sees_the_future_is_not_trained() {
     let given = json!({"init": dir.path(), "iters": 2, "eval_batches": 1});
     let failure = run("train", given, dir.path()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Input);
-    assert!(failure.message.contains("sees the tokens that are to be predicted"), "{}", failure.message);
+    assert!(failure.message.contains("sees the tokens to predict"), "{}", failure.message);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn tensors_that_are_wrong() {
             *dtype = Dtype::I32;
         }
     });
-    assert!(refusal(integers.path()).contains("has numbers of type I32; only F32, F16 and BF16 are read"));
+    assert!(refusal(integers.path()).contains("has element type I32; only F32, F16 and BF16 are supported"));
 
     let untied = changed(|_, tensors| {
         let (dtype, shape, mut data) = tensors["transformer.wte.weight"].clone();
@@ -229,9 +229,9 @@ fn configurations_that_are_not_supported() {
             "activation_function `relu` is not supported, only `gelu` and `gelu_new`",
         ),
         ("model_type", json!("llama"), "model_type `llama` is not supported, only `gpt2` and `sweep-gpt`"),
-        ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` must say in `sweep` what it is"),
+        ("model_type", json!("sweep-gpt"), "a network of model_type `sweep-gpt` requires the key `sweep`"),
         ("tie_word_embeddings", json!(false), "tie_word_embeddings must be true"),
-        ("n_head", json!(7), "d_model 64 is not a multiple of n_head 7"),
+        ("n_head", json!(7), "`d_model: 64` is not a multiple of `n_head: 7`"),
     ];
     for (key, value, wanted) in cases {
         let dir = changed(|config, _| config[key] = value);
@@ -284,7 +284,7 @@ fn sizes_that_no_recipe_may_ask_for_are_refused_at_once() {
         assert_eq!(refusal(dir.path()), wanted);
     }
     for (ablation, place, wanted) in [
-        (Ablation::V1, "/attention/folded/rank", "a head of 8 cannot fold 0 of them"),
+        (Ablation::V1, "/attention/folded/rank", "rank 0 does not fit into a head of width 8"),
         (Ablation::V3, "/r_mlp/low", "the reciprocal part of the MLP has a width of 0"),
     ] {
         let (_, dir) = saved(ablation, 1.0);

@@ -377,7 +377,7 @@ fn a_weight_that_is_no_number_is_an_error_that_names_its_parameter() {
         let mut run = Pruned::new(&settings, &Optimizer::default());
         run.network.second = run.network.second.map(|weights| weights * f32::NAN);
         let error = run.pruner.choose::<Train, _>(&run.network, &run.optimizer, 0.5).unwrap_err();
-        let wanted = "a score of `second` is NaN, so no weights can be chosen: the training has diverged before";
+        let wanted = "a score of `second` is NaN, because the training has diverged; no mask can be computed";
         assert_eq!(error.to_string(), wanted);
     }
 }

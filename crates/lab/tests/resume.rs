@@ -81,7 +81,7 @@ fn an_interrupted_training_goes_on_bit_for_bit() {
         }
         let mut report = Interrupting::default();
         let resumed = train(&more, folder.path(), &mut report);
-        assert_eq!(report.notes, ["going on after iteration 20"], "{more}");
+        assert_eq!(report.notes, ["resuming after iteration 20"], "{more}");
         assert_eq!(report.first, Some(21), "nothing was computed twice");
         assert_eq!(result(&resumed), result(&expected), "{more}");
     }
@@ -153,9 +153,9 @@ fn a_damaged_checkpoint_is_thrown_away_and_an_older_one_is_taken() {
             let (found, notes) = resumed(copy.path(), &more);
             let case = format!("{} at {offset}", name.display());
             assert_eq!(notes.len(), 2, "{case}: {notes:?}");
-            let thrown = "the checkpoint after iteration 20 cannot be used and is thrown away: ";
+            let thrown = "the checkpoint after iteration 20 cannot be used and is removed: ";
             assert!(notes[0].starts_with(thrown), "{case}: {notes:?}");
-            assert_eq!(notes[1], "going on after iteration 10", "{case}");
+            assert_eq!(notes[1], "resuming after iteration 10", "{case}");
             assert_eq!(found, expected, "{case}");
         }
     }
@@ -186,11 +186,11 @@ fn a_checkpoint_that_no_training_can_have_is_not_used_whatever_its_digest_says()
         }
     };
     let damages: [(Damage<'_>, &str); 7] = [
-        (&progress("done", json!(999_999)), "999999 iterations are done"),
-        (&progress("done", json!(0)), "0 iterations are done"),
-        (&progress("train_time", json!(-1.0)), "a time is no time"),
-        (&progress("prune_time", json!(1e300)), "a time is no time"),
-        (&progress("coupling", json!(20)), "coupled in after 20"),
+        (&progress("done", json!(999_999)), "records 999999 iterations"),
+        (&progress("done", json!(0)), "records 0 iterations"),
+        (&progress("train_time", json!(-1.0)), "a time is not a valid duration"),
+        (&progress("prune_time", json!(1e300)), "a time is not a valid duration"),
+        (&progress("coupling", json!(20)), "starts after iteration 20"),
         (&not_finite(f32::NAN.to_bits()), "is not finite"),
         (&not_finite(f32::INFINITY.to_bits()), "is not finite"),
     ];
@@ -203,7 +203,7 @@ fn a_checkpoint_that_no_training_can_have_is_not_used_whatever_its_digest_says()
         }
         let (found, notes) = resumed(copy.path(), &more);
         assert!(notes[0].contains(reason), "{reason}: {notes:?}");
-        assert!(notes.iter().all(|note| note.contains(" is thrown away: ")), "{reason}: {notes:?}");
+        assert!(notes.iter().all(|note| note.contains(" is removed: ")), "{reason}: {notes:?}");
         assert_eq!(notes.len(), 2, "{reason}: {notes:?}");
         assert_eq!(found, expected, "{reason}");
     }
@@ -222,7 +222,7 @@ fn a_checkpoint_that_is_torn_is_not_used() {
     fs::write(folder.path().join("unfinished/state.safetensors"), "half").unwrap();
     let (found, notes) = resumed(folder.path(), &more);
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes.iter().all(|note| note.contains(" cannot be used and is thrown away: ")), "{notes:?}");
+    assert!(notes.iter().all(|note| note.contains(" cannot be used and is removed: ")), "{notes:?}");
     let whole = tempfile::tempdir().unwrap();
     assert_eq!(found, result(&train(&more, whole.path(), &mut Interrupting::default())));
     let left: Vec<_> = files(folder.path()).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
@@ -243,7 +243,11 @@ fn nothing_is_saved_that_no_attempt_could_go_on_from() {
     assert!(failed.message.contains("by iteration 30"), "{failed:?}");
     let refused = report.notes.iter().filter(|note| note.starts_with("no checkpoint is saved after iteration "));
     assert!(refused.count() > 1, "{:?}", report.notes);
-    assert!(report.notes.iter().all(|note| note.ends_with("has a number that is not finite")), "{:?}", report.notes);
+    assert!(
+        report.notes.iter().all(|note| note.ends_with("contains a value that is not finite")),
+        "{:?}",
+        report.notes
+    );
     let left: Vec<_> = files(folder.path()).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
     assert_eq!(left.len(), 3, "the last two good ones, and the attempts: {left:?}");
 }

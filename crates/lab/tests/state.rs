@@ -121,7 +121,7 @@ fn a_state_that_does_not_fit_is_refused() {
     let with_amsgrad = Training::new(&optimizer(OptimizerKind::AdamW, true), &prune(PruneMethod::None));
     assert_eq!(
         refused(with_amsgrad),
-        "the moments of `first` are not those of this optimizer: was it `amsgrad` there, or not here?"
+        "the moments of `first` do not match this optimizer: check whether `amsgrad` is the same"
     );
     let with_spam = Training::new(&optimizer(OptimizerKind::AdamWSpam, false), &prune(PruneMethod::None));
     assert_eq!(refused(with_spam), "the state has no `spam.count`");
@@ -129,7 +129,7 @@ fn a_state_that_does_not_fit_is_refused() {
     assert_eq!(refused(moving), "the state has no `origin.first`");
     let mut longer = plain();
     longer.infos[0].shape = vec![50];
-    assert_eq!(refused(longer), "`moment_1.first` has 48 numbers, expected 50");
+    assert_eq!(refused(longer), "`moment_1.first` has 48 elements, expected 50");
 
     let spam = Training::new(&optimizer(OptimizerKind::AdamWSpam, false), &prune(PruneMethod::None));
     spam.run(0..3).snapshot().write(&path).unwrap();

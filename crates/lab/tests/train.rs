@@ -50,7 +50,7 @@ fn nano_learns_more_than_frequencies() {
     assert!(loss < entropy - 0.3, "held-out loss {loss} is not well below the entropy of bytes {entropy}");
 
     let info = Task::info("train").unwrap();
-    let declared: Vec<_> = info.metrics.iter().map(|metric| (metric.name, metric.unit)).collect();
+    let declared: Vec<_> = info.metrics().map(|metric| (metric.name, metric.unit)).collect();
     for (name, metric) in &outcome.metrics {
         assert!(declared.contains(&(name.as_str(), metric.unit)), "{name}");
     }

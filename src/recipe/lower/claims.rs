@@ -107,7 +107,7 @@ impl Lower<'_> {
 
     pub(super) fn check_metric(&mut self, metric: &Spanned<String>, step: &Step) {
         if !step.task.open_metrics && step.task.metric(&metric.value).is_none() {
-            let metrics = step.task.metrics.iter().map(|metric| metric.name);
+            let metrics = step.task.metrics().map(|metric| metric.name);
             let help = suggest(&metric.value, "metrics", metrics).unwrap_or_default();
             let message = format!("task `{}` does not measure `{}`", step.task.name, metric.value);
             self.problem(metric.span, message, "unknown metric", help);

@@ -90,7 +90,7 @@ impl Lower<'_> {
         }
         let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
         if cells.is_empty() {
-            let metrics: Vec<_> = step.task.metrics.iter().map(|metric| metric.name).collect();
+            let metrics: Vec<_> = step.task.metrics().map(|metric| metric.name).collect();
             let more = if step.task.open_metrics { ", and what the program reports" } else { "" };
             let help = format!("add `cells:` with metrics of `{}`: {}{more}", step.task.name, metrics.join(", "));
             self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);

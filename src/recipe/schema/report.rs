@@ -12,10 +12,10 @@ use crate::recipe::{
 pub(super) fn table() -> Value {
     let mut metrics: Vec<&str> = Vec::new();
     let mut docs: Vec<String> = Vec::new();
-    for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics.iter().map(move |metric| (task, metric))) {
+    for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics().map(move |metric| (task, metric))) {
         let doc = format!("{}: {}", task.name, metric.doc);
         match metrics.iter().position(|known| *known == metric.name) {
-            Some(known) => docs[known] = format!("{}; {doc}", docs[known]),
+            Some(known) => docs[known] = format!("{} {doc}", docs[known]),
             None => {
                 metrics.push(metric.name);
                 docs.push(doc);

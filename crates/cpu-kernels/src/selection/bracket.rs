@@ -240,7 +240,7 @@ fn gather(goal: &Goal<'_>, layer: &Layer<'_>, places: &[usize], ranks: &mut [u32
             mask: layer.mask.map(&mut take),
         };
         let scores = &mut scores[..places.len()];
-        goal.formula.fill(&gathered, scores);
+        gathered.fill(&goal.formula, scores);
         for (to, score) in ranks.iter_mut().zip(scores) {
             numbers &= !score.is_nan();
             *to = rank(*score);

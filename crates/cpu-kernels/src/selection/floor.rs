@@ -13,7 +13,7 @@ use super::{
 pub fn stream<M: Mask>(goal: &Goal<'_>, masks: &mut [&mut [M]]) {
     pieces(goal.layers, masks).par_iter_mut().for_each(|piece| {
         let part = piece.part(goal);
-        let numbers = goal.formula.reads(&part);
+        let numbers = part.reads(&goal.formula);
         let mask = piece.mask_mut();
         let stays = with_lanes!(lanes => {
             let mut stays = 0;

@@ -32,14 +32,10 @@ mod tests;
 pub use bins::by_bins;
 pub use bracket::bracket;
 pub use floor::stream;
-pub use formula::Formula;
 pub use mask::Mask;
 pub use pass::apply;
 pub use radix::radix;
-
-/// Below every score of a weight that is still there: the score of pruned weights where they must not come back. Finite,
-/// because shader languages promise nothing about infinities.
-pub const PRUNED: f32 = -1e30;
+pub use sweep_job::tasks::{Formula, PRUNED};
 
 /// A layer's numbers; slices of one length.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +87,7 @@ impl Goal<'_> {
 
     /// Bytes that one pass over the layers reads.
     pub fn bytes(&self) -> usize {
-        self.layers.iter().flat_map(|layer| self.formula.reads(layer)).map(size_of_val).sum()
+        self.layers.iter().flat_map(|layer| layer.reads(&self.formula)).map(size_of_val).sum()
     }
 }
 

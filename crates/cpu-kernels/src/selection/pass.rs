@@ -166,7 +166,7 @@ pub(super) fn visit<M: Mask, T: Send>(
 fn block<'a>(part: &Layer<'_>, formula: &Formula, start: usize, buffer: &'a mut [f32; BLOCK]) -> &'a [f32] {
     let end = part.weights.len().min(start + BLOCK);
     let scores = &mut buffer[..end - start];
-    formula.fill(&part.part(start, end), scores);
+    part.part(start, end).fill(formula, scores);
     scores
 }
 

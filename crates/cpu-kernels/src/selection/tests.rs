@@ -214,10 +214,10 @@ proptest! {
         let formula = Formula::new(&settings, 0.75);
         for (numbers, wanted) in layers.iter().zip(&scores) {
             let mut found = vec![0.0; wanted.len()];
-            pulp::Arch::new().dispatch(#[inline(always)] || formula.fill(numbers, &mut found));
+            pulp::Arch::new().dispatch(#[inline(always)] || numbers.fill(&formula, &mut found));
             let bits = |scores: &[f32]| scores.iter().map(|score| score.to_bits()).collect::<Vec<u32>>();
             assert_eq!(bits(&found), bits(wanted), "{method} with the widest vectors");
-            formula.fill(numbers, &mut found);
+            numbers.fill(&formula, &mut found);
             assert_eq!(bits(&found), bits(wanted), "{method} without");
         }
         let weights = scores.iter().map(Vec::len).sum::<usize>();

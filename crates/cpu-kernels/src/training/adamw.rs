@@ -1,29 +1,20 @@
 //! The step of AdamW in place: all changes of a parameter in one pass over its memory.
 
 use rayon::prelude::*;
+use sweep_job::tasks::AdamWFactors;
 
 use super::{
     elementwise::{PIECE, mask_piece},
     math::{fma, versions},
 };
 
-/// The factors of a step, in single precision.
+/// The factors of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Factors {
     /// Factor of the gradient.
     pub gradient: f32,
-    /// Factors of the previous first and second mean.
-    pub keep: [f32; 2],
-    /// Factors of the gradient and of its square in the first and the second mean.
-    pub new: [f32; 2],
-    /// The learning rate, corrected for the first mean's start at 0.
-    pub step_size: f32,
-    /// Factor of the root of the second mean.
-    pub root_correction: f32,
-    /// Added to that root.
-    pub epsilon: f32,
-    /// Factor of a weight: 1 minus its decay.
-    pub weight: f32,
+    /// All others.
+    pub step: AdamWFactors,
 }
 
 /// The numbers of a parameter, or a piece of them.
@@ -145,13 +136,13 @@ fn piece_amsgrad_body<const FMA: bool>(
 #[inline(always)]
 fn update_moments<const FMA: bool>(factors: Factors, gradient: f32, moment_1: &mut f32, moment_2: &mut f32) {
     let gradient = gradient * factors.gradient;
-    *moment_1 = fma::<FMA>(*moment_1, factors.keep[0], gradient * factors.new[0]);
-    *moment_2 = fma::<FMA>(*moment_2, factors.keep[1], gradient * gradient * factors.new[1]);
+    *moment_1 = fma::<FMA>(*moment_1, factors.step.keep[0], gradient * factors.step.new[0]);
+    *moment_2 = fma::<FMA>(*moment_2, factors.step.keep[1], gradient * gradient * factors.step.new[1]);
 }
 
 /// A weight after the step.
 #[inline(always)]
 fn updated<const FMA: bool>(factors: Factors, weight: f32, moment_1: f32, moment_2: f32) -> f32 {
-    let denominator = fma::<FMA>(moment_2.sqrt(), factors.root_correction, factors.epsilon);
-    fma::<FMA>(weight, factors.weight, -(moment_1 * factors.step_size / denominator))
+    let denominator = fma::<FMA>(moment_2.sqrt(), factors.step.root_correction, factors.step.epsilon);
+    fma::<FMA>(weight, factors.step.weight, -(moment_1 * factors.step.step_size / denominator))
 }

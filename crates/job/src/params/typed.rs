@@ -1,4 +1,4 @@
-//! Typed parameters: the Rust types of parameters, and the macros that declare groups of them and their choices.
+//! Typed parameters: the Rust types of parameters, and the macros that declare groups of parameters and choices.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::value::Value;
 
 /// A Rust type that can be a parameter.
 pub trait ParamType: Sized {
-    /// Values that a recipe may contain.
+    /// The values that a recipe may write.
     const KIND: Kind;
-    /// True if `null` is accepted.
+    /// If true, `null` is accepted.
     const NULLABLE: bool = false;
     /// The value as a recipe would write it.
     fn to_value(&self) -> Value;
@@ -81,7 +81,7 @@ impl<T: ParamType> ParamType for Option<T> {
     }
 }
 
-/// A path to an input, whose content belongs to the key.
+/// A path to an input, whose content is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub std::path::PathBuf);
 
@@ -125,12 +125,12 @@ impl ParamType for Scalar {
     }
 }
 
-/// Value of an environment variable of a program.
+/// The value of a variable in a program's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
-    /// To this text.
+    /// This text.
     Text(String),
-    /// The value of this variable where the job runs. It is never stored.
+    /// The value of the variable with this name where the job runs. It is not recorded.
     From(String),
 }
 
@@ -150,7 +150,7 @@ impl ParamType for Variable {
     }
 }
 
-/// A relative path that does not leave the folder that it starts from, which is the job's.
+/// A relative path that does not leave the job's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inside(pub String);
 
@@ -206,7 +206,7 @@ pub trait Group: Sized {
     fn from_values(values: &crate::Values) -> Option<Self>;
 }
 
-/// Declares a group of parameters: the typed struct, its declarations and the way from values to it.
+/// Declares a group of parameters: the typed struct, its declarations and its construction from values.
 macro_rules! params {
     (
         $(#[$meta:meta])*

@@ -1,5 +1,5 @@
-//! The parts of a block: the steps of the architecture ablation, and single mechanisms (ratio-ablation, sections 4
-//! and 5). The default everywhere is the plain GPT-2.
+//! The structure of a block: the steps of the architecture ablation, and individual mechanisms (ratio-ablation,
+//! sections 4 and 5). All defaults give a plain GPT-2.
 
 mod presets;
 mod spec;
@@ -17,23 +17,24 @@ use crate::{
 };
 
 choice! {
-    /// Mechanism that mixes tokens.
+    /// A kind of attention.
     pub enum AttentionWord {
-        /// Queries, keys and values for every head: GPT-2.
+        /// Separate queries, keys and values for each head: GPT-2.
         Standard = "standard",
-        /// Keys and values of all heads from one latent vector each (ratio-ablation, section 4.2).
+        /// Multi-head latent attention: all keys from one latent vector, all values from another (ratio-ablation,
+        /// section 4.2).
         Mla = "mla",
     }
 }
 
 choice! {
-    /// Over which tokens the head gate's input is averaged.
+    /// Tokens over which the input of the head gate is averaged.
     pub enum GatePool {
-        /// Those up to the query.
+        /// Tokens up to the query.
         PrefixMean = "prefix_mean",
-        /// The query's own.
+        /// The query's own token.
         Token = "token",
-        /// All, later ones included: what the reference computes. It sees the future, so nothing can be trained with it.
+        /// All tokens, as in the reference. Not causal, hence not usable for training.
         SequenceMean = "sequence_mean",
     }
 }
@@ -41,43 +42,43 @@ choice! {
 choice! {
     /// Attention weights that cross-token aggregation keeps.
     pub enum CrossSelect {
-        /// The `cross_k` largest of a row.
+        /// The `cross_k` largest weights of a row.
         Topk = "topk",
-        /// Those of at least `cross_tau` times the root mean square of a row's visible weights.
+        /// Weights of at least `cross_tau` times the root mean square of the row's visible weights.
         Rms = "rms",
-        /// All, and they are not normalized.
+        /// All weights, without normalization.
         None = "none",
     }
 }
 
 choice! {
-    /// The projection of what cross-token aggregation has gathered.
+    /// Projection of the values that cross-token aggregation has gathered.
     pub enum CrossProj {
-        /// Through `cross_dim` numbers.
+        /// A bottleneck of width `cross_dim`.
         Bottleneck = "bottleneck",
-        /// A square matrix of the MLP's width: the reference, and more than a hundred million parameters.
+        /// A square matrix of the MLP's width, as in the reference: more than 100 M parameters.
         Full = "full",
     }
 }
 
 choice! {
-    /// Sharing of a matrix by the two directions of latent reciprocity.
+    /// Weight sharing between the two directions of latent reciprocity.
     pub enum RecipTying {
-        /// One is the other's transpose.
+        /// One matrix is the transpose of the other.
         TiedTranspose = "tied_transpose",
-        /// Each has its own.
+        /// Separate matrices.
         Untied = "untied",
     }
 }
 
 choice! {
-    /// Statistic from which RA-CT's gate is computed.
+    /// Statistic from which the gate of RA-CT is computed.
     pub enum RaCtStatistic {
         /// No gate.
         None = "none",
         /// The sum of a row's `ra_ct_k` largest attention weights.
         Topk = "topk",
-        /// The largest.
+        /// The largest weight of a row.
         Max = "max",
         /// The row's entropy, in nats.
         Entropy = "entropy",
@@ -87,107 +88,108 @@ choice! {
 }
 
 choice! {
-    /// Target of RA-CT's gate.
+    /// Target of the gate of RA-CT.
     pub enum RaCtApply {
-        /// Output of a head.
+        /// The output of a head.
         Output = "output",
-        /// The attention weights, mixed by `ra_ct_alpha`.
+        /// The attention weights, blended by `ra_ct_alpha`.
         Weights = "weights",
     }
 }
 
 params! {
-    /// Architecture of a block, in addition to the model's size.
+    /// The structure of a block, in addition to the model's size.
     pub struct Architecture {
-        /// Step of the architecture ablation to start from; 0 is the plain GPT-2. The parameters below override it. It chooses
-        /// the network and nothing else: 1 is the network of 0, and the pruning that the ablation's step 1 has is declared
-        /// separately, in `train` by `prune: bitter0` and `optimizer: adamwspam`.
+        /// Step of the architecture ablation to start from; 0 is a plain GPT-2. The parameters below override it. It
+        /// selects only the network: step 1 has the same network as step 0, and its pruning is declared separately, in
+        /// `train` by `prune: bitter0` and `optimizer: adamwspam`.
         ablation: Ablation = Ablation::Step0;
-        /// Variant of the networks with the step's number.
+        /// Variant of the step's network: sized to the documented budget, with the reference's sizes, or as the
+        /// reference's code builds it.
         ablation_net: AblationNet = AblationNet::Budget;
         /// Kind of attention.
         attention: Option<AttentionWord> = None;
-        /// Width of MLA's latent vectors; an equivalent of 128 at `d_model` 768 when not given.
+        /// Width of MLA's latent vectors; by default 128 at `d_model` 768, scaled with `d_model`.
         latent_dim: Option<usize> = None, in 1..=65_536;
-        /// Hidden width of the MLP; four times `d_model` in a plain GPT-2.
+        /// Hidden width of the MLP; by default that of the ablation step, which is 4 × `d_model` in a plain GPT-2.
         mlp_hidden: Option<usize> = None, in 1..=1_000_000;
-        /// Reciprocal attention: the score of the reverse pair is added inside a causal band.
+        /// Reciprocal attention: adds the score of the reverse pair within a causal band.
         ra: Option<bool> = None;
-        /// Initial weight of the reverse score; learned by layer. 0.3 when not given.
+        /// Initial weight of the reverse score, learned per layer; by default 0.3.
         ra_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// Width of the band in tokens; equivalent to 64 at `block_size` 1024 when not given.
+        /// Width of the causal band; by default 64 at `block_size` 1024, scaled with `block_size`.
         ra_window: Option<usize> = None, in 0..=65_536, unit "tokens";
-        /// MLP-to-attention head gate: every MLP gates the heads of the next block's attention.
+        /// MLP-to-attention head gate: each MLP gates the attention heads of the next block.
         mlp_gate: Option<bool> = None;
-        /// Initial strength of the head gate; learned by layer. 0.1 when not given.
+        /// Initial strength of the head gate, learned per layer; by default 0.1.
         gate_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// Width of the head gate; an equivalent of 64 at `d_model` 768 when not given.
+        /// Width of the head gate; by default 64 at `d_model` 768, scaled with `d_model`.
         gate_dim: Option<usize> = None, in 1..=65_536;
-        /// Over which tokens the head gate's input is averaged; `prefix_mean` when not given.
+        /// Tokens over which the input of the head gate is averaged; by default `prefix_mean`.
         gate_pool: Option<GatePool> = None;
-        /// Cross-token aggregation: the MLP also gathers its hidden numbers along the attention weights.
+        /// Cross-token aggregation: the MLP also gathers its hidden activations along the attention weights.
         cross_token: Option<bool> = None;
-        /// Initial strength of what is gathered; learned by layer. 0.3 when not given.
+        /// Initial strength of cross-token aggregation, learned per layer; by default 0.3.
         cross_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// Attention weights that it aggregates along; `topk` when not given.
+        /// Attention weights that cross-token aggregation keeps; by default `topk`.
         cross_select: Option<CrossSelect> = None;
-        /// Weights kept in a row by `topk`; 8 when not given.
+        /// Number of weights per row that `topk` keeps; by default 8.
         cross_k: Option<usize> = None, in 1..=65_536;
-        /// Threshold of `rms`; 0.5 when not given.
+        /// Threshold of `rms`; by default 0.5.
         cross_tau: Option<f64> = None, in 0.0..=1000.0;
-        /// Normalize the kept weights so that they sum to 1; true when not given.
+        /// Normalize the kept weights to a sum of 1; by default true.
         cross_normalise: Option<bool> = None;
-        /// Projection of what is gathered; `bottleneck` when not given.
+        /// Projection of the gathered values; by default `bottleneck`.
         cross_proj: Option<CrossProj> = None;
-        /// Width of the bottleneck; an equivalent of 96 at `d_model` 768 when not given.
+        /// Width of the bottleneck; by default 96 at `d_model` 768, scaled with `d_model`.
         cross_dim: Option<usize> = None, in 1..=65_536;
-        /// Latent reciprocity between MLA's latent keys and the MLP's hidden numbers.
+        /// Latent reciprocity between MLA's latent keys and the MLP's hidden activations.
         latent_recip: Option<bool> = None;
-        /// Initial strength of latent reciprocity in both directions; learned by layer. 0.2 when not given.
+        /// Initial strength of latent reciprocity in both directions, learned per layer; by default 0.2.
         recip_alpha: Option<f64> = None, in -10.0..=10.0;
-        /// Sharing of a matrix by its two directions; `tied_transpose` when not given.
+        /// Weight sharing between the two directions of latent reciprocity; by default `tied_transpose`.
         recip_tying: Option<RecipTying> = None;
-        /// RA-CT: a statistic of a query's attention weights gates each head.
+        /// RA-CT: each head is gated by a statistic of the query's attention weights.
         ra_ct: Option<RaCtStatistic> = None;
-        /// Target of RA-CT's gate; `output` when not given.
+        /// Target of the gate of RA-CT; by default `output`.
         ra_ct_apply: Option<RaCtApply> = None;
-        /// Fraction of the weights that the gate affects; 0.2 when not given.
+        /// Fraction of the weights, or of the output with `ct_output_mix`, that the gate scales; by default 0.2.
         ra_ct_alpha: Option<f64> = None, in 0.0..=1.0;
-        /// Weights that the statistic `topk` sums; 8 when not given.
+        /// Number of weights that the statistic `topk` sums; by default 8.
         ra_ct_k: Option<usize> = None, in 1..=65_536;
-        /// Compute the statistic of the mean over the heads.
+        /// Compute the statistic on the mean over heads.
         ra_ct_head_average: Option<bool> = None;
-        /// Block the gradient through the statistic.
+        /// Stop the gradient at the statistic.
         ra_ct_detach: Option<bool> = None;
-        /// Mix `output` by `ra_ct_alpha` as `weights` is.
+        /// Blend `output` by `ra_ct_alpha`, as `weights` is blended.
         ct_output_mix: Option<bool> = None;
     }
 }
 
 choice! {
-    /// Start of the mechanisms' coupling.
+    /// Start of the coupling of mechanisms.
     pub enum CouplingStart {
-        /// In the first iteration.
+        /// At the first iteration.
         Immediately = "immediately",
         /// After `coupling_delay` iterations.
         Delay = "delay",
-        /// Stable training loss: from iteration 250 on, tested every 50 iterations, the variance of the last 100 losses is below
-        /// `coupling_variance`.
+        /// At a steady training loss: the variance of the last 100 losses is below `coupling_variance`. Tested every 50
+        /// iterations from iteration 250 on.
         Steady = "steady",
     }
 }
 
 params! {
-    /// Schedule of the mechanisms' coupling (ratio-ablation, sections 4.1 and 9.3): all but MLA, RA-CT, self-restart
-    /// and pruning of keys and values.
+    /// The schedule of the mechanisms' strength (ratio-ablation, sections 4.1 and 9.3). It does not apply to MLA,
+    /// RA-CT, self-restart and pruning of keys and values.
     pub struct Coupling {
-        /// Start of the rise of their strength from 0; that of the ablation's step when not given.
+        /// Start of the increase of the mechanisms' strength from 0; by default that of the ablation step.
         coupling_start: Option<CouplingStart> = None;
-        /// Iterations of `delay`.
+        /// Iterations before the start with `coupling_start: delay`.
         coupling_delay: usize = 75, in 0..=100_000_000, unit "iterations";
-        /// Variance of the losses, in nats squared, below which they are steady.
+        /// Variance of the training loss, in nats², below which it is steady.
         coupling_variance: f64 = 0.02, in 0.0..=1000.0;
-        /// Iterations in which it rises linearly to 1; with 0 it is 1 at once.
+        /// Iterations of the linear increase from 0 to 1; 0 increases it at once.
         coupling_warmup: usize = 0, in 0..=100_000_000, unit "iterations";
     }
 }
@@ -199,18 +201,18 @@ impl Coupling {
     }
 }
 
-/// `at_768`, which belongs to a network of `d_model` 768, in proportion to `d_model`; at least 1.
+/// `at_768`, a width at `d_model` 768, scaled to `d_model`; at least 1.
 fn scaled(at_768: usize, d_model: usize) -> usize {
     ((at_768 * d_model + 384) / 768).max(1)
 }
 
-/// The band of 64 tokens at a context of 1024 in proportion to `block_size`; at least 1.
+/// The band of 64 tokens at `block_size` 1024, scaled to `block_size`; at least 1.
 fn scaled_window(block_size: usize) -> usize {
     (64 * block_size / 1024).max(1)
 }
 
 impl Architecture {
-    /// The block of a network of these dimensions.
+    /// The structure of a block in a network of these dimensions.
     pub fn block(&self, size: SizeDims) -> BlockSpec {
         let preset = self.ablation.block(self.ablation_net, size);
         BlockSpec {
@@ -295,7 +297,7 @@ impl Architecture {
         })
     }
 
-    /// The names of the parameters that are given.
+    /// The names of the parameters that differ from their default.
     fn given(&self) -> Vec<&'static str> {
         let default = Self::default();
         let mut given = Vec::new();
@@ -314,13 +316,13 @@ impl Architecture {
         given
     }
 
-    /// Conflicts among the parameters. `init` is true if a folder decides the architecture.
+    /// Conflicts between the parameters. With `init`, a folder determines the architecture.
     pub(crate) fn conflicts(&self, size: SizeDims, init: bool) -> Vec<Conflict> {
         let given = self.given();
         if init {
             let decided = |name: &&'static str| Conflict {
                 params: vec![*name, "init"],
-                message: format!("`{name}` is decided by the folder that `init` names"),
+                message: format!("`{name}` conflicts with `init`, whose folder determines it"),
                 advice: format!("remove `{name}` or `init`"),
             };
             return given.iter().map(decided).collect();
@@ -330,8 +332,8 @@ impl Architecture {
         if block.recip.is_some() && !matches!(block.attention, AttentionKind::Latent { .. }) {
             conflicts.push(Conflict {
                 params: vec!["latent_recip", "attention"],
-                message: "latent reciprocity needs MLA's latent keys".into(),
-                advice: "set `attention: mla`, or leave `latent_recip` out".into(),
+                message: "`latent_recip` requires the latent keys of MLA".into(),
+                advice: "write `attention: mla`, or remove `latent_recip`".into(),
             });
         }
         if let Some(r_mlp) = block.r_mlp
@@ -339,15 +341,15 @@ impl Architecture {
         {
             conflicts.push(Conflict {
                 params: vec!["mlp_hidden", "ablation"],
-                message: format!("the reciprocal part of the MLP alone has a width of {}", r_mlp.low),
-                advice: "widen `mlp_hidden`".into(),
+                message: format!("the reciprocal part of the MLP, of width {}, leaves no room for the rest", r_mlp.low),
+                advice: "increase `mlp_hidden`".into(),
             });
         }
         conflicts
     }
 }
 
-/// A mechanism that is switched on or off, or as the preset has it.
+/// A mechanism that is switched on or off explicitly, or that of the preset.
 fn switched<T>(switch: Option<bool>, preset: Option<T>, standard: impl FnOnce() -> T) -> Option<T> {
     match switch {
         None => preset,
@@ -383,7 +385,7 @@ fn without_effect(given: &[&'static str], block: &BlockSpec) -> Vec<Conflict> {
             conflicts.push(Conflict {
                 params: vec![*name],
                 message: format!("`{name}` has no effect here"),
-                advice: format!("set `{need}`, or remove `{name}`"),
+                advice: format!("write `{need}`, or remove `{name}`"),
             });
         }
     }

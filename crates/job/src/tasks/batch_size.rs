@@ -1,84 +1,75 @@
 //! `uses: bench/batch-size`.
 
 use super::{Architecture, Computing, Data, Model, Optimizer};
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Values, metric::metrics, params::params};
 
 params! {
     /// Range of batch sizes, and the measurement at each size.
     pub struct BatchSizes {
-        /// The first batch size.
+        /// First batch size.
         first: usize = 1, in 1..=1_000_000, unit "sequences";
-        /// The last one tried, if nothing stops it before.
+        /// Last batch size, if neither memory nor throughput ends the search earlier.
         last: usize = 1024, in 1..=1_000_000, unit "sequences";
-        /// Factor between consecutive batch sizes.
+        /// Factor from one batch size to the next.
         factor: usize = 2, in 2..=16;
-        /// Optimizer steps at each size, the first two of which are not timed.
+        /// Optimizer steps at each batch size. The first two are not timed.
         iters: usize = 8, in 3..=100_000, unit "iterations";
-        /// Least growth of the throughput that a larger batch must bring, as a part; when it brings less, the search ends.
+        /// Minimum relative gain in throughput from one batch size to the next. The search ends below it.
         min_gain: f64 = 0.05, in 0.0..=10.0;
-        /// Most main memory that a process may take; not given, what the machine has. A GPU's memory is its own limit.
+        /// Limit on the main memory of a process; by default the memory of the machine. Device memory is limited by the
+        /// device.
         memory: Option<usize> = None, in 1..=9_007_199_254_740_991_i64, unit "B";
-        /// Seed of the weights and of the batches.
+        /// Seed of weights and batches.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
     }
 }
 
-/// Raises the batch until memory or throughput stops it.
+/// Raises the batch size until memory runs out or throughput stops growing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BatchSize {
     /// The network.
     pub model: Model,
-    /// Architecture of its blocks.
+    /// The structure of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
     /// The batches.
     pub sizes: BatchSizes,
-    /// Computation settings.
+    /// Computing options.
     pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,
 }
 
+metrics! {
+    impl BatchSize {
+        /// Batch size beyond which the next one gains less than `min_gain` or does not fit into memory.
+        KNEE: Count = "batch.knee";
+        /// Largest batch size that completed.
+        LARGEST: Count = "batch.largest";
+        /// Training tokens per second at the knee.
+        TOKENS_PER_S: TokensPerSecond = "throughput.tokens_per_s";
+        /// Throughput at the knee divided by the throughput at the first batch size.
+        GAIN: One = "throughput.gain";
+        /// Peak resident memory of the worker process at the knee.
+        MEMORY_PEAK: Bytes = "memory.peak";
+        /// Peak device memory in tensors at the knee.
+        MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
+    }
+}
+
 impl TaskSpec for BatchSize {
     const NAME: &'static str = "bench/batch-size";
     const ABOUT: &'static str =
-        "raises the batch until memory or throughput stops it, and finds the size from which on it brings nothing";
+        "raises the batch size until memory runs out or throughput stops growing, and reports the best size";
     const HEADLINE: &'static [&'static str] = &["batch.knee", "throughput.tokens_per_s", "memory.peak"];
 
     const GROUPS: &'static [&'static [Param]] =
         &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, BatchSizes::PARAMS, Computing::PARAMS, Optimizer::PARAMS];
 
-    const METRICS: &'static [MetricInfo] = &[
-        MetricInfo {
-            name: "batch.knee",
-            unit: Unit::Count,
-            doc: "the batch size from which on a larger one brings less than `min_gain`, or does not fit",
-        },
-        MetricInfo { name: "batch.largest", unit: Unit::Count, doc: "the largest batch size that was trained with" },
-        MetricInfo {
-            name: "throughput.tokens_per_s",
-            unit: Unit::TokensPerSecond,
-            doc: "trained tokens a second at the knee",
-        },
-        MetricInfo {
-            name: "throughput.gain",
-            unit: Unit::One,
-            doc: "the throughput at the knee over that of the first batch size",
-        },
-        MetricInfo {
-            name: "memory.peak",
-            unit: Unit::Bytes,
-            doc: "largest resident memory of the process at the knee",
-        },
-        MetricInfo {
-            name: "memory.device.peak",
-            unit: Unit::Bytes,
-            doc: "most memory in tensors on the device at the knee",
-        },
-    ];
+    const METRICS: &'static [&'static [MetricInfo]] = &[Self::DECLARED];
 
-    /// By batch size instead of iteration.
+    /// Curves over the batch size instead of the iteration.
     const CURVES: &'static [&'static str] = &["tokens_per_s", "step", "memory", "device_memory"];
 
     fn build(values: &Values) -> Option<Self> {
@@ -102,10 +93,7 @@ impl TaskSpec for BatchSize {
         if bench.sizes.last < bench.sizes.first {
             conflicts.push(Conflict {
                 params: vec!["last", "first"],
-                message: format!(
-                    "the last batch size, {}, is below the first, {}",
-                    bench.sizes.last, bench.sizes.first
-                ),
+                message: format!("`last: {}` is below `first: {}`", bench.sizes.last, bench.sizes.first),
                 advice: "raise `last`".into(),
             });
         }

@@ -3,30 +3,32 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Unit, Value, Values, Variable,
+    Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
+    metric::metrics,
     params::{self, LONGEST, Path as Input, params},
 };
 
 params! {
     /// Runs any program.
     pub struct Command {
-        /// The program and its arguments. Without `/` the program is looked for on the `PATH`; an input or a file of the
-        /// job is `./NAME`.
+        /// The program and its arguments. A program name without `/` is searched on `PATH`. Write `./NAME` for an input
+        /// or another file in the job's folder.
         argv: Vec<Scalar> = Vec::new();
-        /// A script, for `sh -eu -c`; instead of `argv`.
+        /// A script for `sh -eu -c`, instead of `argv`.
         run: Option<String> = None;
-        /// Environment variables, on top of those that `sweep` itself has. `{ from: NAME }` passes on what `NAME` is set to
-        /// where the job runs; the value is written down nowhere.
+        /// Environment variables, in addition to those of `sweep` itself. `{ from: NAME }` passes on the value of
+        /// `NAME` where the job runs; the value is not recorded.
         env: BTreeMap<String, Variable> = BTreeMap::new();
-        /// Files and folders that the program reads, code included. Their content is part of the key. Each is in the
-        /// job's folder under its own name (`../data/a.txt` is `a.txt`), as a link.
+        /// Files and folders that the program reads, including its code. Their content is part of the key. Each is
+        /// linked into the job's folder under its file name (`../data/a.txt` becomes `a.txt`).
         inputs: Vec<Input> = Vec::new();
-        /// Files and folders that the program writes and that are kept; everything else in the job's folder is removed.
+        /// Files and folders that the program writes and that are kept. All other files in the job's folder are
+        /// removed.
         outputs: Vec<Inside> = Vec::new();
-        /// A JSON file that the program writes; its numbers are the metrics. Without it, lines `name=value` on standard
-        /// output are.
+        /// A JSON file that the program writes, with numbers as metrics. By default, metrics are read from lines
+        /// `name=value` on standard output.
         metrics: Option<Inside> = None;
-        /// The program finds it in `SWEEP_SEED`.
+        /// Seed, passed to the program in the environment variable `SWEEP_SEED`.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
     }
 }
@@ -34,27 +36,33 @@ params! {
 /// The longest name of a file, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// The name under which the program finds an input: the last of its path.
+/// The name of an input in the job's folder: the last component of its path.
 pub fn input_name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// The variables whose values a job takes from the environment that it runs in.
+/// The variables whose values a job takes from the environment in which it runs.
 pub fn inherited(values: &Values) -> Vec<&str> {
     let Some(Value::Map(env)) = values.get("env") else { return Vec::new() };
     env.values().filter_map(params::inherited).collect()
 }
 
+metrics! {
+    impl Command {
+        /// Time from the start of the program to its end.
+        TIME_RUN: Seconds = "time.run";
+    }
+}
+
 impl TaskSpec for Command {
     const NAME: &'static str = "command";
-    const ABOUT: &'static str = "runs any program, and keeps the numbers and files that it leaves";
+    const ABOUT: &'static str = "runs any program, and keeps the metrics and files that it writes";
     const OPEN_METRICS: bool = true;
     const ON_DEVICE: bool = false;
 
     const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
 
-    const METRICS: &'static [MetricInfo] =
-        &[MetricInfo { name: "time.run", unit: Unit::Seconds, doc: "time from the program's start to its end" }];
+    const METRICS: &'static [&'static [MetricInfo]] = &[Self::DECLARED];
 
     fn build(values: &Values) -> Option<Self> {
         <Self as Group>::from_values(values)
@@ -78,12 +86,14 @@ impl TaskSpec for Command {
 impl Command {
     fn check_program(&self, conflicts: &mut Vec<Conflict>) {
         let (message, advice) = match (self.argv.first(), &self.run) {
-            (None, None) => ("there is no program to run", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),
-            (Some(_), Some(_)) => ("`argv` and `run` exclude each other", "keep one of them"),
-            (Some(program), None) if program.0.is_empty() => ("the program has no name", "write it first in `argv`"),
+            (None, None) => ("no program is given", "add `argv: [PROGRAM, ARGUMENT]`, or `run:` with a script"),
+            (Some(_), Some(_)) => ("`argv` and `run` are mutually exclusive", "remove one of them"),
+            (Some(program), None) if program.0.is_empty() => {
+                ("the program name is empty", "write the program as the first item of `argv`")
+            }
             (None, Some(script)) => {
                 if let Err(error) = params::passable(script) {
-                    let advice = "name the script in `inputs`, and run it: `argv: [sh, -eu, ./script.sh]`".into();
+                    let advice = "list the script in `inputs`, and run it with `argv: [sh, -eu, ./script.sh]`".into();
                     conflicts.push(Conflict { params: vec!["run"], message: format!("`run`: {error}"), advice });
                 }
                 return;
@@ -98,13 +108,13 @@ impl Command {
             // `NAME=value`.
             let long = matches!(value, Variable::Text(text) if name.len() + 1 + text.len() > LONGEST);
             let (message, advice) = if name.starts_with("SWEEP_") {
-                (format!("`{name}` is not for recipes to set"), "variables that begin with `SWEEP_` come from `sweep`")
+                (format!("`{name}` is reserved"), "rename it; variables that begin with `SWEEP_` are set by `sweep`")
             } else if !params::is_variable(name) {
-                let advice = "a name begins with a letter or `_` and goes on with letters, digits and `_`";
-                (format!("`{name}` cannot name an environment variable"), advice)
+                let advice = "use letters, digits and `_`, and begin with a letter or `_`";
+                (format!("`{name}` is not a valid name of an environment variable"), advice)
             } else if long {
-                let message = format!("`{name}` and its value are more than the {LONGEST} bytes that a program gets");
-                (message, "write the text to a file, and name that in `inputs`")
+                let message = format!("`{name}` with its value is longer than the limit of {LONGEST} bytes");
+                (message, "write the text to a file, and list the file in `inputs`")
             } else {
                 continue;
             };
@@ -112,17 +122,18 @@ impl Command {
         }
     }
 
-    /// Checks that all entries of the job's folder have different names.
+    /// Checks that the files in the job's folder have distinct, valid names.
     fn check_names(&self, conflicts: &mut Vec<Conflict>) {
         let mut names = Vec::new();
         for input in &self.inputs {
             let (message, advice) = match input_name(&input.0) {
-                None => {
-                    (format!("the input `{}` has no name of its own", input.0.display()), "name a file or a folder")
-                }
+                None => (
+                    format!("the input `{}` has no file name", input.0.display()),
+                    "write the path of a file or folder",
+                ),
                 Some(name) if names.contains(&name) => (
-                    format!("two inputs are called `{name}`, and the job's folder has room for one"),
-                    "rename one of them, or take the folder that holds both",
+                    format!("two inputs have the file name `{name}`, but share the job's folder"),
+                    "rename one of them, or list the folder that contains both",
                 ),
                 Some(name) => {
                     names.push(name);
@@ -137,8 +148,8 @@ impl Command {
                 let shown: String = path.0.chars().take(40).collect();
                 conflicts.push(Conflict {
                     params: vec![param],
-                    message: format!("no file can be called `{}…`", shown.escape_debug()),
-                    advice: format!("a name has at most {LONGEST_NAME} bytes, and no NUL character"),
+                    message: format!("`{}…` is not a valid file name", shown.escape_debug()),
+                    advice: format!("use at most {LONGEST_NAME} bytes per component, and no NUL character"),
                 });
                 continue;
             }
@@ -146,8 +157,8 @@ impl Command {
             if names.contains(&name) {
                 conflicts.push(Conflict {
                     params: vec![param],
-                    message: format!("`{}` would be written over the input `{name}`", path.0),
-                    advice: "write it under another name".into(),
+                    message: format!("`{}` would overwrite the input `{name}`", path.0),
+                    advice: "choose another name".into(),
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! Computing options of a training: fusion, tuning, recomputation, precision.
+//! Computing options of a training: fusion, autotuning, activation checkpointing, precision.
 
 use super::BlockSpec;
 use crate::{
@@ -9,69 +9,69 @@ use crate::{
 choice! {
     /// On or off.
     pub enum Switch {
-        /// Not.
+        /// Disabled.
         Off = "off",
-        /// Yes.
+        /// Enabled.
         On = "on",
     }
 }
 
 choice! {
-    /// Number of kernels that are timed to choose one.
+    /// The number of candidate kernels that are timed for each operation.
     pub enum Autotune {
-        /// As few as there are groups of them: Burn cannot do without.
+        /// One for each group of kernels: the minimum that Burn supports.
         Minimal = "minimal",
-        /// Burn's own choice.
+        /// Burn's default.
         Balanced = "balanced",
-        /// More.
+        /// More than Burn's default.
         Extensive = "extensive",
-        /// All.
+        /// All candidates.
         Full = "full",
     }
 }
 
 choice! {
-    /// Knowledge of kernels at the start.
+    /// Autotuning results at the start of a job.
     pub enum TuningCache {
-        /// Results of earlier jobs on this machine.
+        /// Those of earlier jobs on this machine.
         Warm = "warm",
-        /// Nothing.
+        /// None.
         Cold = "cold",
     }
 }
 
 choice! {
-    /// Values that the backward pass recomputes instead of keeping.
+    /// Activation checkpointing: the activations that the backward pass recomputes.
     pub enum Checkpointing {
-        /// Nothing: everything that the backward pass needs is kept.
+        /// None: the forward pass stores all activations that the backward pass needs.
         Off = "off",
-        /// Element-wise operations, where their inputs are kept anyway (Burn's balanced strategy).
+        /// Results of element-wise operations whose inputs are stored anyway (Burn's balanced strategy).
         Balanced = "balanced",
-        /// Every block, from its kept input.
+        /// Each block, from its stored input.
         Segment1 = "segment:1",
-        /// Two blocks at a time, from the first one's kept input.
+        /// Segments of two blocks, from the stored input of the first.
         Segment2 = "segment:2",
-        /// Three blocks at a time.
+        /// Segments of three blocks.
         Segment3 = "segment:3",
-        /// Four blocks at a time.
+        /// Segments of four blocks.
         Segment4 = "segment:4",
-        /// Six blocks at a time.
+        /// Segments of six blocks.
         Segment6 = "segment:6",
-        /// Eight blocks at a time.
+        /// Segments of eight blocks.
         Segment8 = "segment:8",
-        /// Twelve blocks at a time.
+        /// Segments of twelve blocks.
         Segment12 = "segment:12",
     }
 }
 
 choice! {
-    /// The formats that numbers have. Weights, moments, scores and masks are in single precision always.
+    /// Number formats of a training. Weights, moments, scores and masks are always in single precision.
     pub enum Precision {
-        /// Single precision everywhere.
+        /// Single precision.
         F32 = "f32",
         /// Activations and gradients in bfloat16; the loss in single precision.
         Bf16 = "bf16",
-        /// Activations and gradients in half precision; the loss in single precision, and scaled.
+        /// Activations and gradients in half precision; the loss in single precision, with loss scaling.
         F16 = "f16",
         /// Matrix products and attention in bfloat16, everything else in single precision.
         Mixed = "mixed",
@@ -79,29 +79,31 @@ choice! {
 }
 
 params! {
-    /// Computation settings.
+    /// Computing options.
     pub struct Computing {
-        /// Fuse operations to kernels that are compiled at run time. The CPU backend compiles no kernels, so that there
-        /// both words compute the same.
+        /// Fuse operations into kernels that are compiled at run time. No effect on the CPU backend, which compiles no
+        /// kernels.
         fusion: Switch = Switch::Off;
-        /// Number of kernels that are timed to choose one. The CPU backend has no choice.
+        /// Number of candidate kernels that are timed for each operation. No effect on the CPU backend.
         autotune: Autotune = Autotune::Balanced;
-        /// Use the kernel timings of earlier jobs, or repeat them.
+        /// Autotuning results at the start: `warm` reuses those of earlier jobs on this machine, `cold` starts without
+        /// any.
         autotune_cache: TuningCache = TuningCache::Warm;
-        /// Values that the backward pass recomputes instead of keeping: `segment:k` recomputes `k` blocks at a time
-        /// from their kept input. A GPT-2 in `precision: f32` trains the same to the bit on the CPU; in the other
-        /// formats gradients differ by their rounding. With dropout the segments draw other numbers than the rest does.
+        /// Activation checkpointing: the backward pass recomputes activations instead of storing them. `segment:k`
+        /// recomputes `k` blocks at a time from their stored input. On the CPU in `precision: f32`, training a GPT-2
+        /// gives bit-identical results; in other formats, gradients differ by rounding. With dropout, segments use
+        /// other random numbers.
         checkpointing: Checkpointing = Checkpointing::Off;
-        /// The format of activations and gradients; weights, moments and the loss are in single precision always. With
-        /// `f16` the loss is scaled, and a step whose gradients overflow is left out.
+        /// Format of activations and gradients; weights, moments and the loss are always in single precision. With
+        /// `f16`, the loss is scaled, and a step is skipped if its gradients overflow.
         precision: Precision = Precision::F32;
-        /// Batches that a thread of its own prepares ahead; 0 prepares each when it is needed.
+        /// Batches that a separate thread prepares in advance; 0 prepares each batch when it is needed.
         prefetch: usize = 0, in 0..=1024, unit "batches";
     }
 }
 
 impl Checkpointing {
-    /// The blocks of a segment, if it works by segments.
+    /// The number of blocks per segment, if it works by segments.
     pub const fn segment(self) -> Option<usize> {
         match self {
             Self::Off | Self::Balanced => None,
@@ -124,23 +126,22 @@ impl Switch {
 }
 
 impl Computing {
-    /// `network` is the number of blocks and what they are made of, if that is known.
+    /// Conflicts with a network, given by its number of blocks and their structure, if these are known.
     pub(crate) fn conflicts(&self, network: Option<(usize, &BlockSpec)>) -> Vec<Conflict> {
         let Some((layers, block)) = network else { return Vec::new() };
         let mut conflicts = Vec::new();
         if let Some(blocks) = self.checkpointing.segment().filter(|blocks| *blocks > layers) {
             conflicts.push(Conflict {
                 params: vec!["checkpointing", "n_layer"],
-                message: format!("a segment of {blocks} blocks is longer than the network, which has {layers}"),
-                advice: "choose shorter segments; one as long as the network keeps everything at once, as `off` does"
-                    .into(),
+                message: format!("a segment of {blocks} blocks exceeds `n_layer: {layers}`"),
+                advice: "choose a shorter segment".into(),
             });
         }
         if matches!(self.precision, Precision::Bf16 | Precision::F16) && *block != BlockSpec::GPT2 {
             conflicts.push(Conflict {
                 params: vec!["precision"],
-                message: format!("the mechanisms of this architecture cannot compute in `{}` alone", self.precision),
-                advice: "choose `mixed`, which keeps single precision for them, or `ablation: 0`".into(),
+                message: format!("the mechanisms of this architecture do not support `precision: {}`", self.precision),
+                advice: "write `precision: mixed`, which computes them in single precision, or `ablation: 0`".into(),
             });
         }
         conflicts

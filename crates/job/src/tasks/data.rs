@@ -1,4 +1,4 @@
-//! The data's parameters.
+//! The parameters of the training data.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,23 @@ use crate::{
 };
 
 choice! {
-    /// Conversion of a file to tokens.
+    /// The interpretation of a file as tokens.
     pub enum TokenFormat {
-        /// `uint16` for files that end in `.bin` and for folders, words for `stories`, else bytes.
+        /// `uint16` for `.bin` files and folders, words for `stories`, bytes otherwise.
         Auto = "auto",
-        /// UTF-8 text; every byte is a token.
+        /// UTF-8 text; each byte is a token.
         Bytes = "bytes",
-        /// nanoGPT's files: little-endian 16-bit token ids without a header.
+        /// nanoGPT's format: little-endian 16-bit token ids without a header.
         Uint16 = "uint16",
     }
 }
 
-/// Training data.
+/// The source of the training data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Corpus {
-    /// The first five books of the King James Bible, which ship with the program.
+    /// The first five books of the King James Bible, included in the program.
     Kjv,
-    /// Short stories from a grammar, which the program writes.
+    /// Short stories that the program generates from a grammar.
     Stories,
     /// A file, or a folder with `train.bin` and `val.bin`.
     Path(PathBuf),
@@ -50,28 +50,28 @@ impl ParamType for Corpus {
     }
 }
 
-/// Held-out tokens that one evaluation may use; all of them are in memory at once.
+/// Maximum number of held-out tokens per evaluation; all are in memory at once.
 const MOST_HELD_OUT: usize = 1 << 30;
 
-/// Refuses an evaluation whose batches no memory holds.
+/// The conflict of an evaluation that exceeds [`MOST_HELD_OUT`], if it does.
 pub(super) fn held_out_conflict(batches: usize, batch_size: usize, block_size: usize) -> Option<Conflict> {
     let tokens = batches.checked_mul(batch_size).and_then(|tokens| tokens.checked_mul(block_size));
     let fits = tokens.is_some_and(|tokens| tokens <= MOST_HELD_OUT);
     (!fits).then(|| Conflict {
         params: vec!["eval_batches", "batch_size", "block_size"],
-        message: format!("one evaluation would need {batches} x {batch_size} x {block_size} tokens"),
-        advice: format!("keep their product at or below {MOST_HELD_OUT}"),
+        message: format!("an evaluation would use {batches} x {batch_size} x {block_size} tokens"),
+        advice: format!("reduce their product to at most {MOST_HELD_OUT}"),
     })
 }
 
 params! {
-    /// Tokens. The last tenth of a single file is held out for validation; it is never trained on.
+    /// Tokens. The last tenth of a single file is held out for validation and never used for training.
     pub struct Data {
-        /// `kjv` (public-domain text that ships with the program), `stories` (short stories that it writes by a grammar; every
-        /// word is a token, of 2048), a UTF-8 file, a file of `uint16` tokens, or a folder
-        /// with nanoGPT's `train.bin` and `val.bin`.
+        /// Source of the tokens: `kjv` (public-domain text included in the program), `stories` (short stories generated
+        /// from a grammar, with 2048 words as tokens), a UTF-8 file, a file of `uint16` tokens, or a folder with
+        /// nanoGPT's `train.bin` and `val.bin`.
         data: Corpus = Corpus::Kjv;
-        /// Conversion of the file to tokens.
+        /// Interpretation of the file as tokens.
         tokens: TokenFormat = TokenFormat::Auto;
     }
 }

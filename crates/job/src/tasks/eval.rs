@@ -1,16 +1,16 @@
 //! `uses: eval`.
 
-use super::{Architecture, Data, Model, data::held_out_conflict};
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
+use super::{Architecture, Data, LossMetrics, Model, NetworkMetrics, WorkerMetrics, data::held_out_conflict};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Values, metric::metrics, params::params};
 
 params! {
-    /// The evaluation.
+    /// Held-out tokens and seed of an evaluation.
     pub struct Evaluation {
-        /// Sequences in one forward pass.
+        /// Sequences per forward pass.
         batch_size: usize = 8, in 1..=1_000_000, unit "sequences";
-        /// Batches of held-out tokens, spread evenly over them.
+        /// Number of batches, spread evenly over the held-out tokens.
         eval_batches: usize = 16, in 1..=1_000_000;
-        /// Seed of the weights, where `init` does not give them.
+        /// Seed of the weights, unless `init` provides them.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
     }
 }
@@ -20,12 +20,19 @@ params! {
 pub struct Eval {
     /// The network.
     pub model: Model,
-    /// Architecture of its blocks.
+    /// The structure of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
-    /// The evaluation.
+    /// The held-out tokens.
     pub evaluation: Evaluation,
+}
+
+metrics! {
+    impl Eval {
+        /// Evaluated tokens per second, excluding the first batch.
+        TOKENS_PER_S: TokensPerSecond = "throughput.tokens_per_s";
+    }
 }
 
 impl TaskSpec for Eval {
@@ -36,17 +43,8 @@ impl TaskSpec for Eval {
     const GROUPS: &'static [&'static [Param]] =
         &[Model::PARAMS, Architecture::PARAMS, Data::PARAMS, Evaluation::PARAMS];
 
-    const METRICS: &'static [MetricInfo] = &[
-        MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens" },
-        MetricInfo { name: "perplexity", unit: Unit::One, doc: "exp(loss)" },
-        MetricInfo {
-            name: "throughput.tokens_per_s",
-            unit: Unit::TokensPerSecond,
-            doc: "evaluated tokens over the time of the forward passes, the first left out",
-        },
-        MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
-        MetricInfo { name: "parameters", unit: Unit::Count, doc: "numbers in the network, tied ones counted once" },
-    ];
+    const METRICS: &'static [&'static [MetricInfo]] =
+        &[LossMetrics::DECLARED, Self::DECLARED, &[WorkerMetrics::MEMORY_PEAK, NetworkMetrics::PARAMETERS]];
 
     fn build(values: &Values) -> Option<Self> {
         Some(Self {

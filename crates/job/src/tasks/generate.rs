@@ -1,59 +1,58 @@
 //! `uses: generate`.
 
-use super::{Architecture, Model};
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
+use super::{Architecture, Model, NetworkMetrics, WorkerMetrics};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Values, metric::metrics, params::params};
 
 params! {
-    /// The generated text.
+    /// Prompt and sampling.
     pub struct Generating {
-        /// Beginning of the text. A network of 256 tokens reads bytes; another one reads the numbers of tokens, with
-        /// blanks between them.
+        /// Beginning of the text. For a vocabulary of 256 tokens, the prompt is read as bytes; otherwise as token ids
+        /// separated by spaces.
         prompt: String = "In the beginning ".to_owned();
-        /// Tokens to write.
+        /// Number of tokens to generate.
         max_new_tokens: usize = 200, in 1..=1_000_000, unit "tokens";
-        /// Divisor of the logits before a token is drawn; 0 always takes the likeliest.
+        /// Sampling temperature, by which logits are divided; 0 always chooses the most likely token.
         temperature: f64 = 0.8, in 0.0..=1000.0;
-        /// Only so many of the likeliest tokens are drawn from; all when not given.
+        /// Number of most likely tokens to sample from; by default all.
         top_k: Option<usize> = None, in 1..=1_000_000;
-        /// Seed of the draws, and of the weights where `init` does not give them.
+        /// Seed of the sampling, and of the weights unless `init` provides them.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
     }
 }
 
-/// Writes text, token by token.
+/// Generates text, token by token.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Generate {
     /// The network.
     pub model: Model,
-    /// Architecture of its blocks.
+    /// The structure of its blocks.
     pub architecture: Architecture,
-    /// The generated text.
+    /// Prompt and sampling.
     pub generating: Generating,
+}
+
+metrics! {
+    impl Generate {
+        /// Generated tokens per second, excluding the first token.
+        TOKENS_PER_S: TokensPerSecond = "throughput.tokens_per_s";
+        /// Median time per generated token.
+        TIME_TOKEN: Seconds = "time.token";
+        /// Time from the prompt to the first token.
+        TIME_PROMPT: Seconds = "time.prompt";
+        /// Size of the key-value cache at the end.
+        MEMORY_CACHE: Bytes = "memory.cache";
+    }
 }
 
 impl TaskSpec for Generate {
     const NAME: &'static str = "generate";
-    const ABOUT: &'static str = "writes text with a network, token by token";
+    const ABOUT: &'static str = "generates text with a network, token by token";
     const HEADLINE: &'static [&'static str] = &["throughput.tokens_per_s", "time.token"];
 
     const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Generating::PARAMS];
 
-    const METRICS: &'static [MetricInfo] = &[
-        MetricInfo {
-            name: "throughput.tokens_per_s",
-            unit: Unit::TokensPerSecond,
-            doc: "written tokens over the time of writing them, the first left out",
-        },
-        MetricInfo { name: "time.token", unit: Unit::Seconds, doc: "median time of writing a token" },
-        MetricInfo { name: "time.prompt", unit: Unit::Seconds, doc: "time from the prompt to the first token" },
-        MetricInfo {
-            name: "memory.cache",
-            unit: Unit::Bytes,
-            doc: "what the cache of keys and values takes at the end",
-        },
-        MetricInfo { name: "memory.peak", unit: Unit::Bytes, doc: "largest resident memory of the worker process" },
-        MetricInfo { name: "parameters", unit: Unit::Count, doc: "numbers in the network, tied ones counted once" },
-    ];
+    const METRICS: &'static [&'static [MetricInfo]] =
+        &[Self::DECLARED, &[WorkerMetrics::MEMORY_PEAK, NetworkMetrics::PARAMETERS]];
 
     fn build(values: &Values) -> Option<Self> {
         Some(Self {
@@ -76,6 +75,6 @@ impl TaskSpec for Generate {
 }
 
 impl Generate {
-    /// The name of the artifact that has the text, prompt included.
+    /// The name of the artifact with the text, including the prompt.
     pub const TEXT: &'static str = "text";
 }

@@ -1,12 +1,13 @@
 //! `uses: mock`.
 
 use crate::{
-    Group, MetricInfo, Param, TaskSpec, Unit, Values,
+    Group, MetricInfo, Param, TaskSpec, Values,
+    metric::metrics,
     params::{choice, params},
 };
 
 choice! {
-    /// End of a mock job.
+    /// The end of a mock job.
     pub enum MockEnd {
         /// With a result.
         Done = "done",
@@ -24,57 +25,63 @@ choice! {
         Silent = "silent",
         /// With a segmentation fault.
         Segfault = "segfault",
-        /// Never, and deaf to being asked to end.
+        /// Never, ignoring signals that ask it to end.
         Deaf = "deaf",
         /// Never, keeping a core busy.
         Spin = "spin",
-        /// With a result, after much on the protocol's own channel that is no message.
+        /// With a result, after much output on the protocol's channel that is no message.
         Garbage = "garbage",
-        /// With what a driver says whose memory is used up.
+        /// With the error of a driver whose memory is exhausted.
         DeviceMemory = "device-memory",
-        /// With more memory than there is.
+        /// By allocating more memory than available.
         Devour = "devour",
     }
 }
 
 params! {
-    /// Does what it is told, without a network.
+    /// Simulates a job, without a network.
     pub struct Mock {
-        /// Duration.
+        /// Duration of the job.
         seconds: f64 = 0.0, in 0.0..=3600.0, unit "s";
         /// Number of progress reports.
         steps: usize = 1, in 1..=1_000_000;
-        /// The metric `value`.
+        /// Value of the metric `value`.
         value: f64 = 0.0;
-        /// A parameter that only serves to tell points apart.
+        /// Has no effect; distinguishes points.
         variant: Option<usize> = None;
-        /// Changes nothing.
+        /// Has no effect.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
-        /// A file to read; its length is the metric `bytes`.
+        /// A file to read. Its size becomes the metric `bytes`.
         input: Option<crate::Path> = None;
-        /// A text to leave as the artifact `text`.
+        /// A text to keep as the artifact `text`.
         text: Option<String> = None;
-        /// Number of attempts that fail before one ends as told; counted in the folder that outlives them.
+        /// Number of attempts that fail before one ends as `end` says; counted in the scratch folder.
         failures: usize = 0, in 0..=1000;
-        /// End of the job.
+        /// The end of the job.
         end: MockEnd = MockEnd::Done;
+    }
+}
+
+metrics! {
+    impl Mock {
+        /// The parameter `value`.
+        VALUE: One = "value";
+        /// Size of the file `input`.
+        BYTES: Bytes = "bytes";
     }
 }
 
 impl TaskSpec for Mock {
     const NAME: &'static str = "mock";
     const ABOUT: &'static str =
-        "sleeps, reports a metric, fails, panics or hangs as told: for testing recipes and the engine";
+        "sleeps, reports a metric, fails, panics or hangs as configured, for tests of recipes and the engine";
     const HEADLINE: &'static [&'static str] = &["value"];
     const ON_DEVICE: bool = false;
     const HIDDEN: bool = true;
 
     const GROUPS: &'static [&'static [Param]] = &[Self::PARAMS];
 
-    const METRICS: &'static [MetricInfo] = &[
-        MetricInfo { name: "value", unit: Unit::One, doc: "the parameter `value`" },
-        MetricInfo { name: "bytes", unit: Unit::Bytes, doc: "length of `input`" },
-    ];
+    const METRICS: &'static [&'static [MetricInfo]] = &[Self::DECLARED];
 
     fn artifacts(values: &Values) -> Vec<String> {
         let leaves = values.get("text").is_some_and(|text| text.as_text().is_some());

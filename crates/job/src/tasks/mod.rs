@@ -1,4 +1,4 @@
-//! One file per task: its parameters, what it measures, and which parameters do not go together. The list of all is here.
+//! One file per task: its parameters, its metrics, and conflicts between parameters. The list of all is here.
 
 mod architecture;
 mod batch_size;
@@ -11,6 +11,7 @@ mod eval;
 mod generate;
 mod gradprobe;
 mod k1;
+mod measured;
 mod mock;
 mod model;
 mod optimizer;
@@ -26,8 +27,8 @@ pub use architecture::{
 };
 pub use batch_size::{BatchSize, BatchSizes};
 pub use bench::{
-    BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, ThresholdSearch, Timing, UpdateKind,
-    Workload,
+    BenchMaskUpdate, BenchMasking, BenchThreshold, Finding, Making, MaskFormat, MaskMetrics, SearchMetrics,
+    ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
 };
 pub use check::{Check, Checking};
 pub use command::{Command, inherited, input_name};
@@ -43,17 +44,17 @@ pub use k1::{
     AttentionForm, CausalMask, GradientNorm, K1, K1Computing, K1Data, K1Loop, K1Model, K1Optimizer, K1Update,
     LossReads, NetworkShape, NormScope, SelectionWay, Shift, Unchosen, UpdateRule, Words,
 };
+pub use measured::{
+    ComputeMetrics, FusionMetrics, LoopMetrics, LossMetrics, NetworkMetrics, PeakMetrics, SampledMetrics, WorkerMetrics,
+};
 pub use mock::{Mock, MockEnd};
 pub use model::{Activation, Model, ModelSize, SizeDims};
-pub use optimizer::{DecayOn, Optimizer, OptimizerKind};
-pub use pairs::{
-    Accumulation, AccumulationVariant, Activations, ActivationsVariant, Allocator, AllocatorVariant, Attention,
-    AttentionVariant, Autograd, Bandwidth, BandwidthVariant, Checkpoints, Dataloader, DataloaderVariant, FormatVariant,
-    FusingVariant, Intensity, KvCache, KvCacheVariant, Leak, LeakPattern, LeakVariant, Matmul, MatmulVariant,
-    NumberFormat, Pair, Protocol, Regional, RegionalVariant, Sharding, ShardingVariant, Way,
-};
+pub use optimizer::{AdamWFactors, DecayOn, Optimizer, OptimizerKind};
+pub use pairs::*;
 pub use parity::{Comparing, Parity};
-pub use prune::{Prune, PruneMethod, PruneUpdate, Schedule, ScorePrecision, ThresholdMethod};
+pub use prune::{
+    Formula, PRUNED, Prune, PruneMethod, PruneUpdate, Schedule, ScoreInput, ScoreKind, ScorePrecision, ThresholdMethod,
+};
 pub use train::{Train, Training};
 
 /// Calls the macro `$callback` with every task: where it runs, and the type of its parameters.

@@ -1,4 +1,4 @@
-//! The network's parameters, shared by every task that builds one.
+//! The parameters of a GPT-2, shared by all tasks that build one.
 
 use crate::{
     Conflict, Path,
@@ -8,7 +8,7 @@ use crate::{
 choice! {
     /// A named size of GPT-2.
     pub enum ModelSize {
-        /// 3 layers, 4 heads, `d_model` 96, context 64: trains in seconds on two CPU cores.
+        /// 3 layers, 4 heads, `d_model` 96, context 64. Trains in seconds on two CPU cores.
         Gpt2Nano = "gpt2-nano",
         /// 12 layers, 12 heads, `d_model` 768, context 1024: 124 M parameters.
         Gpt2 = "gpt2",
@@ -22,37 +22,37 @@ choice! {
 }
 
 choice! {
-    /// The MLP's non-linearity.
+    /// The activation function of the MLP.
     pub enum Activation {
-        /// `x Φ(x)` with the error function: nanoGPT.
+        /// Exact GELU, `x Φ(x)`, as in nanoGPT.
         Gelu = "gelu",
-        /// The approximation with tanh: GPT-2 as published, and on the Hub.
+        /// The tanh approximation of GELU, as in the published GPT-2.
         GeluNew = "gelu_new",
     }
 }
 
 params! {
-    /// A GPT-2 (ratio-ablation, section 2): learned positions, pre-LayerNorm, tied head.
+    /// A GPT-2 with learned position embeddings, pre-LayerNorm and a tied output layer (ratio-ablation, section 2).
     pub struct Model {
-        /// Size, in nanoGPT's names; the parameters below override single dimensions of it.
+        /// Named size, as in nanoGPT. The parameters below override its dimensions.
         model: ModelSize = ModelSize::Gpt2Nano;
-        /// Blocks, instead of the size's.
+        /// Number of blocks; by default that of `model`.
         n_layer: Option<usize> = None, in 1..=1024;
-        /// Attention heads, instead of the size's; must divide `d_model`.
+        /// Number of attention heads; must divide `d_model`; by default that of `model`.
         n_head: Option<usize> = None, in 1..=1024;
-        /// Width of the residual stream, instead of the size's.
+        /// Width of the residual stream; by default that of `model`.
         d_model: Option<usize> = None, in 1..=65536;
-        /// Longest sequence, instead of the size's.
+        /// Maximum sequence length; by default that of `model`.
         block_size: Option<usize> = None, in 1..=16_384, unit "tokens";
-        /// Rows of the token table, instead of what the data needs: 256 for bytes, 50304 for token files.
+        /// Vocabulary size: rows of the token embedding; by default as the data requires, 256 for bytes and 50304 for
+        /// token files.
         vocab_size: Option<usize> = None, in 2..=1_000_000;
-        /// Non-linearity of the MLP.
+        /// Activation function of the MLP.
         activation: Activation = Activation::Gelu;
-        /// Probability of dropping an element after the embeddings, the attention probabilities, the attention output and
-        /// the MLP output.
+        /// Dropout probability after the embeddings, on the attention weights, and on the outputs of attention and MLP.
         dropout: f64 = 0.1, in 0.0..=0.99;
-        /// A folder in the Hub's layout (`config.json`, `model.safetensors`) to start from, instead of random weights; it
-        /// decides the dimensions, the activation and the architecture.
+        /// Folder with initial weights in the layout of the Hugging Face Hub (`config.json`, `model.safetensors`); by
+        /// default weights are random. The folder determines the dimensions, the activation and the architecture.
         init: Option<Path> = None;
     }
 }
@@ -60,13 +60,13 @@ params! {
 /// The dimensions of a named size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeDims {
-    /// Blocks.
+    /// Number of blocks.
     pub n_layer: usize,
-    /// Heads.
+    /// Number of attention heads.
     pub n_head: usize,
     /// Width of the residual stream.
     pub d_model: usize,
-    /// Longest sequence in tokens.
+    /// Maximum sequence length in tokens.
     pub block_size: usize,
 }
 
@@ -85,7 +85,7 @@ impl ModelSize {
 }
 
 impl Model {
-    /// The dimensions, overrides applied. With `init` the folder's own dimensions count instead.
+    /// The dimensions with overrides applied. With `init`, the dimensions of the folder apply instead.
     pub fn dims(&self) -> SizeDims {
         let size = self.model.dims();
         SizeDims {
@@ -102,8 +102,8 @@ impl Model {
         if self.init.is_none() && !dims.d_model.is_multiple_of(dims.n_head) {
             conflicts.push(Conflict {
                 params: vec!["n_head", "d_model"],
-                message: format!("d_model {} is not a multiple of n_head {}", dims.d_model, dims.n_head),
-                advice: "choose a `d_model` that the heads can share".into(),
+                message: format!("`d_model: {}` is not a multiple of `n_head: {}`", dims.d_model, dims.n_head),
+                advice: "choose an `n_head` that divides `d_model`".into(),
             });
         }
         if self.init.is_some() {
@@ -117,7 +117,7 @@ impl Model {
             for (name, _) in given.into_iter().filter(|(_, given)| *given) {
                 conflicts.push(Conflict {
                     params: vec![name, "init"],
-                    message: format!("`{name}` is decided by the folder that `init` names"),
+                    message: format!("`{name}` conflicts with `init`, whose folder determines it"),
                     advice: format!("remove `{name}` or `init`"),
                 });
             }

@@ -3,11 +3,11 @@
 use crate::params::{choice, params};
 
 choice! {
-    /// Tensors that weight decay shrinks.
+    /// The tensors to which weight decay applies.
     pub enum DecayOn {
         /// Tensors of two or more dimensions that are not embeddings.
         Linear = "linear",
-        /// Tensors of two or more dimensions, embeddings included: nanoGPT.
+        /// Tensors of two or more dimensions, including embeddings, as in nanoGPT.
         Matrices = "matrices",
         /// Every tensor.
         All = "all",
@@ -15,57 +15,59 @@ choice! {
 }
 
 choice! {
-    /// The rule that makes a step from a gradient.
+    /// An optimizer.
     pub enum OptimizerKind {
         /// AdamW.
         AdamW = "adamw",
-        /// AdamW with the three guards of SPAM against spikes in the gradient (ratio-ablation, section 8.1): elements are
-        /// clipped by their second moment, the moments are damped when the norm jumps, and forgotten from time to time.
+        /// AdamW with SPAM's three measures against gradient spikes (ratio-ablation, section 8.1): elements are clipped
+        /// by their second moment, the moments are damped when the gradient norm spikes, and they are reset
+        /// periodically.
         AdamWSpam = "adamwspam",
     }
 }
 
 params! {
-    /// AdamW with warm-up, cosine decay and clipping by the global norm; with SPAM's guards if asked.
+    /// AdamW with linear warm-up, cosine decay and clipping by the global norm, optionally with SPAM.
     pub struct Optimizer {
         /// Peak learning rate.
         lr: f64 = 6e-4, in 0.0..=10.0;
-        /// Learning rate at the end, as a part of the peak.
+        /// Final learning rate as a fraction of the peak.
         min_lr_ratio: f64 = 0.1, in 0.0..=1.0;
-        /// Iterations in which the learning rate rises linearly from 0.
+        /// Iterations of linear learning rate warm-up from 0.
         warmup_iters: usize = 20, in 0..=100_000_000, unit "iterations";
-        /// Decay of the first moment.
+        /// Decay rate of the first moment.
         beta_1: f64 = 0.9, in 0.0..=0.999_999;
-        /// Decay of the second moment.
+        /// Decay rate of the second moment.
         beta_2: f64 = 0.95, in 0.0..=0.999_999_9;
-        /// Added to the root of the second moment.
+        /// Term added to the square root of the second moment.
         epsilon: f64 = 1e-8, in 0.0..=1.0;
         /// Decoupled weight decay.
         weight_decay: f64 = 0.1, in 0.0..=10.0;
-        /// Tensors that weight decay shrinks.
+        /// Tensors to which weight decay applies.
         decay_on: DecayOn = DecayOn::Linear;
-        /// Largest global L2 norm of the gradients; 0 does not clip.
+        /// Maximum global L2 norm of the gradients; 0 disables clipping.
         grad_clip: f64 = 1.0, in 0.0..=1e9;
-        /// The rule that makes a step from a gradient: AdamW, or AdamW with SPAM's guards against spikes in the gradient.
+        /// Optimizer: AdamW, or AdamW with SPAM's measures against gradient spikes.
         optimizer: OptimizerKind = OptimizerKind::AdamW;
-        /// Divide a step by the largest second moment so far (AMSGrad) instead of the current one; when not given,
-        /// `adamwspam` does and `adamw` does not.
+        /// AMSGrad: use the maximum of the second moments so far instead of the current one; by default on for
+        /// `adamwspam` and off for `adamw`.
         amsgrad: Option<bool> = None;
-        /// SPAM: a gradient's element is clipped to the root of this many times its expected square; 0 does not clip.
+        /// SPAM: elements of a gradient are clipped to the square root of `spam_theta` times their second moment; 0
+        /// disables it.
         spam_theta: f64 = 50.0, in 0.0..=1e9;
-        /// SPAM: iterations after the start, and after a reset, in which no element is clipped, because its expected
-        /// square is not known yet.
+        /// SPAM: iterations without clipping of elements after the start and after each reset, while the second moment
+        /// is not yet reliable.
         spam_clip_after: usize = 20, in 0..=100_000_000, unit "iterations";
-        /// SPAM: standard deviations above the mean of the last 99 global norms from which a norm is a spike, which halves
-        /// the first moments and takes a tenth of the second; 0 looks for none.
+        /// SPAM: a global norm is a spike if it exceeds the mean of the last 99 norms by this many standard deviations.
+        /// A spike multiplies the first moments by 0.5 and the second moments by 0.1; 0 disables detection.
         spam_spike_z: f64 = 2.0, in 0.0..=1e9;
-        /// SPAM: iterations between two resets of the moments; 0 never resets.
+        /// SPAM: iterations between two resets of the moments; 0 disables resets.
         spam_interval: usize = 1000, in 0..=100_000_000, unit "iterations";
-        /// SPAM: iterations after a reset in which the learning rate rises from 0 again, as half a cosine.
+        /// SPAM: iterations of learning rate warm-up after a reset, from 0 along half a cosine.
         spam_warmup: usize = 100, in 0..=100_000_000, unit "iterations";
-        /// SPAM: whether a reset also forgets the largest second moment and begins the bias correction again.
+        /// SPAM: a reset also clears the maximum second moment and restarts the bias correction.
         spam_reset_all: bool = true;
-        /// SPAM: compute as the reference code does, defects included: iterations count twice for `spam_interval` and
+        /// SPAM: reproduce the reference code including its defects: iterations count twice for `spam_interval` and
         /// `spam_warmup`, elements are clipped from the second iteration on by a second moment without bias correction,
         /// and `spam_reset_all` is off.
         spam_reference: bool = false;
@@ -73,8 +75,25 @@ params! {
 }
 
 impl Optimizer {
-    /// True if a step is divided by the largest second moment so far.
+    /// True if AMSGrad is on.
     pub fn uses_amsgrad(&self) -> bool {
         self.amsgrad.unwrap_or(self.optimizer == OptimizerKind::AdamWSpam)
     }
+}
+
+/// The factors of a step of AdamW, in single precision, as kernels take them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamWFactors {
+    /// What the first and the second mean keep.
+    pub keep: [f32; 2],
+    /// What the first and the second mean take of the gradient and of its square.
+    pub new: [f32; 2],
+    /// The learning rate, corrected for the first mean's start at 0.
+    pub step_size: f32,
+    /// What the root of the second mean is multiplied by.
+    pub root_correction: f32,
+    /// Added to that root.
+    pub epsilon: f32,
+    /// What a weight keeps: 1 less its decay.
+    pub weight: f32,
 }

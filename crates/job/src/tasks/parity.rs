@@ -1,19 +1,20 @@
 //! `uses: parity`.
 
-use super::{Architecture, Computing, Data, Model, Optimizer, Prune};
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Values, params::params};
+use super::{Architecture, Computing, Data, Model, NetworkMetrics, Optimizer, Prune};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Values, metric::metrics, params::params};
 
 params! {
-    /// The comparison and its tolerance.
+    /// Input and tolerance of the comparison.
     pub struct Comparing {
-        /// Sequences in the batch.
+        /// Sequences per batch.
         batch_size: usize = 2, in 1..=1_000_000, unit "sequences";
-        /// Optimizer steps whose losses are compared; a mask is chosen after the last, if `prune` says how.
+        /// Optimizer steps whose losses are compared. With `prune`, a mask is computed after the last step and
+        /// compared, too.
         iters: usize = 3, in 1..=10_000, unit "iterations";
-        /// Seed of the weights and of the batches.
+        /// Seed of weights and batches.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
-        /// Times what may differ: of logits, as a part of the largest, 1e-4 in single precision, 1e-2 in half precision, 5e-2 in
-        /// bfloat16; of gradients 1e-3, 4e-2 and 0.2; of losses 1e-3, 1e-2 and 5e-2 nats.
+        /// Factor on the allowed differences in f32, f16 and bf16. These are 1e-4, 1e-2 and 5e-2 for logits, relative
+        /// to the largest logit; 1e-3, 4e-2 and 0.2 for gradients; 1e-3, 1e-2 and 5e-2 nats for losses.
         tolerance: f64 = 1.0, in 0.0..=1e6;
     }
 }
@@ -21,15 +22,15 @@ params! {
 /// Compares a backend with plain operations on the CPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Parity {
-    /// The network; computes without dropout.
+    /// The network, without dropout.
     pub model: Model,
-    /// Architecture of its blocks.
+    /// The structure of its blocks.
     pub architecture: Architecture,
     /// The tokens.
     pub data: Data,
-    /// The comparison.
+    /// Input and tolerance.
     pub comparing: Comparing,
-    /// Computation settings of the backend.
+    /// Computing options of the backend.
     pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,
@@ -37,11 +38,30 @@ pub struct Parity {
     pub prune: Prune,
 }
 
+metrics! {
+    impl Parity {
+        /// Largest difference of a logit, relative to the largest logit.
+        ERROR_LOGITS: One = "error.logits";
+        /// Largest difference of an element of a gradient, relative to the largest element of the same gradient; the
+        /// maximum over parameters. From the first step that is not skipped.
+        ERROR_GRADIENTS: One = "error.gradients";
+        /// Largest difference of a training loss.
+        ERROR_LOSS: Nats = "error.loss";
+        /// Largest difference in the output of a block that gets the reference's input, relative to the largest
+        /// element; the maximum over blocks.
+        ERROR_MODULES: One = "error.modules";
+        /// Fraction of the prunable weights that only one of the two prunes. Requires `prune`.
+        ERROR_MASKS: Fraction = "error.masks";
+        /// Steps that both skip because the backend's gradients overflowed in half precision; 0 unless `precision:
+        /// f16`.
+        STEPS_SKIPPED: Count = "steps.left_out";
+    }
+}
+
 impl TaskSpec for Parity {
     const NAME: &'static str = "parity";
     const REVISION: u32 = 2;
-    const ABOUT: &'static str =
-        "asserts that a backend computes what plain operations on the CPU compute, and names what differs first";
+    const ABOUT: &'static str = "asserts that a backend computes the same results as plain operations on the CPU, and reports the first difference";
     const HEADLINE: &'static [&'static str] = &["error.logits", "error.gradients", "error.loss"];
 
     const GROUPS: &'static [&'static [Param]] = &[
@@ -54,35 +74,7 @@ impl TaskSpec for Parity {
         Prune::PARAMS,
     ];
 
-    const METRICS: &'static [MetricInfo] = &[
-        MetricInfo {
-            name: "error.logits",
-            unit: Unit::One,
-            doc: "largest difference of a logit, as a part of the largest logit",
-        },
-        MetricInfo {
-            name: "error.gradients",
-            unit: Unit::One,
-            doc: "largest difference of a gradient's number, as a part of the largest of its parameter; the worst parameter's; of the first step that is not left out",
-        },
-        MetricInfo { name: "error.loss", unit: Unit::Nats, doc: "largest difference of a training loss" },
-        MetricInfo {
-            name: "error.modules",
-            unit: Unit::One,
-            doc: "as `error.logits`, of what each block gives for the reference's input; the worst block's",
-        },
-        MetricInfo {
-            name: "error.masks",
-            unit: Unit::Fraction,
-            doc: "part of the prunable weights that one of the two prunes and the other does not; with `prune` only",
-        },
-        MetricInfo {
-            name: "steps.left_out",
-            unit: Unit::Count,
-            doc: "steps that both leave out because the backend's gradients in half precision overflowed; 0 but with `precision: f16`",
-        },
-        MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
-    ];
+    const METRICS: &'static [&'static [MetricInfo]] = &[Self::DECLARED, &[NetworkMetrics::PARAMETERS]];
 
     fn build(values: &Values) -> Option<Self> {
         Some(Self {

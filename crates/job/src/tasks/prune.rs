@@ -1,4 +1,4 @@
-//! The parameters of pruning while training, and its schedule.
+//! The parameters and the schedule of pruning during training, and the methods with their scores.
 
 use crate::{
     Conflict,
@@ -6,32 +6,32 @@ use crate::{
 };
 
 choice! {
-    /// Score by which weights are chosen for pruning: those with the smallest scores are pruned. `w` is a weight, `w0`
-    /// its value at the start, `m` and `v` are Adam's first and second moment, `e` is `score_epsilon`.
+    /// The score of a weight. The weights with the smallest scores are pruned. `w` is a weight, `w0` its initial value,
+    /// `m` and `v` are Adam's first and second moment, `e` is `score_epsilon`.
     pub enum PruneMethod {
         /// No pruning.
         None = "none",
-        /// `|w|` (ratio-ablation, section 8.4). Like `movement`, without masks on gradients and moments.
+        /// `|w|` (ratio-ablation, section 8.4). As with `movement`, gradients and moments are not masked.
         Magnitude = "magnitude",
-        /// `w (w - w0)`: weights that have moved toward zero go (ratio-ablation, section 8.5).
+        /// `w (w - w0)`: prunes weights that have moved towards zero (ratio-ablation, section 8.5).
         Movement = "movement",
-        /// `|w m| |w| / (sqrt(v) + e)`. This and what follows: ratio-ablation, section 8.2.
+        /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
         /// `|w|`.
         Bitter1 = "bitter1",
-        /// `|w|`; in the reference it differs from `bitter1` by a longer training.
+        /// `|w|`. In the reference it differs from `bitter1` by a longer training.
         Bitter2 = "bitter2",
         /// `|w| sqrt(|m| + e)`.
         Bitter3 = "bitter3",
-        /// As `bitter3`, with a threshold for every layer: later layers lose more.
+        /// As `bitter3`, with a threshold per layer; later layers are sparser.
         Bitter4 = "bitter4",
-        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: weights that Adam drives toward zero go.
+        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: prunes weights that Adam moves towards zero.
         Bitter5 = "bitter5",
         /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`.
         Bitter6 = "bitter6",
         /// `|w| (|v| + e)^(1/4)`.
         Bitter7 = "bitter7",
-        /// As `bitter3`, with `m` corrected for its bias.
+        /// As `bitter3`, with bias-corrected `m`.
         Bitter8 = "bitter8",
         /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`.
         Bitter9 = "bitter9",
@@ -39,9 +39,9 @@ choice! {
 }
 
 choice! {
-    /// Rise of sparsity to its target; `p` is the elapsed fraction of the ramp.
+    /// The increase of sparsity to its target; `p` is the elapsed fraction of the ramp.
     pub enum Schedule {
-        /// `p^3`: slow at first.
+        /// `p^3`.
         Cubic = "cubic",
         /// `p`.
         Linear = "linear",
@@ -49,97 +49,228 @@ choice! {
 }
 
 choice! {
-    /// Search for the largest score that is pruned.
+    /// A method to find the threshold: the largest score that is pruned.
     pub enum ThresholdMethod {
         /// The k-th smallest of all scores.
         Exact = "exact",
-        /// The corresponding score of a random sample, drawn with replacement from every layer. Sparsity ratchets up: what a
-        /// sample prunes too much stays pruned, so of many choices the largest error remains.
+        /// The quantile of a random sample, drawn with replacement from every layer. Sparsity exceeds its target:
+        /// weights that a sampling error prunes stay pruned, so the largest error over all mask updates remains.
         Sample = "sample",
-        /// The largest score of such a sample up to which, counted among all scores, no more weights go than are asked for.
-        /// Sparsity never exceeds its target, but where scores are equal, and approaches it from below.
+        /// The largest score of such a sample that, counted among all scores, prunes no more weights than requested.
+        /// Sparsity approaches its target from below, and exceeds it only if scores are equal.
         SampleCorrected = "sample_corrected",
-        /// By counting scores in 1024 equal bins, and again in the bin that holds the k-th smallest, until no more than
-        /// one in a thousand is pruned too many.
+        /// A histogram of 1024 equal bins, refined in the bin that contains the k-th smallest score until at most 0.1 %
+        /// too many are pruned.
         Histogram = "histogram",
     }
 }
 
 choice! {
-    /// Values that are kept between finding the threshold and making the masks.
+    /// The treatment of scores between the threshold and the masks.
     pub enum PruneUpdate {
-        /// Nothing: all scores are laid side by side for the threshold, and computed again for the masks.
+        /// Scores are concatenated for the threshold, and recomputed for the masks.
         DoublePass = "double_pass",
-        /// The scores, layer by layer.
+        /// Scores are stored for each layer.
         SinglePass = "single_pass",
-        /// Nothing, and nothing is computed again: on the CPU, the pass that computes scores for an exact threshold writes
-        /// the masks, too. Elsewhere, and with other thresholds, as `single_pass`.
+        /// Scores are neither stored nor recomputed: on the CPU, the pass that computes scores for an exact threshold
+        /// also writes the masks. Elsewhere, and with other thresholds, as `single_pass`.
         OnePass = "fused",
     }
 }
 
 choice! {
-    /// The numbers in which scores are computed.
+    /// The number format of scores.
     pub enum ScorePrecision {
-        /// 32 bits.
+        /// Single precision.
         F32 = "f32",
-        /// 16 bits: at most 65504, nothing between 0 and 6e-8.
+        /// Half precision: at most 65504, and no values between 0 and 6e-8.
         F16 = "f16",
     }
 }
 
 params! {
-    /// Pruning to a global sparsity over the weights of the linear layers.
+    /// Pruning of the weights of the linear layers to a global sparsity.
     pub struct Prune {
-        /// Score of the weights: by magnitude, by movement, or from Adam's moments.
+        /// Score of a weight: its magnitude, its movement, or a formula of Adam's moments (`bitter0` to `bitter9`).
         prune: PruneMethod = PruneMethod::None;
-        /// The part of the prunable weights that is zero at the end.
+        /// Target fraction of pruned weights.
         sparsity: f64 = 0.5, in 0.0..=0.99;
-        /// Iterations before the ramp begins; a tenth of `iters` when not given.
+        /// Iterations before the ramp begins; by default `iters` / 10.
         prune_warmup: Option<usize> = None, in 0..=100_000_000, unit "iterations";
-        /// The iteration at which the target is reached; three fifths of `iters` when not given.
+        /// Iteration at which the target is reached; by default 3/5 of `iters`.
         prune_ramp_end: Option<usize> = None, in 1..=100_000_000, unit "iterations";
-        /// Iterations between two choices of the mask.
+        /// Iterations between two mask updates.
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
-        /// Rise of sparsity.
+        /// Shape of the ramp of sparsity.
         prune_schedule: Schedule = Schedule::Cubic;
-        /// Prune the token table, which is also the output layer, too.
+        /// Also prune the token embedding, which is the output layer, too.
         prune_tied_head: bool = false;
-        /// Search for the largest score that is pruned. With `sample`, sparsity rises by the sample's errors, because
-        /// pruned weights stay pruned; `sample_corrected` counts the weights that its threshold prunes, and stays at
-        /// the target.
+        /// Method to find the threshold, the largest score that is pruned. With `sample`, sparsity exceeds the target
+        /// by the largest sampling error, because pruned weights stay pruned; `sample_corrected` counts the pruned
+        /// weights and stays at the target.
         threshold: ThresholdMethod = ThresholdMethod::Exact;
-        /// The part of the scores that `threshold: sample` and `threshold: sample_corrected` draw.
+        /// Fraction of the scores that `threshold: sample` and `threshold: sample_corrected` draw.
         sample_fraction: f64 = 0.02, in 0.000_001..=1.0;
-        /// What is kept between finding the threshold and making the masks: nothing, so that scores are computed twice; the
-        /// scores; or nothing, because the pass that finds the one makes the others.
+        /// Treatment of scores between the threshold and the masks: `double_pass` recomputes them, `single_pass` stores
+        /// them, `fused` finds the threshold and writes the masks in the same pass.
         prune_update: PruneUpdate = PruneUpdate::OnePass;
-        /// The numbers in which scores are computed.
+        /// Number format of scores.
         score_precision: ScorePrecision = ScorePrecision::F32;
-        /// Number that scores add to a moment before a root or a division.
+        /// Term `e` in the scores, added to a moment before a root or a division.
         score_epsilon: f64 = 1e-8, in 1e-30..=1.0;
     }
 }
 
+/// The properties of a pruning method.
+struct Method {
+    score: ScoreKind,
+    masks_state: bool,
+    by_layer: bool,
+}
+
 impl PruneMethod {
-    /// True if gradients and Adam's moments are masked like the weights.
-    pub fn masks_state(self) -> bool {
-        !matches!(self, Self::None | Self::Magnitude | Self::Movement)
+    /// The declaration of every method.
+    fn declaration(self) -> Method {
+        let by_weights = |score| Method { score, masks_state: false, by_layer: false };
+        let by_moments = |score| Method { score, masks_state: true, by_layer: false };
+        match self {
+            Self::None | Self::Magnitude => by_weights(ScoreKind::Size),
+            Self::Movement => by_weights(ScoreKind::Movement),
+            Self::Bitter0 => by_moments(ScoreKind::Bitter0),
+            Self::Bitter1 | Self::Bitter2 => by_moments(ScoreKind::Size),
+            Self::Bitter3 => by_moments(ScoreKind::Bitter3),
+            Self::Bitter4 => Method { by_layer: true, ..by_moments(ScoreKind::Bitter3) },
+            Self::Bitter5 => by_moments(ScoreKind::Bitter5),
+            Self::Bitter6 => by_moments(ScoreKind::Bitter6),
+            Self::Bitter7 => by_moments(ScoreKind::Bitter7),
+            Self::Bitter8 => by_moments(ScoreKind::Bitter8),
+            Self::Bitter9 => by_moments(ScoreKind::Bitter9),
+        }
     }
 
-    /// True if the score adds `score_epsilon` to a moment.
-    fn has_epsilon(self) -> bool {
-        self.masks_state() && !matches!(self, Self::Bitter1 | Self::Bitter2)
+    /// The arithmetic of its score.
+    pub fn score(self) -> ScoreKind {
+        self.declaration().score
+    }
+
+    /// True if gradients and Adam's moments are masked like the weights.
+    pub fn masks_state(self) -> bool {
+        self.declaration().masks_state
     }
 
     /// True if every layer has its own threshold.
     pub fn by_layer(self) -> bool {
-        self == Self::Bitter4
+        self.declaration().by_layer
     }
 
-    /// True if a score may be below that of a weight that is 0, so that a pruned weight could come back.
+    /// True if a score can be below that of a zero weight, so that a pruned weight could return.
     pub fn has_negative_scores(self) -> bool {
-        matches!(self, Self::Movement | Self::Bitter5 | Self::Bitter9)
+        self.score().may_be_negative()
+    }
+}
+
+/// The score of pruned weights where they must not come back: below every score of a weight that is still there. Finite,
+/// because shader languages promise nothing about infinities.
+pub const PRUNED: f32 = -1e30;
+
+/// The arithmetic of a score. `w` is a weight, `w0` its value at the start, `m` and `v` are Adam's moments, `c` is what `m`
+/// must be divided by to be without bias, `e` is `score_epsilon`.
+///
+/// The lab computes each in tensor operations (`prune/score.rs`), and the kernels of both kinds in registers
+/// (`formula.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScoreKind {
+    /// The weights are the scores.
+    Given,
+    /// `|w|`
+    Size,
+    /// `w (w - w0)`
+    Movement,
+    /// `w (w - w)`: without a start nothing has moved.
+    Unmoved,
+    /// `|w m| |w| / (sqrt(v) + e)`
+    Bitter0,
+    /// `|w| sqrt(|m| + e)`
+    Bitter3,
+    /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`
+    Bitter5,
+    /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`
+    Bitter6,
+    /// `|w| sqrt(sqrt(|v| + e))`
+    Bitter7,
+    /// `|w| sqrt(|m / c| + e)`
+    Bitter8,
+    /// `|w| sqrt(|m| + e) - 0.1 sign(w) m / (sqrt(v) + e)`
+    Bitter9,
+}
+
+/// An input of a score besides the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreInput {
+    /// The weights at the start.
+    Origin,
+    /// Adam's first moment.
+    Moment1,
+    /// Adam's second moment.
+    Moment2,
+}
+
+impl ScoreKind {
+    /// Inputs besides the weights, in the order in which kernels take them.
+    pub const fn inputs(self) -> &'static [ScoreInput] {
+        use ScoreInput::{Moment1, Moment2, Origin};
+        match self {
+            Self::Given | Self::Size | Self::Unmoved => &[],
+            Self::Movement => &[Origin],
+            Self::Bitter3 | Self::Bitter8 => &[Moment1],
+            Self::Bitter7 => &[Moment2],
+            Self::Bitter0 | Self::Bitter5 | Self::Bitter6 | Self::Bitter9 => &[Moment1, Moment2],
+        }
+    }
+
+    /// The score where some of its inputs may be missing: without moments the size counts, without a start nothing has
+    /// moved.
+    pub fn available(self, moments: bool, origin: bool) -> Self {
+        match self.inputs() {
+            [] => self,
+            [ScoreInput::Origin] if origin => self,
+            [ScoreInput::Origin] => Self::Unmoved,
+            _ if moments => self,
+            _ => Self::Size,
+        }
+    }
+
+    /// True if it adds `score_epsilon`, as scores of moments do.
+    fn has_epsilon(self) -> bool {
+        matches!(self.inputs(), [ScoreInput::Moment1 | ScoreInput::Moment2, ..])
+    }
+
+    /// True if it may be below 0.
+    fn may_be_negative(self) -> bool {
+        matches!(self, Self::Movement | Self::Unmoved | Self::Bitter5 | Self::Bitter9)
+    }
+}
+
+/// A score with its numbers, in single precision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Formula {
+    /// Its arithmetic.
+    pub kind: ScoreKind,
+    /// Divisor of the first moment that removes its bias.
+    pub bias_correction_1: f32,
+    /// Number added to a moment before a root or a division.
+    pub epsilon: f32,
+}
+
+impl Formula {
+    /// The weights are the scores.
+    pub const GIVEN: Self = Self { kind: ScoreKind::Given, bias_correction_1: 1.0, epsilon: 0.0 };
+
+    /// The score that `settings` ask for.
+    #[expect(clippy::cast_possible_truncation, reason = "they meet numbers in single precision")]
+    pub fn new(settings: &Prune, bias_correction_1: f64) -> Self {
+        let (bias_correction_1, epsilon) = (bias_correction_1 as f32, settings.score_epsilon as f32);
+        Self { kind: settings.prune.score(), bias_correction_1, epsilon }
     }
 }
 
@@ -149,13 +280,13 @@ impl Prune {
         (self.prune_warmup.unwrap_or(iters / 10), self.prune_ramp_end.unwrap_or(iters * 3 / 5))
     }
 
-    /// True if the mask is chosen anew after the optimizer step of iteration `iter`, counted from 0.
+    /// True if the mask is updated after the optimizer step of iteration `iter`, counted from 0.
     pub fn updates_at(&self, iter: usize, iters: usize) -> bool {
         let (warmup, _) = self.ramp(iters);
         self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
     }
 
-    /// The sparsity that the schedule wants at iteration `iter`.
+    /// The scheduled sparsity at iteration `iter`.
     pub fn target_at(&self, iter: usize, iters: usize) -> f64 {
         let (warmup, end) = self.ramp(iters);
         let span = end.saturating_sub(warmup).max(1);
@@ -167,16 +298,16 @@ impl Prune {
             }
     }
 
-    /// The last iteration that chooses a mask at full sparsity, if there is one.
+    /// The last iteration that updates the mask at full sparsity, if there is one.
     fn last_update(&self, iters: usize) -> Option<usize> {
         let (warmup, end) = self.ramp(iters);
         let last = (iters - 1) / self.prune_every * self.prune_every;
         (last >= end && last >= warmup && end >= warmup).then_some(last)
     }
 
-    /// Conflicts in a training of `iters` iterations.
+    /// Conflicts between the parameters in a training of `iters` iterations.
     pub(super) fn conflicts(&self, iters: usize) -> Vec<Conflict> {
-        /// Half of the smallest number of 16 bits: what is below becomes 0.
+        /// Half of the smallest positive f16; smaller values become 0.
         const LEAST_F16: f64 = 1.0 / 33_554_432.0;
 
         let mut conflicts = Vec::new();
@@ -185,17 +316,20 @@ impl Prune {
             conflicts.push(Conflict {
                 params: vec!["prune_ramp_end", "prune_every", "prune_warmup", "iters"],
                 message: format!(
-                    "the target sparsity is never reached: the ramp goes from iteration {warmup} to {end}, and no mask is \
-                     chosen between its end and iteration {iters}"
+                    "the target sparsity is never reached: the ramp extends from iteration {warmup} to {end}, and no mask \
+                     update lies between its end and iteration {iters}"
                 ),
-                advice: "end the ramp earlier, choose masks more often, or train longer".into(),
+                advice: "reduce `prune_ramp_end` or `prune_every`, or increase `iters`".into(),
             });
         }
-        if self.score_precision == ScorePrecision::F16 && self.prune.has_epsilon() && self.score_epsilon <= LEAST_F16 {
+        if self.score_precision == ScorePrecision::F16
+            && self.prune.score().has_epsilon()
+            && self.score_epsilon <= LEAST_F16
+        {
             conflicts.push(Conflict {
                 params: vec!["score_precision", "score_epsilon", "prune"],
                 message: format!(
-                    "`score_epsilon` {:e} is 0 in 16 bits, so the scores of `{}` would be zero, infinite or no numbers",
+                    "`score_epsilon: {:e}` is 0 in half precision, so scores of `prune: {}` could be 0, infinite or NaN",
                     self.score_epsilon, self.prune
                 ),
                 advice: "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`".into(),
@@ -265,12 +399,16 @@ mod tests {
             let found = f16(&format!("bitter{variant}"), 1e-8);
             assert_eq!(found.len(), 1, "bitter{variant}");
             assert_eq!(found[0].advice, "write `score_epsilon: 1e-5`, or compute scores with `score_precision: f32`");
-            assert!(found[0].message.starts_with("`score_epsilon` 1e-8 is 0 in 16 bits"), "{}", found[0].message);
+            assert!(
+                found[0].message.starts_with("`score_epsilon: 1e-8` is 0 in half precision"),
+                "{}",
+                found[0].message
+            );
             assert_eq!(f16(&format!("bitter{variant}"), 1e-5), []);
         }
         for without_epsilon in ["none", "magnitude", "movement", "bitter1", "bitter2"] {
             assert_eq!(f16(without_epsilon, 1e-8), []);
         }
-        assert_eq!(conflicts(&[("prune", text("bitter7"))]), [], "in 32 bits 1e-8 is a number");
+        assert_eq!(conflicts(&[("prune", text("bitter7"))]), [], "in single precision 1e-8 is not 0");
     }
 }

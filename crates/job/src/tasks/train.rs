@@ -1,37 +1,41 @@
 //! `uses: train`.
 
-use super::{Architecture, Computing, Coupling, Data, GatePool, Model, Optimizer, Prune, data::held_out_conflict};
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Unit, Value, Values, params::params};
+use super::{
+    Architecture, ComputeMetrics, Computing, Coupling, Data, FusionMetrics, GatePool, LoopMetrics, LossMetrics, Model,
+    NetworkMetrics, Optimizer, PeakMetrics, Prune, SampledMetrics, data::held_out_conflict,
+};
+use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params};
 
 params! {
-    /// The loop: how long, how much at a time, how often to look.
+    /// The training loop: length, batches, logging, evaluation and checkpoints.
     pub struct Training {
         /// Optimizer steps.
         iters: usize = 200, in 1..=100_000_000, unit "iterations";
-        /// Sequences in one forward pass.
+        /// Sequences per forward pass.
         batch_size: usize = 8, in 1..=1_000_000, unit "sequences";
-        /// Forward and backward passes whose gradients are averaged into one optimizer step.
+        /// Forward and backward passes per optimizer step; their gradients are averaged.
         grad_accumulation: usize = 1, in 1..=1_000_000;
-        /// Seed of the weights, of the order of the data and of dropout; each has its own stream.
+        /// Seed of weights, data order and dropout, which use separate random streams.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
-        /// Iterations between two readings of the training loss.
+        /// Iterations between two log points, at which the training loss is read.
         log_every: usize = 10, in 1..=100_000_000, unit "iterations";
-        /// Iterations between two evaluations on held-out tokens; 0 evaluates at the end only.
+        /// Iterations between two evaluations on held-out tokens; 0 evaluates only at the end.
         eval_every: usize = 0, in 0..=100_000_000, unit "iterations";
-        /// Batches of held-out tokens in one evaluation, spread evenly over them; the same for every seed.
+        /// Batches per evaluation, spread evenly over the held-out tokens; the same for every seed.
         eval_batches: usize = 16, in 1..=1_000_000;
-        /// Iterations between two checkpoints, from which a job that failed or was interrupted goes on when it runs again;
-        /// 0 saves none. The last two are kept, in case that one is damaged. The result is the same.
+        /// Iterations between two checkpoints, from which a failed or interrupted job resumes; 0 saves none. The last
+        /// two are kept, in case one is damaged. Does not change the result.
         checkpoint_every: usize = 0, in 0..=100_000_000, unit "iterations", cosmetic true;
-        /// Keep the trained network as the artifact `checkpoint`, in the Hub's layout.
+        /// Keep the trained network as the artifact `checkpoint`, in the layout of the Hugging Face Hub.
         save: bool = false;
-        /// Measure the time of each part of a step, as `time.forward` and so on. This waits for the device after every
-        /// part, so steps are slower if the device works asynchronously.
+        /// Measure the time of the parts of a step, such as `time.forward`. Synchronizes with the device after every
+        /// part, which slows down asynchronous devices.
         breakdown: bool = false;
-        /// Keep a trace of the first 200 steps as the artifact `trace`: trace-event JSON, which Perfetto opens. It
-        /// measures as `breakdown` does.
+        /// Keep a timeline of the first 200 steps as the artifact `trace`, in the trace-event JSON format that Perfetto
+        /// reads. Implies the synchronization of `breakdown`.
         trace: bool = false;
-        /// Measure at the end how fast the device multiplies and copies, for `compute.mfu`; this takes about a second.
+        /// Measure the device's peak compute throughput and bandwidth after the training, as `compute.mfu` requires.
+        /// Takes about one second.
         ceiling: bool = false;
     }
 }
@@ -41,15 +45,15 @@ params! {
 pub struct Train {
     /// The network.
     pub model: Model,
-    /// Architecture of its blocks.
+    /// The structure of its blocks.
     pub architecture: Architecture,
-    /// Coupling schedule of its mechanisms.
+    /// The schedule of its mechanisms' strength.
     pub coupling: Coupling,
     /// The tokens.
     pub data: Data,
     /// The loop.
     pub training: Training,
-    /// Computation settings.
+    /// Computing options.
     pub computing: Computing,
     /// The optimizer.
     pub optimizer: Optimizer,
@@ -57,10 +61,53 @@ pub struct Train {
     pub prune: Prune,
 }
 
+metrics! {
+    impl Train {
+        /// Fraction of the prunable weights that are exactly zero at the end.
+        SPARSITY: Fraction = "sparsity";
+        /// Training tokens per second. Excludes evaluation and the warm-up steps: the first two steps of each attempt,
+        /// or the first step if there are at most two.
+        TOKENS_PER_S: TokensPerSecond = "throughput.tokens_per_s";
+        /// Total time spent on computing masks.
+        TIME_PRUNE: Seconds = "time.prune";
+        /// Mean time per step of SPAM's clipping and resets. Requires `breakdown`.
+        TIME_SPAM: Seconds = "time.spam";
+        /// Mean time per step spent on masking gradients, and on masking weights and moments by new masks. The
+        /// optimizer applies old masks. Requires `breakdown`.
+        TIME_MASKING: Seconds = "time.masking";
+        /// Mean time per step spent on scores, over all steps, including those without a mask update. Requires
+        /// `breakdown`.
+        TIME_SCORE: Seconds = "time.score";
+        /// Mean time per step spent on thresholds and masks. Requires `breakdown`.
+        TIME_THRESHOLD: Seconds = "time.threshold";
+        /// Time of earlier attempts that was lost because no checkpoint covers it. For each attempt, counted up to its
+        /// last log point.
+        TIME_LOST: Seconds = "time.lost";
+        /// Attempts that began to train, including this one. The record's facts `attempt.N` describe each.
+        ATTEMPTS: Count = "attempts";
+        /// Peak resident memory of the worker process, up to and including the saving of the network but excluding the
+        /// measurement of `ceiling`. The maximum over all attempts; for a killed attempt, up to its last log point.
+        MEMORY_PEAK: Bytes = "memory.peak";
+        /// Peak device memory in tensors, read after each part of the first steps.
+        MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
+        /// Mean device memory in tensors over the same readings.
+        MEMORY_DEVICE_MEAN: Bytes = "memory.device.mean";
+        /// Peak device memory that the allocator reserved from the driver.
+        MEMORY_DEVICE_RESERVED: Bytes = "memory.device.reserved";
+        /// `compute.flops` divided by `compute.ceiling`. Requires `ceiling`.
+        MFU: Fraction = "compute.mfu";
+        /// Bandwidth of the optimizer relative to a copy: the bytes that AdamW must read and write (28 per parameter,
+        /// 36 with `amsgrad`) per second, divided by `bandwidth.ceiling`. Requires `breakdown` and `ceiling`.
+        BANDWIDTH_OPTIMIZER: Fraction = "bandwidth.optimizer";
+        /// Steps that were skipped because gradients overflowed in half precision. For `precision: f16` only.
+        STEPS_SKIPPED: Count = "steps.left_out";
+    }
+}
+
 impl TaskSpec for Train {
     const NAME: &'static str = "train";
     const REVISION: u32 = 4;
-    const ABOUT: &'static str = "trains a GPT-2 on tokens, optionally pruning it, and measures loss, speed and memory";
+    const ABOUT: &'static str = "trains a GPT-2 on tokens, with optional pruning, and measures loss, speed and memory";
     const HEADLINE: &'static [&'static str] = &["loss", "sparsity", "throughput.tokens_per_s"];
 
     const GROUPS: &'static [&'static [Param]] = &[
@@ -74,155 +121,15 @@ impl TaskSpec for Train {
         Prune::PARAMS,
     ];
 
-    const METRICS: &'static [MetricInfo] = &[
-        MetricInfo { name: "loss", unit: Unit::Nats, doc: "mean cross-entropy on the held-out tokens at the end" },
-        MetricInfo { name: "perplexity", unit: Unit::One, doc: "exp(loss)" },
-        MetricInfo { name: "train_loss", unit: Unit::Nats, doc: "mean training loss since the last but one reading" },
-        MetricInfo { name: "sparsity", unit: Unit::Fraction, doc: "part of the prunable weights that is exactly zero" },
-        MetricInfo {
-            name: "throughput.tokens_per_s",
-            unit: Unit::TokensPerSecond,
-            doc: "trained tokens over the time of the training steps, evaluation and the first two steps of each attempt left out (the first alone where there are no more than two)",
-        },
-        MetricInfo {
-            name: "time.step",
-            unit: Unit::Seconds,
-            doc: "median time of an optimizer step, of those that count for `throughput.tokens_per_s`",
-        },
-        MetricInfo {
-            name: "time.step.p5",
-            unit: Unit::Seconds,
-            doc: "time below which 5 % of the optimizer steps lie; where the device works on its own, of means between readings",
-        },
-        MetricInfo { name: "time.step.p95", unit: Unit::Seconds, doc: "time below which 95 % of them lie" },
-        MetricInfo {
-            name: "time.first_step",
-            unit: Unit::Seconds,
-            doc: "time of the very first optimizer step, which compiles kernels, chooses among them and fills caches; where a training went on from a checkpoint, of the attempt that began it",
-        },
-        MetricInfo { name: "time.prune", unit: Unit::Seconds, doc: "time spent choosing masks, in all" },
-        MetricInfo {
-            name: "time.data",
-            unit: Unit::Seconds,
-            doc: "mean time that a step waits for its batches; with `breakdown` only, like the rest of its kind, and of the last attempt; first two steps left out",
-        },
-        MetricInfo { name: "time.forward", unit: Unit::Seconds, doc: "mean time of a step's forward passes" },
-        MetricInfo { name: "time.backward", unit: Unit::Seconds, doc: "mean time of a step's backward passes" },
-        MetricInfo {
-            name: "time.optimizer",
-            unit: Unit::Seconds,
-            doc: "mean time that a step spends on clipping by the global norm and on the optimizer",
-        },
-        MetricInfo { name: "time.spam", unit: Unit::Seconds, doc: "mean time that a step spends on SPAM's guards" },
-        MetricInfo {
-            name: "time.masking",
-            unit: Unit::Seconds,
-            doc: "mean time that a step spends on masking gradients, and weights and moments by new masks (by old ones the optimizer does that)",
-        },
-        MetricInfo {
-            name: "time.score",
-            unit: Unit::Seconds,
-            doc: "mean time that a step spends on scores; those of the steps that choose no mask are 0",
-        },
-        MetricInfo {
-            name: "time.threshold",
-            unit: Unit::Seconds,
-            doc: "mean time that a step spends on finding thresholds and making masks",
-        },
-        MetricInfo {
-            name: "time.train",
-            unit: Unit::Seconds,
-            doc: "time of the whole loop, evaluation included, of the work that counts: up to the checkpoints that later attempts went on from, and of the last attempt",
-        },
-        MetricInfo {
-            name: "time.lost",
-            unit: Unit::Seconds,
-            doc: "time of the loop that earlier attempts spent on work that no checkpoint has; up to the last sign of each, which is a log point about a second before its end or later",
-        },
-        MetricInfo {
-            name: "attempts",
-            unit: Unit::Count,
-            doc: "attempts that began to train, this one included; the record's `attempt.N` says what each has done",
-        },
-        MetricInfo {
-            name: "memory.peak",
-            unit: Unit::Bytes,
-            doc: "largest resident memory of the worker process, until the network is saved, without what `ceiling` takes; the largest over all attempts, of one that was killed up to its last sign",
-        },
-        MetricInfo {
-            name: "memory.mean",
-            unit: Unit::Bytes,
-            doc: "mean resident memory of the worker process, looked at ten times a second while the last attempt trains",
-        },
-        MetricInfo {
-            name: "memory.device.peak",
-            unit: Unit::Bytes,
-            doc: "most memory in tensors on the device, after each part of the first steps",
-        },
-        MetricInfo { name: "memory.device.mean", unit: Unit::Bytes, doc: "mean of the same readings" },
-        MetricInfo {
-            name: "memory.device.reserved",
-            unit: Unit::Bytes,
-            doc: "most that was taken from the driver for it",
-        },
-        MetricInfo {
-            name: "memory.device.used",
-            unit: Unit::Bytes,
-            doc: "most memory of the device in use by everybody, as its driver says while it trains",
-        },
-        MetricInfo {
-            name: "utilisation.compute",
-            unit: Unit::Fraction,
-            doc: "part of the time in which the device was computing, as its driver says",
-        },
-        MetricInfo {
-            name: "utilisation.memory",
-            unit: Unit::Fraction,
-            doc: "part of the time in which the device's memory was being read or written, as its driver says",
-        },
-        MetricInfo {
-            name: "utilisation.cpu",
-            unit: Unit::Fraction,
-            doc: "processor time of the worker process over that of all cores, while it trains",
-        },
-        MetricInfo {
-            name: "fusion.operations",
-            unit: Unit::Count,
-            doc: "operations of the first step that ran in fused kernels, as Burn's fusion reports; 0 without `fusion`",
-        },
-        MetricInfo { name: "fusion.kernels", unit: Unit::Count, doc: "fused kernels that they ran in" },
-        MetricInfo {
-            name: "fusion.unfused",
-            unit: Unit::Count,
-            doc: "operations of the first step that went through the fusing backend and ran by themselves",
-        },
-        MetricInfo {
-            name: "compute.flops",
-            unit: Unit::FlopsPerSecond,
-            doc: "floating-point operations a second: 2 for each multiplication in a matrix product, forward and for every gradient that is needed, without what checkpointing computes again",
-        },
-        MetricInfo {
-            name: "compute.ceiling",
-            unit: Unit::FlopsPerSecond,
-            doc: "the same of one large matrix product on this device; with `ceiling` only, like the next three",
-        },
-        MetricInfo { name: "compute.mfu", unit: Unit::Fraction, doc: "`compute.flops` over `compute.ceiling`" },
-        MetricInfo {
-            name: "bandwidth.ceiling",
-            unit: Unit::BytesPerSecond,
-            doc: "bytes that a copy reads and writes a second",
-        },
-        MetricInfo {
-            name: "bandwidth.optimizer",
-            unit: Unit::Fraction,
-            doc: "bytes that AdamW has to read and write (28 for each weight, 36 with `amsgrad`) over the time that it takes and what a copy reaches; with `breakdown`",
-        },
-        MetricInfo {
-            name: "steps.left_out",
-            unit: Unit::Count,
-            doc: "steps left out because gradients in half precision overflowed; with `precision: f16` only",
-        },
-        MetricInfo { name: "parameters", unit: Unit::Count, doc: "trained numbers, tied ones counted once" },
+    const METRICS: &'static [&'static [MetricInfo]] = &[
+        LossMetrics::DECLARED,
+        LoopMetrics::DECLARED,
+        Self::DECLARED,
+        SampledMetrics::DECLARED,
+        FusionMetrics::DECLARED,
+        ComputeMetrics::DECLARED,
+        PeakMetrics::DECLARED,
+        NetworkMetrics::DECLARED,
     ];
 
     fn build(values: &Values) -> Option<Self> {
@@ -253,8 +160,8 @@ impl TaskSpec for Train {
         if train.architecture.gate_pool == Some(GatePool::SequenceMean) {
             conflicts.push(Conflict {
                 params: vec!["gate_pool"],
-                message: "a head gate pooled over the whole sequence sees the tokens that are to be predicted".into(),
-                advice: "set `gate_pool` to `prefix_mean` or `token`".into(),
+                message: "`gate_pool: sequence_mean` lets the head gate see the tokens to predict".into(),
+                advice: "write `gate_pool: prefix_mean` or `gate_pool: token`".into(),
             });
         }
         let Training { eval_batches, batch_size, .. } = train.training;
@@ -274,8 +181,8 @@ impl Train {
     /// The name of the artifact that `trace` keeps.
     pub const TRACE: &'static str = "trace";
 
-    /// The metrics that it may measure.
+    /// The names of its metrics.
     pub fn metric_names() -> impl Iterator<Item = &'static str> {
-        Self::METRICS.iter().map(|metric| metric.name)
+        Self::METRICS.iter().copied().flatten().map(|metric| metric.name)
     }
 }

@@ -17,7 +17,7 @@ pub enum DataError {
         offset: usize,
     },
     /// Half a token at the end.
-    #[error("{}: {length} bytes are no whole number of 16-bit tokens", path.display())]
+    #[error("{}: {length} bytes is not a multiple of 2, the size of a token", path.display())]
     OddLength {
         /// The file.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum DataError {
         problem: &'static str,
     },
     /// A token that the network has no row for.
-    #[error("{name}: token {position} has id {id}, but the network knows only ids below {vocab_size}")]
+    #[error("{name}: token {position} has id {id}, but the network supports only ids below {vocab_size}")]
     UnknownToken {
         /// The file.
         name: String,

@@ -1,4 +1,4 @@
-//! Errors of the lab, and their failure kinds for the engine.
+//! The errors of the lab, and their kinds of failure for the engine.
 
 mod data;
 mod hub;
@@ -10,29 +10,29 @@ use sweep_job::{Backend, Failure, FailureKind};
 
 pub use self::{data::DataError, hub::HubError, state::StateError};
 
-/// Failure of a job in the lab.
+/// An error that ends a job.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The backend asked for is not there.
+    /// The requested backend is not available.
     #[error("the backend `{backend}` cannot be used: {reason}; {advice}")]
     Backend {
         /// The backend.
         backend: Backend,
         /// The reason.
         reason: String,
-        /// Remedy.
+        /// The remedy.
         advice: String,
     },
     /// The device failed while it computed.
     #[error("the device failed: {0}")]
     Device(String),
-    /// The tokens are not what they should be.
+    /// Invalid tokens.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A network's folder is not what it should be.
+    /// An invalid folder of a network.
     #[error(transparent)]
     Hub(#[from] HubError),
-    /// A training's state is not what it should be.
+    /// An invalid state of a training.
     #[error(transparent)]
     State(#[from] StateError),
     /// An output cannot be written.
@@ -40,13 +40,13 @@ pub enum LabError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// Error of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// Dimensions that no network can have.
+    /// Invalid dimensions.
     #[error("{0}")]
     Dimensions(String),
-    /// A format that the device or the network cannot have.
+    /// A number format that the device or the network does not support.
     #[error("`precision: {precision}` cannot be used: {reason}")]
     Precision {
         /// The parameter's value.
@@ -54,10 +54,10 @@ pub enum LabError {
         /// The reason.
         reason: String,
     },
-    /// Training has left the finite numbers.
+    /// A value that is not finite.
     #[error("{what} is {value} {when}")]
     Diverged {
-        /// Description of the data that was read.
+        /// Name of the value.
         what: &'static str,
         /// `NaN` or `infinite`.
         value: &'static str,
@@ -65,14 +65,14 @@ pub enum LabError {
         when: String,
     },
     /// A weight's importance cannot be compared.
-    #[error("a score of `{parameter}` is NaN, so no weights can be chosen: the training has diverged before")]
+    #[error("a score of `{parameter}` is NaN, because the training has diverged; no mask can be computed")]
     NotANumber {
         /// The parameter.
         parameter: String,
     },
-    /// A gradient that is needed is not there.
+    /// A required gradient is missing.
     #[error(
-        "the loss gives no gradient to `{parameter}`, so nothing can be said about its weights: leave it out, or use a network that needs it"
+        "`{parameter}` has no gradient, so its weights cannot be probed: exclude it, or use a network whose loss depends on it"
     )]
     NoGradient {
         /// The parameter.
@@ -81,20 +81,20 @@ pub enum LabError {
     /// A tensor that the network does not have.
     #[error("the network has no prunable tensor `{name}`; it has {known}")]
     NoTensor {
-        /// Requested name.
+        /// The requested name.
         name: String,
-        /// The names of those that there are, as a phrase.
+        /// The available names, as a phrase.
         known: String,
     },
-    /// Masks that cannot be compared with.
+    /// Masks that cannot be compared.
     #[error("{}: {message}", path.display())]
     Masks {
         /// The file.
         path: PathBuf,
-        /// The mistake.
+        /// The problem.
         message: String,
     },
-    /// Operation that this backend does not support.
+    /// An operation that this backend does not support.
     #[error("{0}")]
     Unsupported(String),
     /// A check's assertions do not hold.
@@ -105,29 +105,29 @@ pub enum LabError {
         /// Assertions made.
         total: usize,
     },
-    /// A backend computes something else than the reference.
-    #[error(
-        "{what} differ from those of plain operations on the CPU by {error:.1e}, {allowed:.1e} is allowed: {first}"
-    )]
+    /// A backend differs from the reference.
+    #[error("{what} differ from plain operations on the CPU by {error:.1e}; at most {allowed:.1e} is allowed: {first}")]
     Parity {
-        /// The part that differs.
+        /// The values that differ.
         what: &'static str,
-        /// By how much.
+        /// The difference.
         error: f64,
-        /// By how much it may.
+        /// The maximum allowed difference.
         allowed: f64,
         /// The first module that differs, as a phrase.
         first: String,
     },
-    /// One of several ways to do a thing gives another output than the one that is known to be right.
-    #[error("the output differs from the baseline's by {error:.1e} of its largest number, {allowed:.1e} is allowed")]
+    /// A variant of a pair differs from the baseline.
+    #[error(
+        "the output differs from the baseline by {error:.1e} relative to its largest element; at most {allowed:.1e} is allowed"
+    )]
     Output {
-        /// By how much.
+        /// The difference.
         error: f64,
-        /// By how much it may.
+        /// The maximum allowed difference.
         allowed: f64,
     },
-    /// A task that the engine must run itself.
+    /// A task that the engine runs itself.
     #[error("the lab does not run the task `{0}`")]
     NotALabTask(&'static str),
 }
@@ -163,7 +163,7 @@ impl LabError {
         }
     }
 
-    /// `value` is no loss; says when it was read.
+    /// The error of a `value` that is not finite, read at `when`.
     pub(crate) fn diverged(what: &'static str, value: f64, when: String) -> Self {
         Self::Diverged { what, value: if value.is_nan() { "NaN" } else { "infinite" }, when }
     }

@@ -23,7 +23,7 @@ pub enum StateError {
         name: String,
     },
     /// A tensor has another length than its parameter.
-    #[error("`{name}` has {found} numbers, expected {expected}")]
+    #[error("`{name}` has {found} elements, expected {expected}")]
     Length {
         /// Its name.
         name: String,
@@ -33,19 +33,19 @@ pub enum StateError {
         expected: usize,
     },
     /// A file is not what was written.
-    #[error("{}: its digest is not the one that was written with it", path.display())]
+    #[error("{}: its digest does not match its content", path.display())]
     Digest {
         /// The file.
         path: PathBuf,
     },
     /// A number is NaN or infinite, from which nothing can go on.
-    #[error("`{name}` has a number that is not finite")]
+    #[error("`{name}` contains a value that is not finite")]
     NotFinite {
         /// Its name.
         name: String,
     },
     /// A parameter has some of its moments, or some that this optimizer does not have.
-    #[error("the moments of `{parameter}` are not those of this optimizer: was it `amsgrad` there, or not here?")]
+    #[error("the moments of `{parameter}` do not match this optimizer: check whether `amsgrad` is the same")]
     Incomplete {
         /// The parameter.
         parameter: String,

@@ -13,6 +13,10 @@ pub mod trace;
 use std::time::{Duration, Instant};
 
 pub(crate) use rss::peak_memory;
+use sweep_job::{
+    MetricInfo,
+    tasks::{LoopMetrics, Train},
+};
 use trace::Trace;
 
 use crate::{
@@ -38,19 +42,19 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Every part, with the name of its metric.
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
-        (Self::Data, "time.data"),
-        (Self::Forward, "time.forward"),
-        (Self::Backward, "time.backward"),
-        (Self::Optimizer, "time.optimizer"),
-        (Self::Spam, "time.spam"),
-        (Self::Masking, "time.masking"),
+    /// Every part, with its metric.
+    pub(crate) const ALL: [(Self, &'static MetricInfo); 6] = [
+        (Self::Data, &LoopMetrics::TIME_DATA),
+        (Self::Forward, &LoopMetrics::TIME_FORWARD),
+        (Self::Backward, &LoopMetrics::TIME_BACKWARD),
+        (Self::Optimizer, &LoopMetrics::TIME_OPTIMIZER),
+        (Self::Spam, &Train::TIME_SPAM),
+        (Self::Masking, &Train::TIME_MASKING),
     ];
 
     /// Name in a trace.
     fn word(self) -> &'static str {
-        let name = Self::ALL[self as usize].1;
+        let name = Self::ALL[self as usize].1.name;
         name.strip_prefix("time.").unwrap_or(name)
     }
 }
@@ -175,8 +179,8 @@ impl Breakdown {
     }
 
     /// Seconds spent on every part, with the name of its metric.
-    pub(crate) fn seconds(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        Part::ALL.into_iter().map(|(part, name)| (name, self.spent[part as usize].as_secs_f64()))
+    pub(crate) fn seconds(&self) -> impl Iterator<Item = (&'static MetricInfo, f64)> {
+        Part::ALL.into_iter().map(|(part, metric)| (metric, self.spent[part as usize].as_secs_f64()))
     }
 }
 
@@ -215,7 +219,7 @@ mod tests {
             };
             assert_eq!(breakdown.time::<Flex, _>(Part::Spam, &FlexDevice, spin).unwrap(), 7);
             let measured: Vec<_> = breakdown.seconds().filter(|(_, seconds)| *seconds > 0.0).collect();
-            let names: Vec<_> = measured.iter().map(|(name, _)| *name).collect();
+            let names: Vec<_> = measured.iter().map(|(metric, _)| metric.name).collect();
             assert_eq!(names, if on { vec!["time.spam"] } else { vec![] });
             breakdown.restart();
             assert!(breakdown.seconds().all(|(_, seconds)| seconds == 0.0));

@@ -13,24 +13,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sweep_job::{Backend, Unit};
+use sweep_job::{Backend, MetricInfo, Outcome, tasks::SampledMetrics};
 
 use super::rss;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Measurements by metric, and the reasons for missing ones.
+/// The values that were measured, and the reasons why others were not, by the name of the metric.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Sampled {
-    /// Numbers by metric.
-    pub metrics: BTreeMap<&'static str, (f64, Unit)>,
-    /// Reasons by metric.
+    /// Measured values.
+    pub metrics: BTreeMap<&'static str, (&'static MetricInfo, f64)>,
+    /// Reasons for the others.
     pub absent: BTreeMap<&'static str, String>,
 }
 
+impl Sampled {
+    /// Adds the values and reasons to an outcome.
+    pub fn describe(self, outcome: &mut Outcome) {
+        for (metric, value) in self.metrics.into_values() {
+            outcome.set(metric, value);
+        }
+        for (name, reason) in self.absent {
+            outcome.facts.insert(format!("absent.{name}"), reason);
+        }
+    }
+}
+
 /// The metrics that only a GPU's driver can measure.
-const OF_A_DRIVER: [&str; 3] = ["utilisation.compute", "utilisation.memory", "memory.device.used"];
+const OF_A_DRIVER: [&MetricInfo; 3] =
+    [&SampledMetrics::UTILIZATION_COMPUTE, &SampledMetrics::UTILIZATION_MEMORY, &SampledMetrics::MEMORY_DEVICE_USED];
 
 /// A thread that looks.
 #[derive(Debug)]
@@ -87,8 +100,8 @@ impl Drop for Sampler {
 /// Samples.
 struct Log {
     gpu: Result<Gpu, String>,
-    series: BTreeMap<&'static str, Series>,
-    /// Time of the last look at processor time, and its value.
+    series: BTreeMap<&'static str, (&'static MetricInfo, Series)>,
+    /// When processor time was last looked at, and how much there was.
     last: (Instant, Option<f64>),
     /// Sampled seconds, and seconds of processor time in them.
     processor: (f64, f64),
@@ -129,36 +142,36 @@ impl Log {
             self.processor.1 += used - before_used;
         }
         if let Some(bytes) = rss::current() {
-            self.series.entry("memory.mean").or_default().add(bytes);
+            self.add(&SampledMetrics::MEMORY_MEAN, bytes);
         }
-        if let Ok(gpu) = &self.gpu {
-            for (name, value) in gpu.look() {
-                self.series.entry(name).or_default().add(value);
-            }
+        for (metric, value) in self.gpu.as_ref().map(Gpu::look).unwrap_or_default() {
+            self.add(metric, value);
         }
     }
 
+    fn add(&mut self, metric: &'static MetricInfo, value: f64) {
+        self.series.entry(metric.name).or_insert((metric, Series::default())).1.add(value);
+    }
+
     fn finish(self) -> Sampled {
+        const PROCESSOR: &MetricInfo = &SampledMetrics::UTILIZATION_CPU;
         let mut sampled = Sampled::default();
-        for (&name, &series) in &self.series {
-            let (value, unit) = match name {
-                "memory.mean" => (series.mean(), Unit::Bytes),
-                "memory.device.used" => (series.most, Unit::Bytes),
-                _ => (series.mean(), Unit::Fraction),
-            };
-            sampled.metrics.insert(name, (value, unit));
+        for (&name, &(metric, series)) in &self.series {
+            let is_peak = *metric == SampledMetrics::MEMORY_DEVICE_USED;
+            sampled.metrics.insert(name, (metric, if is_peak { series.most } else { series.mean() }));
         }
         let (seconds, used) = self.processor;
         if seconds > 0.0 {
             let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-            sampled.metrics.insert("utilisation.cpu", (used / seconds / cores, Unit::Fraction));
+            sampled.metrics.insert(PROCESSOR.name, (PROCESSOR, used / seconds / cores));
         } else {
-            sampled.absent.insert("utilisation.cpu", "this system does not say how much time a process has had".into());
+            sampled.absent.insert(PROCESSOR.name, "this system does not say how much time a process has had".into());
         }
-        if !sampled.metrics.contains_key("memory.mean") {
-            sampled.absent.insert("memory.mean", "this system does not say what a process has in memory".into());
+        let resident = SampledMetrics::MEMORY_MEAN.name;
+        if !sampled.metrics.contains_key(resident) {
+            sampled.absent.insert(resident, "this system does not say what a process has in memory".into());
         }
-        for name in OF_A_DRIVER.into_iter().filter(|name| !self.series.contains_key(name)) {
+        for name in OF_A_DRIVER.map(|metric| metric.name).into_iter().filter(|name| !self.series.contains_key(name)) {
             let reason = self.gpu.as_ref().err().cloned().unwrap_or_else(|| "the driver does not say it".into());
             sampled.absent.insert(name, reason);
         }
@@ -194,8 +207,8 @@ impl Gpu {
         }
     }
 
-    /// Current values.
-    fn look(&self) -> Vec<(&'static str, f64)> {
+    /// What it says now.
+    fn look(&self) -> Vec<(&'static MetricInfo, f64)> {
         match self {
             #[cfg(feature = "cuda")]
             Self::Nvidia(nvml, index) => {
@@ -214,7 +227,7 @@ impl Gpu {
                 let files = [("gpu_busy_percent", 100.0), ("mem_busy_percent", 100.0), ("mem_info_vram_used", 1.0)];
                 let read = |(file, whole): (&str, f64)| Some(number(&folder.join(file))? / whole);
                 let found = OF_A_DRIVER.into_iter().zip(files);
-                found.filter_map(|(name, file)| Some((name, read(file)?))).collect()
+                found.filter_map(|(metric, file)| Some((metric, read(file)?))).collect()
             }
         }
     }
@@ -281,16 +294,16 @@ mod tests {
         let sampler = Sampler::with(move || Gpu::find(Backend::Wgpu, &path));
         std::thread::sleep(INTERVAL * 3);
         let Sampled { metrics, absent } = sampler.finish();
-        assert_eq!(metrics["utilisation.compute"], (0.57, Unit::Fraction));
-        assert_eq!(metrics["memory.device.used"], (1_048_576.0, Unit::Bytes));
+        assert_eq!(metrics["utilisation.compute"], (&SampledMetrics::UTILIZATION_COMPUTE, 0.57));
+        assert_eq!(metrics["memory.device.used"], (&SampledMetrics::MEMORY_DEVICE_USED, 1_048_576.0));
         assert_eq!(absent["utilisation.memory"], "the driver does not say it");
-        assert!(metrics["memory.mean"].0 > 1e6);
+        assert!(metrics["memory.mean"].1 > 1e6);
     }
 
     #[test]
     fn what_cannot_be_measured_is_absent_with_a_reason() {
         let Sampled { metrics, absent } = Sampler::start(Backend::Cpu).finish();
-        for name in OF_A_DRIVER {
+        for name in OF_A_DRIVER.map(|metric| metric.name) {
             assert_eq!(absent[name], "the CPU backend computes on no GPU");
             assert!(!metrics.contains_key(name));
         }
@@ -307,7 +320,7 @@ mod tests {
         std::thread::sleep(INTERVAL * 4);
         sampler.resume();
         spin(INTERVAL * 4);
-        let busy = sampler.finish().metrics["utilisation.cpu"].0;
+        let busy = sampler.finish().metrics["utilisation.cpu"].1;
         // Other tests of this process run beside it, so there may be more.
         assert!(busy > 0.0, "{busy}");
     }

@@ -123,22 +123,27 @@ impl GptDims {
             ));
         }
         if !d_model.is_multiple_of(n_head) {
-            return Err(LabError::Dimensions(format!("d_model {d_model} is not a multiple of n_head {n_head}")));
+            return Err(LabError::Dimensions(format!("`d_model: {d_model}` is not a multiple of `n_head: {n_head}`")));
         }
         if self.block.recip.is_some() && !matches!(self.block.attention, AttentionKind::Latent { .. }) {
-            return Err(LabError::Dimensions("latent reciprocity needs MLA's latent keys".into()));
+            return Err(LabError::Dimensions("latent reciprocity requires the latent keys of MLA".into()));
         }
         if let AttentionKind::Folded { rank, .. } = self.block.attention
             && (rank == 0 || rank >= d_model / n_head)
         {
-            return Err(LabError::Dimensions(format!("a head of {} cannot fold {rank} of them", d_model / n_head)));
+            return Err(LabError::Dimensions(format!(
+                "rank {rank} does not fit into a head of width {}",
+                d_model / n_head
+            )));
         }
         if let Some(RMlpSpec { low, .. }) = self.block.r_mlp {
             if low == 0 {
                 return Err(LabError::Dimensions("the reciprocal part of the MLP has a width of 0".into()));
             }
             if low >= self.mlp_hidden() {
-                return Err(LabError::Dimensions(format!("the reciprocal part of the MLP alone has a width of {low}")));
+                return Err(LabError::Dimensions(format!(
+                    "the reciprocal part of the MLP, of width {low}, leaves no room for the rest"
+                )));
             }
         }
         Ok(self)
@@ -331,7 +336,7 @@ mod tests {
     fn heads_must_share_the_width() {
         let model = Model { n_head: Some(5), ..Model::default() };
         let error = GptDims::new(&model, &Architecture::default(), VOCAB_BYTES).unwrap_err();
-        assert_eq!(error.to_string(), "d_model 96 is not a multiple of n_head 5");
+        assert_eq!(error.to_string(), "`d_model: 96` is not a multiple of `n_head: 5`");
     }
 
     #[test]

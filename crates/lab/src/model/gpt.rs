@@ -231,11 +231,13 @@ impl<B: Ops> Network<B> for Gpt<B> {
     fn decode(&self, token: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Result<Tensor<B, 3>, LabError> {
         let position = cache.length;
         if position >= self.dims.block_size {
-            return Err(LabError::Dimensions(format!("no position is left after {position} tokens")));
+            return Err(LabError::Dimensions(format!("the context of {position} tokens is full")));
         }
         if cache.blocks.len() != self.h.len() {
             let (made, blocks) = (cache.blocks.len(), self.h.len());
-            return Err(LabError::Dimensions(format!("the cache is one for {made} blocks, the network has {blocks}")));
+            return Err(LabError::Dimensions(format!(
+                "the cache was made for {made} blocks, but the network has {blocks}"
+            )));
         }
         let batch = token.dims()[0];
         let rows = self.masks.next(position);

@@ -124,8 +124,8 @@ impl Config {
         let block = match (self.model_type.as_str(), self.sweep) {
             (GPT2, None) => BlockSpec::GPT2,
             (OWN, Some(Own { block, .. })) => block,
-            (OWN, None) => return Err(format!("a network of model_type `{OWN}` must say in `sweep` what it is")),
-            (GPT2, Some(_)) => return Err(format!("a network of model_type `{GPT2}` cannot have `sweep`")),
+            (OWN, None) => return Err(format!("a network of model_type `{OWN}` requires the key `sweep`")),
+            (GPT2, Some(_)) => return Err(format!("a network of model_type `{GPT2}` must not have the key `sweep`")),
             (other, _) => return Err(format!("model_type `{other}` is not supported, only `{GPT2}` and `{OWN}`")),
         };
         let activation = match self.activation_function.as_str() {
@@ -249,7 +249,7 @@ fn by_name<'file>(file: &SafeTensors<'file>, dims: &GptDims) -> Result<BTreeMap<
     for (full_name, tensor) in file.iter() {
         let name = full_name.strip_prefix(PREFIX).unwrap_or(full_name);
         if tensors.insert(name.to_owned(), tensor).is_some() {
-            return Err(format!("tensor `{name}` is there twice, with and without the prefix `{PREFIX}`"));
+            return Err(format!("tensor `{name}` appears twice, with and without the prefix `{PREFIX}`"));
         }
     }
     for block in 0..dims.n_layer {
@@ -276,7 +276,9 @@ fn numbers(info: &ParamInfo, tensor: &TensorView<'_>) -> Result<Vec<f32>, String
         Dtype::F32 => Ok(data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()),
         Dtype::F16 => Ok(half(|bytes| f16::from_le_bytes(bytes).to_f32())),
         Dtype::BF16 => Ok(half(|bytes| bf16::from_le_bytes(bytes).to_f32())),
-        other => Err(format!("tensor `{}` has numbers of type {other:?}; only F32, F16 and BF16 are read", info.name)),
+        other => {
+            Err(format!("tensor `{}` has element type {other:?}; only F32, F16 and BF16 are supported", info.name))
+        }
     }
 }
 

@@ -507,7 +507,7 @@ fn no_position_is_left() {
     for _ in 0..14 {
         step().unwrap();
     }
-    assert_eq!(step().unwrap_err().to_string(), "no position is left after 14 tokens");
+    assert_eq!(step().unwrap_err().to_string(), "the context of 14 tokens is full");
 }
 
 #[test]

@@ -273,22 +273,14 @@ impl Kernels<Flex> for Cpu {
     }
 }
 
-/// Factors of a step, in single precision.
-#[expect(clippy::cast_possible_truncation, reason = "the numbers that it multiplies are in single precision")]
+/// What a step multiplies by.
 fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
     let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
-    adamw::Factors {
-        gradient: step.gradient_factor.as_ref().map_or(1.0, first),
-        keep: match &step.keeps {
-            Some(keeps) => [first(&keeps[0]), first(&keeps[1])],
-            None => [step.beta_1 as f32, step.beta_2 as f32],
-        },
-        new: [(1.0 - step.beta_1) as f32, (1.0 - step.beta_2) as f32],
-        step_size: step.step_size as f32,
-        root_correction: step.root_correction as f32,
-        epsilon: step.epsilon as f32,
-        weight: (1.0 - decay) as f32,
+    let mut factors = step.factors(decay);
+    if let Some(keeps) = &step.keeps {
+        factors.keep = [first(&keeps[0]), first(&keeps[1])];
     }
+    adamw::Factors { gradient: step.gradient_factor.as_ref().map_or(1.0, first), step: factors }
 }
 
 /// `left * right`.

@@ -3,7 +3,7 @@
 
 use burn::tensor::{DType, Tensor, TensorMetadata as _};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use sweep_gpu_kernels::{Factors, MOST_OF_A_LAYER, Tensors};
+use sweep_gpu_kernels::{MOST_OF_A_LAYER, Tensors};
 
 use super::{AdamWState, AdamWStep, Parameter, in_use, plain};
 use crate::device::cube_memory::CubeMemory;
@@ -43,21 +43,9 @@ pub(crate) fn adamw_step<B: CubeMemory>(
         keeps: step.keeps.as_ref().map(|keeps| keeps.each_ref().map(handle)),
         mask: mask.map(|mask| (handle(mask.keep), mask.moments)),
     };
-    sweep_gpu_kernels::adamw_step(&weights.client, &tensors, &factors(step, decay));
+    sweep_gpu_kernels::adamw_step(&weights.client, &tensors, &step.factors(decay));
     let [moment_1, moment_2] = [moment_1, moment_2].map(B::tensor);
     (B::tensor(weights), AdamWState { moment_1, moment_2, max_moment_2: max.map(B::tensor) })
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the numbers that they multiply are in single precision")]
-fn factors<B: CubeMemory>(step: &AdamWStep<B>, decay: f64) -> Factors {
-    Factors {
-        keep: [step.beta_1 as f32, step.beta_2 as f32],
-        new: [(1.0 - step.beta_1) as f32, (1.0 - step.beta_2) as f32],
-        step_size: step.step_size as f32,
-        root_correction: step.root_correction as f32,
-        epsilon: step.epsilon as f32,
-        weight: (1.0 - decay) as f32,
-    }
 }
 
 /// The tensor with memory that nothing else uses: itself, or a copy.

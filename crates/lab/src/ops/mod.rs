@@ -24,7 +24,7 @@ use burn::{
     tensor::{DType, Int, Tensor, TensorPrimitive, backend::Backend as BurnBackend, ops::FloatTensor},
 };
 pub use kernels::{Gradients3, Kernels};
-use sweep_job::tasks::Activation;
+use sweep_job::tasks::{Activation, AdamWFactors};
 
 /// Frees the memory that the CPU's kernels keep for reuse, so that measurements begin without any.
 pub(crate) fn release_idle() {
@@ -51,6 +51,22 @@ pub struct AdamWStep<B: BurnBackend> {
     pub keeps: Option<[Tensor<B, 1>; 2]>,
     /// Factor of the gradient, `[1]`.
     pub gradient_factor: Option<Tensor<B, 1>>,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the numbers that they multiply are in single precision")]
+impl<B: BurnBackend> AdamWStep<B> {
+    /// The factors that kernels take; [`keeps`](Self::keeps) and [`gradient_factor`](Self::gradient_factor) count beside
+    /// them.
+    pub(crate) fn factors(&self, decay: f64) -> AdamWFactors {
+        AdamWFactors {
+            keep: [self.beta_1 as f32, self.beta_2 as f32],
+            new: [(1.0 - self.beta_1) as f32, (1.0 - self.beta_2) as f32],
+            step_size: self.step_size as f32,
+            root_correction: self.root_correction as f32,
+            epsilon: self.epsilon as f32,
+            weight: (1.0 - decay) as f32,
+        }
+    }
 }
 
 /// The running means of a parameter's gradient.

@@ -318,7 +318,7 @@ pub fn check_precision<B: Backend>(
     if !B::supports_dtype(device, short) {
         return Err(LabError::Precision {
             precision: precision.word(),
-            reason: format!("the device does not compute with {}", short.name()),
+            reason: format!("the device does not support {}", short.name()),
         });
     }
     if activations(precision) != DType::F32 && *block != BlockSpec::GPT2 {

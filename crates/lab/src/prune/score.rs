@@ -1,7 +1,7 @@
 //! The importance of weights: weights with higher scores are kept longer (ratio-ablation, sections 8.2, 8.4 and 8.5).
 
 use burn::tensor::{FloatDType, Tensor, backend::Backend};
-use sweep_job::tasks::{Prune, PruneMethod, ScorePrecision};
+use sweep_job::tasks::{Prune, ScoreKind, ScorePrecision};
 
 /// Adam's moments of a parameter.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct Moments<B: Backend> {
 /// The scores, `[numbers]` in 32 bits, of a layer's weights `[numbers]`.
 ///
 /// Methods that look at the moments fall back to `|w|` without them. `origin` is the weights at the start, for
-/// [`PruneMethod::Movement`]; without it nothing has moved.
+/// [`ScoreKind::Movement`]; without it nothing has moved.
 ///
 /// The sign of `bitter5` and `bitter9` is not the reference's. Adam moves a weight by `-m`, so `sign(w) m > 0` means
 /// that it moves toward zero, which makes it less important; the reference scores it as more important.
@@ -32,16 +32,20 @@ pub fn scores<B: Backend>(
         ScorePrecision::F16 => tensor.cast(FloatDType::F16),
     };
     let w = precise(weights);
-    let scores = match (settings.prune, moments) {
-        (PruneMethod::Movement, _) => {
+    let scores = match settings.prune.score().available(moments.is_some(), origin.is_some()) {
+        ScoreKind::Given => w,
+        ScoreKind::Size => w.abs(),
+        ScoreKind::Movement | ScoreKind::Unmoved => {
             let origin = origin.map_or_else(|| w.clone(), precise);
             w.clone() * (w - origin)
         }
-        (method, Some(moments)) if method.masks_state() => {
-            let [m, v] = [moments.first, moments.second].map(precise);
-            from_moments(method, &w, m, v, moments.bias_correction_1, settings.score_epsilon)
-        }
-        (_, _) => w.abs(),
+        kind => match moments {
+            Some(Moments { first, second, bias_correction_1 }) => {
+                let [m, v] = [first, second].map(precise);
+                from_moments(kind, &w, m, v, bias_correction_1, settings.score_epsilon)
+            }
+            None => w.abs(),
+        },
     };
     match settings.score_precision {
         ScorePrecision::F32 => scores,
@@ -50,7 +54,7 @@ pub fn scores<B: Backend>(
 }
 
 fn from_moments<B: Backend>(
-    method: PruneMethod,
+    kind: ScoreKind,
     w: &Tensor<B, 1>,
     m: Tensor<B, 1>,
     v: Tensor<B, 1>,
@@ -61,18 +65,14 @@ fn from_moments<B: Backend>(
     let momentum = |m: Tensor<B, 1>| (m.abs() + epsilon).sqrt();
     // Positive where Adam's steps lead toward zero.
     let shrinking = |m: Tensor<B, 1>, v: Tensor<B, 1>| w.clone().sign() * m / (v.sqrt() + epsilon);
-    match method {
-        PruneMethod::None
-        | PruneMethod::Magnitude
-        | PruneMethod::Movement
-        | PruneMethod::Bitter1
-        | PruneMethod::Bitter2 => size,
-        PruneMethod::Bitter0 => (w.clone() * m).abs() * (size / (v.sqrt() + epsilon)),
-        PruneMethod::Bitter3 | PruneMethod::Bitter4 => size * momentum(m),
-        PruneMethod::Bitter5 => size * 0.1 - shrinking(m, v),
-        PruneMethod::Bitter6 => size * momentum(m.clone()) * (m.clone() * m / (v + epsilon)).sqrt(),
-        PruneMethod::Bitter7 => size * (v.abs() + epsilon).sqrt().sqrt(),
-        PruneMethod::Bitter8 => size * momentum(m / bias_correction_1),
-        PruneMethod::Bitter9 => size * momentum(m.clone()) - shrinking(m, v) * 0.1,
+    match kind {
+        ScoreKind::Given | ScoreKind::Size | ScoreKind::Movement | ScoreKind::Unmoved => size,
+        ScoreKind::Bitter0 => (w.clone() * m).abs() * (size / (v.sqrt() + epsilon)),
+        ScoreKind::Bitter3 => size * momentum(m),
+        ScoreKind::Bitter5 => size * 0.1 - shrinking(m, v),
+        ScoreKind::Bitter6 => size * momentum(m.clone()) * (m.clone() * m / (v + epsilon)).sqrt(),
+        ScoreKind::Bitter7 => size * (v.abs() + epsilon).sqrt().sqrt(),
+        ScoreKind::Bitter8 => size * momentum(m / bias_correction_1),
+        ScoreKind::Bitter9 => size * momentum(m.clone()) - shrinking(m, v) * 0.1,
     }
 }

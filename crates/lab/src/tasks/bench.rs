@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use burn::tensor::{Distribution, Tensor};
 use sweep_job::{
-    Outcome, Progress, Report, Unit,
+    MetricInfo, Outcome, Progress, Report,
     tasks::{
-        BenchMaskUpdate, BenchMasking, BenchThreshold, MaskFormat, Prune, PruneUpdate, ThresholdMethod,
-        ThresholdSearch, UpdateKind, Workload,
+        BenchMaskUpdate, BenchMasking, BenchThreshold, MaskFormat, MaskMetrics, Prune, PruneUpdate, SearchMetrics,
+        ThresholdMethod, ThresholdSearch, UpdateKind, Workload, WorkloadMetrics,
     },
 };
 
@@ -176,7 +176,7 @@ fn threshold<B: Compute>(
         passes = Some(found.passes);
         calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
         if let Some(floor) = floor::<B>(&given, None, &mut masks) {
-            outcome.metric("time.floor", floor, Unit::Seconds);
+            outcome.set(&SearchMetrics::TIME_FLOOR, floor);
         }
         (calls, found.threshold)
     } else {
@@ -190,13 +190,13 @@ fn threshold<B: Compute>(
             }
         })?
     };
-    describe(&mut outcome, "time.threshold", calls);
+    describe(&mut outcome, &BenchThreshold::TIME_THRESHOLD, calls);
     if let Some(passes) = passes {
-        outcome.metric("passes", passes as f64, Unit::Count);
+        outcome.set(&SearchMetrics::PASSES, passes as f64);
     }
     let all = all_of(scores)?;
     compare(&mut outcome, &all, threshold, k);
-    outcome.metric("weights", workload.weights() as f64, Unit::Count);
+    outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
     Ok(outcome)
 }
 
@@ -223,11 +223,11 @@ fn given<B: Compute>(scores: &Tensor<B, 1>) -> Inputs<B> {
 }
 
 fn absent(method: ThresholdSearch) -> LabError {
-    LabError::Unsupported(format!("`method: {method}` needs the CPU: write `--backend cpu`, or another method"))
+    LabError::Unsupported(format!("`method: {method}` requires the CPU: write `--backend cpu`, or another `method`"))
 }
 
 fn no_masks(format: MaskFormat) -> LabError {
-    LabError::Unsupported(format!("`mask: {format}` needs the CPU: write `--backend cpu`, or `mask: f32`"))
+    LabError::Unsupported(format!("`mask: {format}` requires the CPU: write `--backend cpu`, or `mask: f32`"))
 }
 
 /// Bytes that a method has allocated on a device that is not the host.
@@ -248,14 +248,14 @@ fn floor<B: Compute>(inputs: &[Inputs<B>], settings: Option<&Prune>, masks: &mut
     Some(least)
 }
 
-fn describe(outcome: &mut Outcome, name: &str, mut calls: Calls) {
-    outcome.metric(name, calls.median(), Unit::Seconds);
-    outcome.metric("time.least", calls.least(), Unit::Seconds);
-    if let Some(floor) = outcome.metrics.get("time.floor").map(|floor| floor.value) {
-        outcome.metric("ratio.floor", calls.least() / floor, Unit::One);
+fn describe(outcome: &mut Outcome, median: &MetricInfo, mut calls: Calls) {
+    outcome.set(median, calls.median());
+    outcome.set(&SearchMetrics::TIME_LEAST, calls.least());
+    if let Some(floor) = outcome.value(&SearchMetrics::TIME_FLOOR) {
+        outcome.set(&SearchMetrics::RATIO_FLOOR, calls.least() / floor);
     }
     if let Some(raised) = calls.raised {
-        outcome.metric("memory.extra", raised, Unit::Bytes);
+        outcome.set(&SearchMetrics::MEMORY_EXTRA, raised);
     }
 }
 
@@ -271,9 +271,9 @@ fn all_of<B: Compute>(scores: Vec<Tensor<B, 1>>) -> Result<Vec<f32>, LabError> {
 /// Adds how near `threshold` is to the `k`-th smallest of `scores`, and what it prunes.
 fn compare(outcome: &mut Outcome, scores: &[f32], threshold: f32, k: usize) {
     let below = scores.iter().filter(|score| **score <= threshold).count();
-    outcome.metric("sparsity", below as f64 / scores.len() as f64, Unit::Fraction);
+    outcome.set(&WorkloadMetrics::SPARSITY, below as f64 / scores.len() as f64);
     let exact = f64::from(kth_smallest(&mut scores.to_vec(), k));
-    outcome.metric("error.threshold", (f64::from(threshold) - exact).abs() / exact.abs(), Unit::Fraction);
+    outcome.set(&SearchMetrics::ERROR_THRESHOLD, (f64::from(threshold) - exact).abs() / exact.abs());
 }
 
 fn mask_update<B: Compute>(
@@ -295,10 +295,10 @@ fn mask_update<B: Compute>(
             found.unwrap_or_else(|| Err(absent(finding.method)))
         })?;
         calls.raised = calls.raised.or_else(|| on_device::<B>(&found));
-        outcome.metric("passes", found.passes as f64, Unit::Count);
-        outcome.metric("memory.masks", masks.bytes() as f64, Unit::Bytes);
+        outcome.set(&SearchMetrics::PASSES, found.passes as f64);
+        outcome.set(&MaskMetrics::MEMORY_MASKS, masks.bytes() as f64);
         if let Some(floor) = floor::<B>(&inputs, Some(&settings), &mut masks) {
-            outcome.metric("time.floor", floor, Unit::Seconds);
+            outcome.set(&SearchMetrics::TIME_FLOOR, floor);
         }
         (calls, found.threshold)
     } else {
@@ -314,15 +314,15 @@ fn mask_update<B: Compute>(
             };
             Ok(choices.iter().flatten().map(|choice| choice.threshold).next().unwrap_or(f32::NAN))
         })?;
-        outcome.metric("memory.masks", (workload.weights() * size_of::<f32>()) as f64, Unit::Bytes);
+        outcome.set(&MaskMetrics::MEMORY_MASKS, (workload.weights() * size_of::<f32>()) as f64);
         (calls, threshold)
     };
-    describe(&mut outcome, "time.update", calls);
-    outcome.metric("memory.scores", (workload.weights() * size_of::<f32>()) as f64, Unit::Bytes);
+    describe(&mut outcome, &MaskMetrics::TIME_UPDATE, calls);
+    outcome.set(&BenchMaskUpdate::MEMORY_SCORES, (workload.weights() * size_of::<f32>()) as f64);
     let mut layers = Layers::new(&settings, inputs);
     let scores = (0..workload.n_layer).map(|layer| layers.scores(layer)).collect();
     compare(&mut outcome, &all_of(scores)?, threshold, k);
-    outcome.metric("weights", workload.weights() as f64, Unit::Count);
+    outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
     Ok(outcome)
 }
 
@@ -341,7 +341,7 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
             found.unwrap_or_else(|| Err(absent(ThresholdSearch::Bracket)))
         })?;
         let pruned: usize = found.pruned.iter().sum();
-        outcome.metric("sparsity", pruned as f64 / workload.weights() as f64, Unit::Fraction);
+        outcome.set(&WorkloadMetrics::SPARSITY, pruned as f64 / workload.weights() as f64);
         (updates, masks)
     } else {
         let groups = [Group { layers: 0..workload.n_layer, sparsity: workload.sparsity }];
@@ -355,7 +355,7 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
         for mask in &masks {
             stays += number(mask.clone().sum())?;
         }
-        outcome.metric("sparsity", 1.0 - stays / workload.weights() as f64, Unit::Fraction);
+        outcome.set(&WorkloadMetrics::SPARSITY, 1.0 - stays / workload.weights() as f64);
         (updates, Masks::Device(masks))
     };
     // The gradients have the size of the first moments; what they hold makes no difference.
@@ -393,10 +393,10 @@ fn masking<B: Compute>(bench: &BenchMasking, device: &B::Device, report: &mut dy
         }
     };
     let (masking, update) = (masking.median(), updates.median());
-    outcome.metric("time.masking", masking, Unit::Seconds);
-    outcome.metric("time.update", update, Unit::Seconds);
-    outcome.metric("time.step", masking + update / timing.every as f64, Unit::Seconds);
-    outcome.metric("memory.masks", masks.bytes() as f64, Unit::Bytes);
-    outcome.metric("weights", workload.weights() as f64, Unit::Count);
+    outcome.set(&BenchMasking::TIME_MASKING, masking);
+    outcome.set(&MaskMetrics::TIME_UPDATE, update);
+    outcome.set(&BenchMasking::TIME_STEP, masking + update / timing.every as f64);
+    outcome.set(&MaskMetrics::MEMORY_MASKS, masks.bytes() as f64);
+    outcome.set(&WorkloadMetrics::WEIGHTS, workload.weights() as f64);
     Ok(outcome)
 }

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use sweep_job::{Outcome, Progress, Report, Unit, tasks::Eval};
+use sweep_job::{
+    Outcome, Progress, Report,
+    tasks::{Eval, LossMetrics, NetworkMetrics, WorkerMetrics},
+};
 
 use super::{Context, Mean, Run, batch_loss, network};
 use crate::{
@@ -55,18 +58,18 @@ impl BackendTask for Job<'_> {
 
         let timed_tokens = (batches.len() - 1) * settings.batch_size * dims.block_size;
         let mut outcome = Outcome::default();
-        outcome.metric("loss", loss, Unit::Nats);
-        outcome.metric("perplexity", loss.exp(), Unit::One);
+        outcome.set(&LossMetrics::LOSS, loss);
+        outcome.set(&LossMetrics::PERPLEXITY, loss.exp());
         if timed_tokens > 0 {
-            outcome.metric("throughput.tokens_per_s", timed_tokens as f64 / seconds, Unit::TokensPerSecond);
+            outcome.set(&Eval::TOKENS_PER_S, timed_tokens as f64 / seconds);
         } else {
-            report.note("one batch is no measure of throughput: raise `eval_batches` to get one");
+            report.note("throughput is not measured with one batch: raise `eval_batches`");
         }
         if let Some(bytes) = measure::peak_memory() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
+            outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
         }
         let parameters: usize = model::infos(&network).iter().map(model::ParamInfo::len).sum();
-        outcome.metric("parameters", parameters as f64, Unit::Count);
+        outcome.set(&NetworkMetrics::PARAMETERS, parameters as f64);
         Ok(outcome)
     }
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use burn::tensor::{Int, Tensor, TensorData};
 use rand::Rng;
 use sweep_job::{
-    Outcome, Progress, Report, Unit,
-    tasks::{Generate, Generating},
+    Outcome, Progress, Report,
+    tasks::{Generate, Generating, NetworkMetrics, WorkerMetrics},
 };
 
 use super::{Context, Run, network};
@@ -64,18 +64,18 @@ impl BackendTask for Job<'_> {
         report.note(&shortened(&text));
         let mut outcome = Outcome::default();
         outcome.artifacts.insert(Generate::TEXT.to_owned(), FILE.to_owned());
-        outcome.metric("time.prompt", seconds.remove(0), Unit::Seconds);
+        outcome.set(&Generate::TIME_PROMPT, seconds.remove(0));
         let total: f64 = seconds.iter().sum();
         if let Some(median) = measure::median(&mut seconds) {
-            outcome.metric("time.token", median, Unit::Seconds);
-            outcome.metric("throughput.tokens_per_s", seconds.len() as f64 / total, Unit::TokensPerSecond);
+            outcome.set(&Generate::TIME_TOKEN, median);
+            outcome.set(&Generate::TOKENS_PER_S, seconds.len() as f64 / total);
         }
-        outcome.metric("memory.cache", (reader.cache.numbers() * size_of::<f32>()) as f64, Unit::Bytes);
+        outcome.set(&Generate::MEMORY_CACHE, (reader.cache.numbers() * size_of::<f32>()) as f64);
         if let Some(bytes) = measure::peak_memory() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
+            outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
         }
         let parameters: usize = model::infos(&network).iter().map(model::ParamInfo::len).sum();
-        outcome.metric("parameters", parameters as f64, Unit::Count);
+        outcome.set(&NetworkMetrics::PARAMETERS, parameters as f64);
         Ok(outcome)
     }
 }
@@ -114,7 +114,7 @@ impl<'a, B: Compute> Reader<'a, B> {
                 let numbers = self.network.dims().vocab_size;
                 host(logits.reshape([numbers]))
             }
-            None => Err(LabError::Dimensions("there is no text to go on from".into())),
+            None => Err(LabError::Dimensions("there is no text to continue".into())),
         }
     }
 }
@@ -151,13 +151,16 @@ fn encoded(prompt: &str, vocab_size: usize) -> Result<Vec<u32>, LabError> {
     let token = |word: &str| {
         let token = word.parse().ok().filter(|token: &u32| (*token as usize) < vocab_size);
         token.ok_or_else(|| {
-            let advice = "write the numbers of tokens, with blanks between them: `prompt: \"464 2068\"`";
-            let network = format!("this network has {vocab_size} tokens, and no words for them");
-            LabError::Dimensions(format!("`{}` in `prompt` is no token: {network}; {advice}", word.escape_debug()))
+            let advice = "write token ids separated by spaces: `prompt: \"464 2068\"`";
+            let network = format!("the network has {vocab_size} tokens without text");
+            LabError::Dimensions(format!(
+                "`{}` in `prompt` is not a token id: {network}; {advice}",
+                word.escape_debug()
+            ))
         })
     };
     let tokens: Vec<u32> = prompt.split_whitespace().map(token).collect::<Result<_, _>>()?;
-    if tokens.is_empty() { Err(LabError::Dimensions("`prompt` has no token".into())) } else { Ok(tokens) }
+    if tokens.is_empty() { Err(LabError::Dimensions("`prompt` contains no token".into())) } else { Ok(tokens) }
 }
 
 /// Tokens as a text; bytes that are no UTF-8 become `\u{FFFD}`.
@@ -207,6 +210,6 @@ mod tests {
         assert_eq!(encoded(" 5 300", 301).unwrap(), [5, 300]);
         assert_eq!(decoded(&[5, 300], 301), "5 300");
         let refused = encoded("5 301", 301).unwrap_err().to_string();
-        assert!(refused.starts_with("`301` in `prompt` is no token: this network has 301 tokens"), "{refused}");
+        assert!(refused.starts_with("`301` in `prompt` is not a token id: the network has 301 tokens"), "{refused}");
     }
 }

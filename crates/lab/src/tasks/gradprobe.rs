@@ -5,8 +5,8 @@ use std::{path::Path, time::Instant};
 use burn::{backend::Autodiff, tensor::Tensor};
 use safetensors::{SafeTensors, tensor::TensorView};
 use sweep_job::{
-    Backend, Curve, Outcome, Progress, Report, Unit,
-    tasks::{GradProbe, Judge, Probing, Subject as Kind},
+    Backend, Curve, MetricInfo, Outcome, Progress, Report, Unit,
+    tasks::{GradProbe, Judge, Probing, Subject as Kind, WorkerMetrics},
 };
 
 use super::{Context, Run, network};
@@ -53,10 +53,9 @@ impl BackendTask for Job<'_> {
                 let network =
                     network::<Autodiff<B>>(&task.model, &task.architecture, data.vocab_size, settings.seed, device)?;
                 let mut subject = GptSubject::new(network, &data, settings, device)?;
-                let words = Words { quality: "perplexity", unit: Unit::One, headline: Judge::HeldOut };
-                pruning.run::<B>(&mut subject, words, device)?;
-                let loss = pruning.outcome.metrics.get("perplexity").map(|metric| metric.value.ln());
-                pruning.outcome.metric("loss", loss.unwrap_or(f64::NAN), Unit::Nats);
+                pruning.run::<B>(&mut subject, PERPLEXITY, device)?;
+                let loss = pruning.outcome.value(&GradProbe::PERPLEXITY).map(f64::ln);
+                pruning.outcome.set(&GradProbe::LOSS, loss.unwrap_or(f64::NAN));
                 if settings.save {
                     hub::save(&subject.network, &folders.files.join(CHECKPOINT))?;
                     pruning.outcome.artifacts.insert(CHECKPOINT.into(), CHECKPOINT.into());
@@ -68,37 +67,62 @@ impl BackendTask for Job<'_> {
                 let mut subject =
                     ClassifierSubject::<B>::new(SIMPLE_MLP, points("train"), points("held out"), settings, device);
                 subject.train(settings.epochs)?;
-                let words = Words { quality: "accuracy", unit: Unit::Fraction, headline: Judge::InSample };
-                let kept = pruning.run::<B>(&mut subject, words, device)?;
+                let kept = pruning.run::<B>(&mut subject, ACCURACY, device)?;
                 if settings.tune_epochs > 0 {
                     subject.tune(settings.tune_epochs, &kept)?;
                     let tuned = subject.quality(Judge::InSample)?;
-                    pruning.outcome.metric("accuracy.tuned", tuned, Unit::Fraction);
-                    pruning.outcome.metric("sparsity.tuned", zeros::<B>(&subject)?, Unit::Fraction);
+                    pruning.outcome.set(&GradProbe::ACCURACY_TUNED, tuned);
+                    pruning.outcome.set(&GradProbe::SPARSITY_TUNED, zeros::<B>(&subject)?);
                 }
             }
         }
         let mut outcome = pruning.outcome;
         if let Some(bytes) = measure::peak_memory() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
+            outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
         }
         explain_absence(&mut outcome, settings, backend);
         Ok(outcome)
     }
 }
 
-/// Names of a subject's quality and of its data.
+/// The metrics of a subject's quality.
 #[derive(Clone, Copy)]
-struct Words {
-    quality: &'static str,
-    unit: Unit,
+struct Quality {
+    /// Data for comparisons.
     headline: Judge,
+    /// On the calibration data before and after pruning.
+    in_sample: [MetricInfo; 2],
+    /// On held-out data before and after pruning.
+    held_out: [MetricInfo; 2],
+    /// With all candidates pruned.
+    strategy: MetricInfo,
+    /// With the smallest scores pruned to the same sparsity.
+    matched: MetricInfo,
 }
 
-impl Words {
-    /// The name of the metric on `on`.
-    fn on(self, on: Judge) -> String {
-        if on == self.headline { self.quality.to_owned() } else { format!("{}.{on}", self.quality) }
+const PERPLEXITY: Quality = Quality {
+    headline: Judge::HeldOut,
+    in_sample: [GradProbe::PERPLEXITY_IN_SAMPLE_DENSE, GradProbe::PERPLEXITY_IN_SAMPLE],
+    held_out: [GradProbe::PERPLEXITY_DENSE, GradProbe::PERPLEXITY],
+    strategy: GradProbe::PERPLEXITY_STRATEGY,
+    matched: GradProbe::PERPLEXITY_MATCHED,
+};
+
+const ACCURACY: Quality = Quality {
+    headline: Judge::InSample,
+    in_sample: [GradProbe::ACCURACY_DENSE, GradProbe::ACCURACY],
+    held_out: [GradProbe::ACCURACY_HELD_OUT_DENSE, GradProbe::ACCURACY_HELD_OUT],
+    strategy: GradProbe::ACCURACY_STRATEGY,
+    matched: GradProbe::ACCURACY_MATCHED,
+};
+
+impl Quality {
+    /// The metrics on `judge`'s data before and after pruning.
+    fn on(&self, judge: Judge) -> [MetricInfo; 2] {
+        match judge {
+            Judge::InSample => self.in_sample,
+            Judge::HeldOut => self.held_out,
+        }
     }
 }
 
@@ -116,18 +140,18 @@ impl Pruning<'_> {
     fn run<B: Compute>(
         &mut self,
         subject: &mut dyn Subject<B>,
-        words: Words,
+        metrics: Quality,
         device: &B::Device,
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
         // Before anything else is computed, because memory that was used once is not given back.
         let (first, raised) = raised(|| subject.gradients(0, None).and_then(|_| sync::<B>(device)));
         first?;
-        self.outcome.metric("memory.pass", raised.unwrap_or(f64::NAN), Unit::Bytes);
+        self.outcome.set(&GradProbe::MEMORY_PASS, raised.unwrap_or(f64::NAN));
         let judges = [Judge::InSample, Judge::HeldOut];
         for on in judges {
             let dense = subject.quality(on)?;
-            self.outcome.metric(&format!("{}.dense", words.on(on)), dense, words.unit);
+            self.outcome.set(&metrics.on(on)[0], dense);
         }
         let places: Vec<usize> = (0..subject.tensors().len()).collect();
         let sizes: Vec<usize> = subject.tensors().iter().map(Prunable::len).collect();
@@ -146,42 +170,39 @@ impl Pruning<'_> {
         let round = prober.prune()?;
         B::sync(device)?;
         let seconds = started.elapsed().as_secs_f64();
-        let sampled = sampler.finish();
-        for (name, (value, unit)) in sampled.metrics {
-            self.outcome.metric(name, value, unit);
-        }
-        for (name, reason) in sampled.absent {
-            self.outcome.facts.insert(format!("absent.{name}"), reason);
-        }
+        sampler.finish().describe(&mut self.outcome);
         let pruned = prober.pruned()?;
         let (kept, tally, mut chooser) = (prober.kept, prober.tally, prober.chooser);
 
         let gone: usize = pruned.iter().sum();
-        self.outcome.metric("sparsity", gone as f64 / total, Unit::Fraction);
-        self.outcome.metric("sparsity.zeros", zeros::<B>(subject)?, Unit::Fraction);
+        self.outcome.set(&GradProbe::SPARSITY, gone as f64 / total);
+        self.outcome.set(&GradProbe::SPARSITY_ZEROS, zeros::<B>(subject)?);
         self.describe_round(&round, &sizes, gone);
-        self.outcome.metric("choices", chooser.calls as f64, Unit::Count);
+        self.outcome.set(&GradProbe::CHOICES, chooser.calls as f64);
         let choosing = measure::median(&mut chooser.seconds).unwrap_or(f64::NAN);
-        self.outcome.metric("time.candidates", choosing, Unit::Seconds);
-        self.outcome.metric("memory.extra", chooser.raised.unwrap_or(f64::NAN), Unit::Bytes);
-        self.outcome.metric("memory.masks", total, Unit::Bytes);
-        self.outcome.metric("time.prune", seconds, Unit::Seconds);
-        self.outcome.metric("tensors", sizes.len() as f64, Unit::Count);
-        self.outcome.metric("weights", total, Unit::Count);
+        self.outcome.set(&GradProbe::TIME_CANDIDATES, choosing);
+        self.outcome.set(&GradProbe::MEMORY_EXTRA, chooser.raised.unwrap_or(f64::NAN));
+        self.outcome.set(&GradProbe::MEMORY_MASKS, total);
+        self.outcome.set(&GradProbe::TIME_PRUNE, seconds);
+        self.outcome.set(&GradProbe::TENSORS, sizes.len() as f64);
+        self.outcome.set(&GradProbe::WEIGHTS, total);
         self.describe_cost(&tally, seconds, &round);
         if let Some(peak) = subject.device_peak() {
-            self.outcome.metric("memory.device.peak", peak as f64, Unit::Bytes);
+            self.outcome.set(&GradProbe::MEMORY_DEVICE_PEAK, peak as f64);
         }
         for on in judges {
             let quality = subject.quality(on)?;
-            self.outcome.metric(&words.on(on), quality, words.unit);
+            self.outcome.set(&metrics.on(on)[1], quality);
         }
         self.compare_masks(&kept, &names, &sizes)?;
         if let Some(dense) = dense {
-            let pruned = subject.quality(words.headline)?;
+            let pruned = subject.quality(metrics.headline)?;
             let result: Vec<Tensor<B, 1>> = places.iter().map(|tensor| subject.weights(*tensor)).collect();
-            let baselines = [("strategy", "gain", round.sparsity), ("matched", "gain.matched", gone as f64 / total)];
-            for (name, gain, sparsity) in baselines {
+            let baselines = [
+                (metrics.strategy, GradProbe::GAIN, round.sparsity),
+                (metrics.matched, GradProbe::GAIN_MATCHED, gone as f64 / total),
+            ];
+            for (baseline, gain, sparsity) in baselines {
                 for (tensor, weights) in dense.iter().enumerate() {
                     subject.set_weights(tensor, weights.clone());
                 }
@@ -191,9 +212,9 @@ impl Pruning<'_> {
                     let stays = Tensor::from_floats(&stays[..], device);
                     subject.set_weights(tensor, B::masked(weights.clone(), &stays));
                 }
-                let quality = subject.quality(words.headline)?;
-                self.outcome.metric(&format!("{}.{name}", words.quality), quality, words.unit);
-                self.outcome.metric(gain, subject.harm(pruned, quality), Unit::One);
+                let quality = subject.quality(metrics.headline)?;
+                self.outcome.set(&baseline, quality);
+                self.outcome.set(&gain, subject.harm(pruned, quality));
             }
             for (tensor, weights) in result.into_iter().enumerate() {
                 subject.set_weights(tensor, weights);
@@ -205,15 +226,15 @@ impl Pruning<'_> {
     fn describe_round(&mut self, round: &Round, sizes: &[usize], gone: usize) {
         let total = sizes.iter().sum::<usize>().max(1) as f64;
         let chosen: usize = round.chosen.iter().sum();
-        self.outcome.metric("sparsity.candidates", chosen as f64 / total, Unit::Fraction);
-        self.outcome.metric("survival", gone as f64 / chosen as f64, Unit::Fraction);
+        self.outcome.set(&GradProbe::SPARSITY_CANDIDATES, chosen as f64 / total);
+        self.outcome.set(&GradProbe::SURVIVAL, gone as f64 / chosen as f64);
         let parts: Vec<f64> =
             round.chosen.iter().zip(sizes).map(|(chosen, size)| *chosen as f64 / (*size).max(1) as f64).collect();
         let mean = parts.iter().sum::<f64>() / parts.len().max(1) as f64;
         let variance = parts.iter().map(|part| (part - mean).powi(2)).sum::<f64>() / parts.len().max(1) as f64;
-        self.outcome.metric("spread", variance.sqrt(), Unit::Fraction);
-        self.outcome.metric("rounds", round.rounds as f64, Unit::Count);
-        self.outcome.metric("tolerance", round.tolerance, Unit::One);
+        self.outcome.set(&GradProbe::SPREAD, variance.sqrt());
+        self.outcome.set(&GradProbe::ROUNDS, round.rounds as f64);
+        self.outcome.set(&GradProbe::TOLERANCE, round.tolerance);
     }
 
     fn describe_cost(&mut self, tally: &Tally, seconds: f64, round: &Round) {
@@ -221,12 +242,12 @@ impl Pruning<'_> {
         let mut timed = passes.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(passes).to_vec();
         let pass = measure::median(&mut timed).unwrap_or(f64::NAN);
         let outcome = &mut self.outcome;
-        outcome.metric("passes", tally.passes as f64, Unit::Count);
-        outcome.metric("time.pass", pass, Unit::Seconds);
-        outcome.metric("time.sequence", pass / self.settings.batch_size as f64, Unit::Seconds);
-        outcome.metric("time.layer", seconds / round.chosen.len().max(1) as f64, Unit::Seconds);
-        outcome.metric("memory.gradients", tally.gradient_bytes as f64, Unit::Bytes);
-        outcome.metric("memory.weights", tally.weight_bytes as f64, Unit::Bytes);
+        outcome.set(&GradProbe::PASSES, tally.passes as f64);
+        outcome.set(&GradProbe::TIME_PASS, pass);
+        outcome.set(&GradProbe::TIME_SEQUENCE, pass / self.settings.batch_size as f64);
+        outcome.set(&GradProbe::TIME_LAYER, seconds / round.chosen.len().max(1) as f64);
+        outcome.set(&GradProbe::MEMORY_GRADIENTS, tally.gradient_bytes as f64);
+        outcome.set(&GradProbe::MEMORY_WEIGHTS, tally.weight_bytes as f64);
         if !tally.tensor_seconds.is_empty() {
             let at = (1..=tally.tensor_seconds.len() as u64).collect();
             let curve = Curve { unit: Unit::Seconds, at, values: tally.tensor_seconds.clone() };
@@ -253,7 +274,7 @@ impl Pruning<'_> {
             });
         }
         if let Some(path) = against {
-            self.outcome.metric("agreement", agreement(&path.0, names, &gone)?, Unit::Fraction);
+            self.outcome.set(&GradProbe::AGREEMENT, agreement(&path.0, names, &gone)?);
         }
         if *save_masks {
             let path = self.folders.files.join(MASKS);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Speeds, Unit,
-    tasks::{K1, K1Loop, LossReads, UpdateRule},
+    tasks::{K1, K1Loop, LoopMetrics, LossMetrics, LossReads, NetworkMetrics, UpdateRule, WorkerMetrics},
 };
 
 use super::{
@@ -72,8 +72,8 @@ impl BackendTask for Job<'_> {
             curves: Curves::default(),
         };
         let mut outcome = trainer.run(network, report)?;
-        outcome.metric("parameters", dims.parameters() as f64, Unit::Count);
-        outcome.metric("nodes", dims.nodes() as f64, Unit::Count);
+        outcome.set(&NetworkMetrics::PARAMETERS, dims.parameters() as f64);
+        outcome.set(&K1::NODES, dims.nodes() as f64);
         explain_absence(&mut outcome, k1, backend);
         Ok(outcome)
     }
@@ -291,26 +291,26 @@ impl<B: Compute> Trainer<'_, B> {
         let now = Reading::now();
 
         let mut outcome = Outcome::default();
-        outcome.metric("loss", held_out_loss, Unit::Nats);
-        outcome.metric("perplexity", held_out_loss.exp(), Unit::One);
-        outcome.metric("train_loss", self.curves.last("loss").unwrap_or(f64::NAN), Unit::Nats);
+        outcome.set(&LossMetrics::LOSS, held_out_loss);
+        outcome.set(&LossMetrics::PERPLEXITY, held_out_loss.exp());
+        outcome.set(&LoopMetrics::TRAIN_LOSS, self.curves.last("loss").unwrap_or(f64::NAN));
         let steps = iters as f64;
-        outcome.metric("reads.per_step", (now.reads - reading.reads) as f64 / steps, Unit::One);
+        outcome.set(&K1::READS_PER_STEP, (now.reads - reading.reads) as f64 / steps);
         let blocked = now.waited.saturating_sub(reading.waited).as_secs_f64();
-        outcome.metric("time.blocked", blocked / steps, Unit::Seconds);
-        outcome.metric("time.blocked_part", blocked / (train_time - evaluating), Unit::Fraction);
-        outcome.metric("time.eval", eval_time, Unit::Seconds);
-        outcome.metric("time.train", train_time, Unit::Seconds);
+        outcome.set(&K1::TIME_BLOCKED, blocked / steps);
+        outcome.set(&K1::BLOCKED_PART, blocked / (train_time - evaluating));
+        outcome.set(&K1::TIME_EVAL, eval_time);
+        outcome.set(&LoopMetrics::TIME_TRAIN, train_time);
         if let Some(bytes) = measure::peak_memory() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
+            outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
         }
         if let Some(Speeds { recent, mean }) = speeds {
-            outcome.metric("throughput.recent", recent, Unit::SequencesPerSecond);
-            outcome.metric("throughput.cumulative", mean, Unit::SequencesPerSecond);
-            outcome.metric("throughput.recent_over_cumulative", recent / mean, Unit::One);
+            outcome.set(&K1::RECENT, recent);
+            outcome.set(&K1::CUMULATIVE, mean);
+            outcome.set(&K1::RECENT_OVER_CUMULATIVE, recent / mean);
         }
         if self.clock.steps_per_s().is_none() {
-            report.note("one iteration is no measure of speed: raise `iters` to get one");
+            report.note("throughput is not measured with so few iterations: raise `iters`");
         }
         self.describe_steps(&mut outcome, iters.saturating_sub(seen.warm_up));
         self.describe_nodes(&mut outcome, steps)?;
@@ -427,24 +427,22 @@ impl<B: Compute> Trainer<'_, B> {
     fn describe_steps(&mut self, outcome: &mut Outcome, timed: usize) {
         if let Some(steps_per_s) = self.clock.steps_per_s() {
             let sequences_per_s = steps_per_s * self.k1.training.batch_size as f64;
-            outcome.metric("throughput.steps_per_s", steps_per_s, Unit::StepsPerSecond);
-            outcome.metric("throughput.sequences_per_s", sequences_per_s, Unit::SequencesPerSecond);
+            outcome.set(&K1::STEPS_PER_S, steps_per_s);
+            outcome.set(&K1::SEQUENCES_PER_S, sequences_per_s);
         }
-        outcome.metric("time.step", self.clock.median().unwrap_or(f64::NAN), Unit::Seconds);
-        for (name, part) in [("time.step.p5", 0.05), ("time.step.p95", 0.95)] {
-            let seconds = measure::quantile(&mut self.clock.samples, part).unwrap_or(f64::NAN);
-            outcome.metric(name, seconds, Unit::Seconds);
+        outcome.set(&LoopMetrics::TIME_STEP, self.clock.median().unwrap_or(f64::NAN));
+        for (metric, part) in [(&LoopMetrics::TIME_STEP_P5, 0.05), (&LoopMetrics::TIME_STEP_P95, 0.95)] {
+            outcome.set(metric, measure::quantile(&mut self.clock.samples, part).unwrap_or(f64::NAN));
         }
         if timed == 0 {
             return;
         }
         if self.times_selection() {
-            outcome.metric("time.selection", self.selecting.as_secs_f64() / timed as f64, Unit::Seconds);
+            outcome.set(&K1::TIME_SELECTION, self.selecting.as_secs_f64() / timed as f64);
         }
         if self.breakdown.is_on() {
-            let parts = ["time.data", "time.forward", "time.backward", "time.optimizer"];
-            for (name, seconds) in self.breakdown.seconds().filter(|(name, _)| parts.contains(name)) {
-                outcome.metric(name, seconds / timed as f64, Unit::Seconds);
+            for (metric, seconds) in self.breakdown.seconds().filter(|(metric, _)| K1::measures(metric)) {
+                outcome.set(metric, seconds / timed as f64);
             }
         }
     }
@@ -454,11 +452,11 @@ impl<B: Compute> Trainer<'_, B> {
         let [shared, node] = self.dims.numbers();
         let nodes = std::mem::take(&mut self.updated).read()? / steps;
         let updated = (shared as f64 + nodes * node as f64) / self.dims.parameters() as f64;
-        outcome.metric("parameters.updated", updated, Unit::Fraction);
+        outcome.set(&K1::UPDATED, updated);
         if self.k1.update.update != UpdateRule::All {
-            outcome.metric("reads.selection", self.attribution.reads() as f64 / steps, Unit::One);
+            outcome.set(&K1::READS_SELECTION, self.attribution.reads() as f64 / steps);
         }
-        outcome.metric("selection.agreement", self.agreement.read()?, Unit::Fraction);
+        outcome.set(&K1::AGREEMENT, self.agreement.read()?);
         Ok(())
     }
 }

@@ -5,8 +5,8 @@
 
 use burn::{backend::Autodiff, tensor::Tensor};
 use sweep_job::{
-    Backend, Outcome, Progress, Unit,
-    tasks::{Computing, Parity, Precision, PruneMethod},
+    Backend, Outcome, Progress,
+    tasks::{Computing, NetworkMetrics, Parity, Precision, PruneMethod},
 };
 
 use super::{Context, Run, network};
@@ -281,16 +281,16 @@ fn judge(reference: &Observed, found: &Observed, allowed: Allowed) -> Result<Out
         return Err(LabError::Parity { what, error, allowed, first });
     }
     let mut outcome = Outcome::default();
-    for (name, value, unit) in [
-        ("error.logits", Some(logits), Unit::One),
-        ("error.gradients", gradients, Unit::One),
-        ("error.loss", Some(losses), Unit::Nats),
-        ("error.modules", Some(modules), Unit::One),
-        ("error.masks", masks, Unit::Fraction),
-        ("steps.left_out", Some(found.left_out.len() as f64), Unit::Count),
-        ("parameters", Some(reference.parameters as f64), Unit::Count),
+    for (metric, value) in [
+        (&Parity::ERROR_LOGITS, Some(logits)),
+        (&Parity::ERROR_GRADIENTS, gradients),
+        (&Parity::ERROR_LOSS, Some(losses)),
+        (&Parity::ERROR_MODULES, Some(modules)),
+        (&Parity::ERROR_MASKS, masks),
+        (&Parity::STEPS_SKIPPED, Some(found.left_out.len() as f64)),
+        (&NetworkMetrics::PARAMETERS, Some(reference.parameters as f64)),
     ] {
-        outcome.metric(name, value.unwrap_or(f64::NAN), unit);
+        outcome.set(metric, value.unwrap_or(f64::NAN));
     }
     Ok(outcome)
 }
@@ -373,7 +373,7 @@ mod tests {
         let folders = Folders { files: PathBuf::new(), scratch: PathBuf::new() };
         let context = Context { backend: Backend::Cpu, folders: &folders, report: &mut Deaf };
         let outcome = parity.run(context).unwrap();
-        let names: Vec<&str> = info.metrics.iter().map(|metric| metric.name).collect();
+        let names: Vec<&str> = info.metrics().map(|metric| metric.name).collect();
         assert!(names.iter().all(|name| outcome.metrics.contains_key(*name)), "{:?}", outcome.metrics);
         let errors = ["error.logits", "error.gradients"].map(|name| outcome.metrics[name].value);
         assert!(

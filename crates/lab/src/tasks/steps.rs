@@ -6,7 +6,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Curve, Outcome, Unit};
+use sweep_job::{
+    Curve, Outcome, Unit,
+    tasks::{FusionMetrics, LoopMetrics},
+};
 
 use crate::measure::{self, fusion, sampler::Sampler};
 
@@ -35,20 +38,15 @@ impl Seen {
 
     pub(super) fn describe(self, outcome: &mut Outcome) {
         if !self.first_step.is_zero() {
-            outcome.metric("time.first_step", self.first_step.as_secs_f64(), Unit::Seconds);
+            outcome.set(&LoopMetrics::TIME_FIRST_STEP, self.first_step.as_secs_f64());
         }
         if let Some(fusion::Fused { operations, kernels, unfused }) = self.fused {
-            let counts = [("fusion.operations", operations), ("fusion.kernels", kernels), ("fusion.unfused", unfused)];
-            for (name, count) in counts {
-                outcome.metric(name, count as f64, Unit::Count);
-            }
+            outcome.set(&FusionMetrics::OPERATIONS, operations as f64);
+            outcome.set(&FusionMetrics::KERNELS, kernels as f64);
+            outcome.set(&FusionMetrics::UNFUSED, unfused as f64);
         }
-        let Some(sampled) = self.sampler.map(Sampler::finish) else { return };
-        for (name, (value, unit)) in sampled.metrics {
-            outcome.metric(name, value, unit);
-        }
-        for (name, reason) in sampled.absent {
-            outcome.facts.insert(format!("absent.{name}"), reason);
+        if let Some(sampler) = self.sampler {
+            sampler.finish().describe(outcome);
         }
     }
 }
@@ -167,7 +165,10 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use sweep_job::Task;
+    use sweep_job::{
+        MetricInfo,
+        tasks::{K1, Train},
+    };
 
     use super::*;
 
@@ -175,11 +176,9 @@ mod tests {
     fn what_is_left_out_is_what_the_metrics_say() {
         let left_out = [1, 2, 3, 100].map(|steps| Seen::new(steps).warm_up);
         assert_eq!(left_out, [1, 1, 2, 2]);
-        for (task, metric) in [("train", "throughput.tokens_per_s"), ("k1", "throughput.sequences_per_s")] {
-            let info = Task::info(task).unwrap();
-            let doc = info.metrics.iter().find(|declared| declared.name == metric).unwrap().doc;
-            assert!(doc.contains("the first two steps"), "{task}: {doc}");
-            assert!(doc.contains("the first alone where there are no more than two"), "{task}: {doc}");
+        for MetricInfo { name, doc, .. } in [Train::TOKENS_PER_S, K1::SEQUENCES_PER_S] {
+            assert!(doc.contains("the first two steps"), "{name}: {doc}");
+            assert!(doc.contains("the first step if there are at most two"), "{name}: {doc}");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{
     Backend, Outcome, Progress, Report, Unit,
-    tasks::{PruneMethod, Train},
+    tasks::{LoopMetrics, LossMetrics, PruneMethod, Train},
 };
 
 use self::{
@@ -70,13 +70,13 @@ impl BackendTask for Job<'_> {
         let dims = *network.dims();
         if dims.sees_future() {
             return Err(LabError::Dimensions(
-                "the network's head gate sees the tokens that are to be predicted, so it cannot be trained".into(),
+                "the network's head gate sees the tokens to predict, so it cannot be trained".into(),
             ));
         }
         if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
             report.note(
-                "`ablation: 1` chooses the network of step 0 and prunes nothing: the pruning of the ablation's step 1 is \
-                 declared separately, as `prune: bitter0` with `optimizer: adamwspam`",
+                "`ablation: 1` selects the network of step 0 and does not prune: declare the pruning of step 1 by \
+                 `prune: bitter0` and `optimizer: adamwspam`",
             );
         }
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
@@ -105,7 +105,7 @@ impl BackendTask for Job<'_> {
         for (iters, folder) in checkpoint::all(&folders.scratch) {
             match trainer.restore(network.clone(), &parameters, &folder, iters) {
                 Ok((restored, earlier)) => {
-                    report.note(&format!("going on after iteration {iters}"));
+                    report.note(&format!("resuming after iteration {iters}"));
                     (resumed, done) = (Some(restored), earlier);
                     break;
                 }
@@ -132,7 +132,7 @@ impl BackendTask for Job<'_> {
         drop(network);
         attempts.describe(&mut outcome, done.seconds);
         if let Some(bytes) = attempts.peak() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
+            outcome.set(&Train::MEMORY_PEAK, bytes);
         }
         describe(&mut outcome, train, &parameters);
         describe_speed(&mut outcome, train, &dims, ceiling::<B>(train, device, report));
@@ -149,7 +149,7 @@ fn ceiling<B: Compute>(train: &Train, device: &B::Device, report: &mut dyn Repor
     }
     B::memory_cleanup(device);
     let measured = Ceiling::measure::<B>(device, gradient::products(train.computing.precision));
-    measured.map_err(|error| report.note(&format!("what the device can do at best is not measured: {error}"))).ok()
+    measured.map_err(|error| report.note(&format!("the peak performance of the device was not measured: {error}"))).ok()
 }
 
 /// Work so far, including earlier attempts.
@@ -281,18 +281,18 @@ impl<B: Compute> Trainer<'_, B> {
         let whole = earlier.and(iters, time, seen.first_step);
 
         let mut outcome = Outcome::default();
-        outcome.metric("loss", held_out_loss, Unit::Nats);
-        outcome.metric("perplexity", held_out_loss.exp(), Unit::One);
-        outcome.metric("train_loss", self.curves.last("loss").unwrap_or(f64::NAN), Unit::Nats);
-        outcome.metric("sparsity", prune::sparsity(&self.train.prune, &network)?, Unit::Fraction);
+        outcome.set(&LossMetrics::LOSS, held_out_loss);
+        outcome.set(&LossMetrics::PERPLEXITY, held_out_loss.exp());
+        outcome.set(&LoopMetrics::TRAIN_LOSS, self.curves.last("loss").unwrap_or(f64::NAN));
+        outcome.set(&Train::SPARSITY, prune::sparsity(&self.train.prune, &network)?);
         if self.clock.steps_per_s().is_none() {
-            report.note("one iteration is no measure of speed: raise `iters` to get one");
+            report.note("throughput is not measured with so few iterations: raise `iters`");
         }
         let timed = (iters - earlier.iters).saturating_sub(seen.warm_up);
         self.describe_steps(&mut outcome, tokens_per_step, timed);
         seen.first_step = Duration::try_from_secs_f64(whole.first_step).unwrap_or_default();
         seen.describe(&mut outcome);
-        outcome.metric("time.train", whole.seconds, Unit::Seconds);
+        outcome.set(&LoopMetrics::TIME_TRAIN, whole.seconds);
         outcome.curves = self.curves.0;
         Ok((network, outcome, self.breakdown.into_trace()))
     }
@@ -301,23 +301,23 @@ impl<B: Compute> Trainer<'_, B> {
     fn describe_steps(&mut self, outcome: &mut Outcome, tokens_per_step: f64, timed: usize) {
         let clock = &mut self.clock;
         if let Some(steps_per_s) = clock.steps_per_s() {
-            outcome.metric("throughput.tokens_per_s", steps_per_s * tokens_per_step, Unit::TokensPerSecond);
+            outcome.set(&Train::TOKENS_PER_S, steps_per_s * tokens_per_step);
         }
-        outcome.metric("time.step", clock.median().unwrap_or(f64::NAN), Unit::Seconds);
-        for (name, part) in [("time.step.p5", 0.05), ("time.step.p95", 0.95)] {
-            outcome.metric(name, measure::quantile(&mut clock.samples, part).unwrap_or(f64::NAN), Unit::Seconds);
+        outcome.set(&LoopMetrics::TIME_STEP, clock.median().unwrap_or(f64::NAN));
+        for (metric, part) in [(&LoopMetrics::TIME_STEP_P5, 0.05), (&LoopMetrics::TIME_STEP_P95, 0.95)] {
+            outcome.set(metric, measure::quantile(&mut clock.samples, part).unwrap_or(f64::NAN));
         }
-        outcome.metric("time.prune", self.prune_time.as_secs_f64(), Unit::Seconds);
+        outcome.set(&Train::TIME_PRUNE, self.prune_time.as_secs_f64());
         if self.train.training.breakdown && timed > 0 {
             self.describe_parts(outcome, timed);
         }
         if let Some(watch) = self.breakdown.watched() {
-            outcome.metric("memory.device.peak", watch.peak as f64, Unit::Bytes);
-            outcome.metric("memory.device.mean", watch.mean().unwrap_or(f64::NAN), Unit::Bytes);
-            outcome.metric("memory.device.reserved", watch.reserved as f64, Unit::Bytes);
+            outcome.set(&Train::MEMORY_DEVICE_PEAK, watch.peak as f64);
+            outcome.set(&Train::MEMORY_DEVICE_MEAN, watch.mean().unwrap_or(f64::NAN));
+            outcome.set(&Train::MEMORY_DEVICE_RESERVED, watch.reserved as f64);
         }
         if let Some(scale) = self.loss_scale {
-            outcome.metric("steps.left_out", f64::from(scale.left_out), Unit::Count);
+            outcome.set(&Train::STEPS_SKIPPED, f64::from(scale.left_out));
         }
     }
 
@@ -394,10 +394,10 @@ impl<B: Compute> Trainer<'_, B> {
     /// Adds where the time of `steps` steps has gone, per step.
     fn describe_parts(&self, outcome: &mut Outcome, steps: usize) {
         let spent = self.pruner.spent();
-        let choosing = [("time.score", spent.scores), ("time.threshold", spent.thresholds)];
-        let choosing = choosing.map(|(name, time)| (name, time.as_secs_f64()));
-        for (name, seconds) in self.breakdown.seconds().chain(choosing) {
-            outcome.metric(name, seconds / steps as f64, Unit::Seconds);
+        let choosing = [(&Train::TIME_SCORE, spent.scores), (&Train::TIME_THRESHOLD, spent.thresholds)];
+        let choosing = choosing.map(|(metric, time)| (metric, time.as_secs_f64()));
+        for (metric, seconds) in self.breakdown.seconds().chain(choosing) {
+            outcome.set(metric, seconds / steps as f64);
         }
     }
 

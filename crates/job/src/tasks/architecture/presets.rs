@@ -11,43 +11,43 @@ choice! {
     pub enum Ablation {
         /// GPT-2.
         Step0 = "0",
-        /// GPT-2. The ablation trains it with pruning of half of the weights, which is declared separately (`prune`).
+        /// GPT-2. The ablation trains it with pruning to 50 % sparsity, which is declared separately (`prune`).
         Step1 = "1",
-        /// Attention to MLP as 1 to 2.5, by the MLP's width.
+        /// A ratio of attention to MLP parameters of 1 to 2.5, by widening the MLP.
         Step2 = "2",
-        /// 2 with the head gate, in an MLP of 85 % of the width.
+        /// Step 2 with the head gate and an MLP of 85 % of the width.
         Step3 = "3",
-        /// 3 with cross-token aggregation, in an MLP of 80 % of the width.
+        /// Step 3 with cross-token aggregation and an MLP of 80 % of the width.
         Step4 = "4",
         /// Reciprocal attention.
         Step5 = "5",
-        /// 2 with reciprocal attention.
+        /// Step 2 with reciprocal attention.
         Step6 = "6",
-        /// 4 with reciprocal attention.
+        /// Step 4 with reciprocal attention.
         Step7 = "7",
         /// MLA.
         Step8 = "8",
-        /// MLA with attention to MLP as 1 to 2.5.
+        /// MLA with a ratio of attention to MLP parameters of 1 to 2.5.
         Step9 = "9",
-        /// 9 with head gate and cross-token aggregation.
+        /// Step 9 with head gate and cross-token aggregation.
         Step10 = "10",
-        /// 9 with reciprocal attention.
+        /// Step 9 with reciprocal attention.
         Step11 = "11",
-        /// 10 with reciprocal attention.
+        /// Step 10 with reciprocal attention.
         Step12 = "12",
-        /// RA-CT on what the heads have gathered.
+        /// RA-CT on the outputs of the heads.
         Step13 = "13",
-        /// 9 with RA-CT.
+        /// Step 9 with RA-CT.
         Step14 = "14",
-        /// 11 with RA-CT.
+        /// Step 11 with RA-CT.
         Step15 = "15",
-        /// 12 with RA-CT: everything.
+        /// Step 12 with RA-CT: all mechanisms.
         Step16 = "16",
-        /// 13 on the attention weights.
+        /// Step 13 on the attention weights.
         Step17 = "17",
-        /// 13 with the entropy.
+        /// Step 13 with the entropy.
         Step18 = "18",
-        /// GPT-2 again, where the unified series starts.
+        /// GPT-2, the start of the unified series.
         V0 = "V0",
         /// Folded reciprocal attention of rank 4 out of 64.
         V1 = "V1",
@@ -67,35 +67,37 @@ choice! {
         V8 = "V8",
         /// V1 at rank 2.
         V9 = "V9",
-        /// V2 with an MLP of six times `d_model`.
+        /// V2 with an MLP of width 6 × `d_model`.
         V10 = "V10",
-        /// A reciprocal MLP of 64, coupled in after a delay.
+        /// A reciprocal MLP of 64, coupled after a delay.
         V11 = "V11",
-        /// V1, coupled in after a delay.
+        /// V1, coupled after a delay.
         V12 = "V12",
-        /// A reciprocal MLP of 1152, coupled in after a delay.
+        /// A reciprocal MLP of 1152, coupled after a delay.
         V13 = "V13",
         /// V11 with keys and values pruned to 391 of 1024.
         V14 = "V14",
         /// V13 with keys and values pruned to 38 %.
         V15 = "V15",
-        /// V1 with weights by head, coupled in when the loss is steady.
+        /// V1 with weights per head, coupled when the loss is steady.
         V16 = "V16",
-        /// V14, coupled in when the loss is steady.
+        /// V14, coupled when the loss is steady.
         V17 = "V17",
-        /// V15, coupled in when the loss is steady.
+        /// V15, coupled when the loss is steady.
         V18 = "V18",
     }
 }
 
 choice! {
-    /// Variant of the networks with an ablation step's number.
+    /// A variant of the network of an ablation step.
     pub enum AblationNet {
-        /// The documented one, with mechanisms sized so that the ratio of attention to MLP holds.
+        /// The documented network, with mechanisms sized to keep the ratio of attention to MLP parameters.
         Budget = "budget",
-        /// The documented one, with mechanisms of the reference's sizes: gates of 64, square cross-token projections.
+        /// The documented network, with the reference's sizes of mechanisms: gates of width 64, square cross-token
+        /// projections.
         Coded = "coded",
-        /// The widths that the reference's code builds, whatever its documentation says: MLA of 64 in every step from 2 on.
+        /// The network that the reference's code builds, contrary to its documentation: MLA of width 64 in every step
+        /// from 2 on.
         Executed = "executed",
     }
 }
@@ -103,17 +105,17 @@ choice! {
 /// The pruning of a step's training, in the reference's 10,400 iterations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepPruning {
-    /// The part of the prunable weights that is 0 at the end.
+    /// Target fraction of pruned weights.
     pub sparsity: f64,
     /// Iterations before the ramp begins.
     pub warmup: usize,
-    /// Iterations between two choices of the mask.
+    /// Iterations between two mask updates.
     pub every: usize,
-    /// The iteration at which the target is reached.
+    /// Iteration at which the target is reached.
     pub ramp_end: usize,
 }
 
-/// A step as the reference's documentation has it. Widths are for `d_model` 768.
+/// A step in the reference's documentation. Widths are for `d_model` 768.
 #[expect(clippy::struct_excessive_bools, reason = "the columns of the reference's table")]
 struct Row {
     mla: bool,
@@ -130,7 +132,7 @@ const MECHANISMS: Row = Row { gate: true, cross: true, ..PLAIN };
 const MLA: Row = Row { mla: true, ..PLAIN };
 const MLA_RATIO: Row = Row { mlp_hidden: 2560, ..MLA };
 const MLA_MECHANISMS: Row = Row { gate: true, cross: true, mlp_hidden: 2048, ..MLA };
-/// The part of keys that the unified series keeps, 1 / (1 + the golden ratio).
+/// The fraction of keys that the unified series keeps: 1 / (1 + golden ratio).
 const GOLDEN: f64 = 0.381_966_011_250_105;
 const TOPK_OUTPUT: Option<(RaCtStatistic, RaCtApply)> = Some((RaCtStatistic::Topk, RaCtApply::Output));
 
@@ -163,7 +165,7 @@ impl Ablation {
     /// A step of the unified series (section 9.5).
     fn unified(self, size: SizeDims) -> BlockSpec {
         let width = size.d_model / size.n_head;
-        // Ranks are out of heads of 64; one number at least is left to each part.
+        // Ranks refer to heads of width 64; each part keeps at least one element.
         let rank = |of_64: usize| ((of_64 * width + 32) / 64).clamp(1, width.saturating_sub(1).max(1));
         let folded = |of_64, restart| AttentionKind::Folded { rank: rank(of_64), per_head: self == Self::V16, restart };
         let with = |attention| BlockSpec { attention, ..BlockSpec::GPT2 };
@@ -196,7 +198,7 @@ impl Ablation {
         }
     }
 
-    /// Default start of the mechanisms' coupling (section 9.3).
+    /// The default start of the coupling of mechanisms (section 9.3).
     pub const fn coupling_start(self) -> CouplingStart {
         match self {
             Self::V11 | Self::V12 | Self::V13 | Self::V14 | Self::V15 => CouplingStart::Delay,
@@ -205,7 +207,7 @@ impl Ablation {
         }
     }
 
-    /// The block of this step, in a network of size `size`.
+    /// The structure of a block of this step, in a network of size `size`.
     pub(super) fn block(self, net: AblationNet, size: SizeDims) -> BlockSpec {
         if matches!(self, Self::Step0 | Self::Step1) {
             return BlockSpec::GPT2;
@@ -242,7 +244,8 @@ impl Ablation {
         }
     }
 
-    /// Pruning of this step in training: step 1 is `AdamWPrune` over `AdamWSPAM` (ratio-ablation, sections 5 and 8.2).
+    /// The pruning in the training of this step: step 1 is `AdamWPrune` over `AdamWSPAM` (ratio-ablation, sections 5
+    /// and 8.2).
     pub fn pruning(self) -> Option<StepPruning> {
         let step_1 = StepPruning { sparsity: 0.5, warmup: 1000, every: 50, ramp_end: 3000 };
         (self == Self::Step1).then_some(step_1)

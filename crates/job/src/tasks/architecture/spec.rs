@@ -1,4 +1,4 @@
-//! The specification of a block, with every choice made.
+//! The structure of a block, with all defaults resolved.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{GatePool, RaCtApply, RaCtStatistic, RecipTying, SizeDims, scaled, scaled_window};
 
-/// Specification of a block. The default is GPT-2's block.
+/// The structure of a block. The default is GPT-2's block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockSpec {
-    /// Mechanism that mixes tokens.
+    /// The kind of attention.
     pub attention: AttentionKind,
     /// Hidden width of the MLP; `None` is four times `d_model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,57 +38,58 @@ pub struct BlockSpec {
     pub kv_prune: Option<KvPruneSpec>,
 }
 
-/// Mechanism that mixes tokens.
+/// A kind of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
-    /// Queries, keys and values for every head.
+    /// Separate queries, keys and values for each head.
     #[default]
     Standard,
-    /// Keys and values of all heads from one latent vector each, of `dim` numbers (ratio-ablation, section 4.2).
+    /// Multi-head latent attention: keys and values of all heads from latent vectors of width `dim` (ratio-ablation,
+    /// section 4.2).
     Latent {
-        /// Numbers in a latent vector.
+        /// Width of a latent vector.
         dim: usize,
     },
-    /// Standard attention without biases, in which the last `rank` numbers of queries and keys change places, so that they
-    /// score the reverse pair (ratio-ablation, section 9.1).
+    /// Standard attention without biases, in which the last `rank` elements of queries and keys are swapped, so that
+    /// they score the reverse pair (ratio-ablation, section 9.1).
     Folded {
-        /// Reciprocal numbers of a head.
+        /// Swapped elements per head.
         rank: usize,
-        /// True if each head has its own weights for its two scores.
+        /// Weigh the two scores per head.
         per_head: bool,
-        /// True if a head's output is mixed with the value at the query's own position.
+        /// Mix a head's output with the value at the query's own position.
         restart: bool,
     },
 }
 
-/// An MLP in two parts, weighed separately (ratio-ablation, section 9.2).
+/// An MLP in two parts with separate weights (ratio-ablation, section 9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RMlpSpec {
     /// Hidden width of the reciprocal part, out of the MLP's.
     pub low: usize,
-    /// True if a square matrix mixes the reciprocal part.
+    /// Mix the reciprocal part by a square matrix.
     pub mixer: bool,
-    /// True if a learned number scales it.
+    /// Scale the reciprocal part by a learned number.
     pub gate: bool,
 }
 
-/// Pruning of keys and values by the attention that they have had from the queries so far (ratio-ablation, section 9.4).
+/// Pruning of keys and values by the attention that they received from queries so far (ratio-ablation, section 9.4).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KvPruneSpec {
-    /// Number of visible keys that a query keeps.
+    /// The number of visible keys that a query keeps.
     pub keep: Keep,
-    /// The last so many keys are always kept.
+    /// Number of most recent keys that are always kept.
     pub recency: usize,
 }
 
-/// Number of kept keys.
+/// The number of keys to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// So many.
+    /// An absolute number.
     Count(usize),
-    /// This part of those that are visible.
+    /// A fraction of the visible keys.
     Part(f64),
 }
 
@@ -97,7 +98,7 @@ pub enum Keep {
 pub struct ReciprocalSpec {
     /// Initial weight of the reverse score.
     pub alpha: f64,
-    /// Width of the band in tokens; it always includes the query's own token.
+    /// Width of the band in tokens before the query; the query's own token is always included.
     pub window: usize,
 }
 
@@ -108,7 +109,7 @@ pub struct GateSpec {
     pub alpha: f64,
     /// Width.
     pub dim: usize,
-    /// Over which tokens its input is averaged.
+    /// Tokens over which its input is averaged.
     pub pool: GatePool,
 }
 
@@ -117,24 +118,24 @@ pub struct GateSpec {
 pub struct CrossSpec {
     /// Initial strength.
     pub alpha: f64,
-    /// The attention weights that are kept.
+    /// The attention weights to keep.
     pub select: Selection,
-    /// Normalizes the kept weights to sum to 1; never with [`Selection::All`].
+    /// Normalize the kept weights to a sum of 1; never with [`Selection::All`].
     pub normalise: bool,
-    /// Projection of what is gathered.
+    /// Projection of the gathered values.
     pub projection: CrossProjection,
 }
 
-/// The attention weights of a row that are kept.
+/// The attention weights of a row to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
-    /// The `k` largest.
+    /// The `k` largest weights.
     TopK {
-        /// Number of kept weights.
+        /// Number of weights.
         k: usize,
     },
-    /// Those of at least `tau` times the root mean square of the visible ones.
+    /// Weights of at least `tau` times the root mean square of the visible weights.
     Rms {
         /// The factor.
         tau: f64,
@@ -149,7 +150,7 @@ pub enum Selection {
 pub enum CrossProjection {
     /// A square matrix of the MLP's hidden width.
     Full,
-    /// Down to `dim` numbers and up again.
+    /// A bottleneck of width `dim`.
     Bottleneck {
         /// Width of the bottleneck.
         dim: usize,
@@ -161,7 +162,7 @@ pub enum CrossProjection {
 pub struct RecipSpec {
     /// Initial strength in both directions.
     pub alpha: f64,
-    /// Sharing of a matrix by the two directions.
+    /// Weight sharing between the two directions.
     pub tying: RecipTying,
 }
 
@@ -172,34 +173,34 @@ pub struct RaCtSpec {
     pub statistic: RaCtStatistic,
     /// Target of the gate.
     pub apply: RaCtApply,
-    /// Fraction of the weights that the gate affects.
+    /// Fraction of the weights or of the output that the gate scales.
     pub alpha: f64,
-    /// Weights that `topk` sums.
+    /// Number of weights that `topk` sums.
     pub k: usize,
-    /// True if the statistic is of the mean over the heads.
+    /// Compute the statistic on the mean over heads.
     pub head_average: bool,
-    /// True if no gradient flows through the statistic.
+    /// Stop the gradient at the statistic.
     pub detach: bool,
-    /// True if `output` is mixed by `alpha` too.
+    /// Blend `output` by `alpha`, too.
     pub output_mix: bool,
 }
 
 impl ReciprocalSpec {
-    /// Values of the ablation's steps, for a network of this size.
+    /// The value in the ablation's steps, for a network of this size.
     pub(super) fn scaled(size: SizeDims) -> Self {
         Self { alpha: 0.3, window: scaled_window(size.block_size) }
     }
 }
 
 impl GateSpec {
-    /// Values of the ablation's steps, with a width of `dim` at `d_model` 768.
+    /// The value in the ablation's steps, with a width of `dim` at `d_model` 768.
     pub(super) fn scaled(dim: usize, size: SizeDims) -> Self {
         Self { alpha: 0.1, dim: scaled(dim, size.d_model), pool: GatePool::PrefixMean }
     }
 }
 
 impl CrossSpec {
-    /// Values of the ablation's steps, for a network of this size.
+    /// The value in the ablation's steps, for a network of this size.
     pub(super) fn scaled(size: SizeDims) -> Self {
         Self {
             alpha: 0.3,
@@ -230,7 +231,7 @@ impl Default for RaCtSpec {
     }
 }
 
-/// A part of a block that can be left out without changing the shapes of the rest.
+/// A part of a block that can be omitted without changing the shapes of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// Reciprocal attention.
@@ -245,7 +246,7 @@ pub enum Mechanism {
     RaCt,
     /// The reciprocal part of folded attention.
     Folded,
-    /// The value at the query's own place in a head's output.
+    /// The value at the query's own position in a head's output.
     Restart,
     /// The reciprocal part of the MLP.
     RMlp,
@@ -254,7 +255,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// True if the coupling scale affects it: at 0 the network computes as if it were absent.
+    /// True if the coupling scale applies to it: at scale 0, the network computes as if it were absent.
     pub fn is_coupled(self) -> bool {
         !matches!(self, Self::RaCt | Self::Restart | Self::KvPrune)
     }
@@ -296,7 +297,7 @@ impl BlockSpec {
         kv_prune: None,
     };
 
-    /// The mechanisms that it has.
+    /// The mechanisms of the block.
     pub fn mechanisms(&self) -> Vec<Mechanism> {
         let all = [
             (Mechanism::Reciprocal, self.reciprocal.is_some()),

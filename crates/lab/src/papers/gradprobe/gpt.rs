@@ -41,7 +41,7 @@ impl<B: Compute> GptSubject<B> {
         let checkpointing = settings.checkpointing;
         if let Some(blocks) = checkpointing.segment().filter(|blocks| *blocks > dims.n_layer) {
             let layers = dims.n_layer;
-            let message = format!("a segment of {blocks} blocks is longer than the network, which has {layers}");
+            let message = format!("a segment of {blocks} blocks exceeds `n_layer: {layers}`");
             return Err(LabError::Dimensions(message));
         }
         let shape = [settings.batch_size, dims.block_size];

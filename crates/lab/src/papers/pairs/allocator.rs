@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use rand::Rng;
-use sweep_job::{
-    Unit,
-    tasks::{Allocator, AllocatorVariant},
-};
+use sweep_job::tasks::{Allocator, AllocatorVariant};
 
 use super::{Call, Contender, Left};
 use crate::{LabError, backend::Compute, rng};
@@ -85,9 +82,9 @@ impl Contender for Allocator {
                 }
             }
             if self.variant == AllocatorVariant::Pool {
-                meter.tell("hit_rate", pool.hits as f64 / pool.asked as f64, Unit::Fraction);
+                meter.tell(&Allocator::HIT_RATE, pool.hits as f64 / pool.asked as f64);
             }
-            meter.tell("efficiency", asked as f64 / given as f64, Unit::Fraction);
+            meter.tell(&Allocator::EFFICIENCY, asked as f64 / given as f64);
             Ok(Left::Host(pages))
         }))
     }

@@ -6,7 +6,7 @@ use burn::tensor::{
     ops::AttentionModuleOptions,
 };
 use sweep_job::{
-    Outcome, Unit,
+    Outcome,
     tasks::{Attention, AttentionVariant},
 };
 
@@ -49,7 +49,7 @@ impl Contender for Attention {
             let Some(heap) = heap else { return Ok(()) };
             points.push(((part.length as f64).ln(), (heap.peak as f64).ln()));
         }
-        outcome.metric("memory.exponent", slope(&points), Unit::One);
+        outcome.set(&Attention::EXPONENT, slope(&points));
         Ok(())
     }
 }

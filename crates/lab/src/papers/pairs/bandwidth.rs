@@ -5,8 +5,8 @@ use std::time::Instant;
 use burn::tensor::{Int, Tensor, TensorData};
 use sweep_cpu_kernels::pairs::{in_order, strided};
 use sweep_job::{
-    Outcome, Unit,
-    tasks::{Bandwidth, BandwidthVariant},
+    Outcome,
+    tasks::{Bandwidth, BandwidthVariant, PeakMetrics},
 };
 
 use super::{Call, Contender, Left, normal};
@@ -62,7 +62,7 @@ impl Contender for Bandwidth {
     }
 
     fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
-        outcome.metric("bandwidth", traffic(self) / median, Unit::BytesPerSecond);
+        outcome.set(&Bandwidth::ACHIEVED, traffic(self) / median);
     }
 
     fn further<B: Compute>(&self, _: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
@@ -71,9 +71,9 @@ impl Contender for Bandwidth {
         } else {
             Ceiling::measure::<B>(device, burn::tensor::DType::F32)?.bytes
         };
-        outcome.metric("bandwidth.ceiling", ceiling, Unit::BytesPerSecond);
-        if let Some(found) = outcome.metrics.get("bandwidth").map(|metric| metric.value) {
-            outcome.metric("ratio.ceiling", found / ceiling, Unit::Fraction);
+        outcome.set(&PeakMetrics::BANDWIDTH, ceiling);
+        if let Some(found) = outcome.value(&Bandwidth::ACHIEVED) {
+            outcome.set(&Bandwidth::RATIO, found / ceiling);
         }
         Ok(())
     }

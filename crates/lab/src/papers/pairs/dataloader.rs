@@ -14,10 +14,7 @@ use std::{
 
 use burn::tensor::{Tensor, TensorData, backend::Backend};
 use sweep_cpu_kernels::pairs::prepare;
-use sweep_job::{
-    Unit,
-    tasks::{Dataloader, DataloaderVariant},
-};
+use sweep_job::tasks::{Dataloader, DataloaderVariant};
 
 use super::{
     Call, Contender, Left, Meter,
@@ -123,7 +120,7 @@ impl Contender for Dataloader {
                 waited += started.elapsed().as_secs_f64();
                 mlp = step(meter, mlp.clone(), batch, width, device)?;
             }
-            meter.tell("time.data", waited, Unit::Seconds);
+            meter.tell(&Dataloader::TIME_DATA, waited);
             Ok(Left::Device(mlp.clone().flat()))
         }))
     }

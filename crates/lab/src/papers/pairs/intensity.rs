@@ -1,6 +1,9 @@
 //! `uses: pair/arithmetic-intensity`: a matrix product whole, or in tiles of its inner dimension.
 
-use sweep_job::{Outcome, Unit, tasks::Intensity};
+use sweep_job::{
+    Outcome,
+    tasks::{ComputeMetrics, Intensity, PeakMetrics},
+};
 
 use super::{Call, Contender, Left, flat, tensor};
 use crate::{LabError, backend::Compute, measure::ceiling::Ceiling};
@@ -37,14 +40,14 @@ impl Contender for Intensity {
     }
 
     fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
-        outcome.metric("compute.flops", 2.0 * (self.size as f64).powi(3) / median, Unit::FlopsPerSecond);
-        outcome.metric("intensity", intensity(self), Unit::One);
+        outcome.set(&ComputeMetrics::FLOPS, 2.0 * (self.size as f64).powi(3) / median);
+        outcome.set(&Intensity::INTENSITY, intensity(self));
     }
 
     fn further<B: Compute>(&self, _: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
         let Ceiling { flops, bytes } = Ceiling::measure::<B>(device, burn::tensor::DType::F32)?;
-        outcome.metric("compute.ceiling", flops, Unit::FlopsPerSecond);
-        outcome.metric("bandwidth.ceiling", bytes, Unit::BytesPerSecond);
+        outcome.set(&PeakMetrics::FLOPS, flops);
+        outcome.set(&PeakMetrics::BANDWIDTH, bytes);
         Ok(())
     }
 }

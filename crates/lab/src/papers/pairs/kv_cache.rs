@@ -4,10 +4,7 @@
 use std::time::Instant;
 
 use burn::tensor::{Tensor, activation::softmax, backend::Backend};
-use sweep_job::{
-    Unit,
-    tasks::{KvCache, KvCacheVariant},
-};
+use sweep_job::tasks::{KvCache, KvCacheVariant};
 
 use super::{Call, Contender, Left, flat, tensor};
 use crate::{LabError, backend::Compute, measure};
@@ -134,10 +131,10 @@ impl Contender for KvCache {
             }
             let quarter = length / 4;
             let mut ends = [times[..quarter].to_vec(), times[length - quarter..].to_vec()];
-            for (name, times) in [("time.token.first", 0), ("time.token.last", 1)].map(|(name, end)| (name, end)) {
-                meter.tell(name, measure::median(&mut ends[times]).unwrap_or(f64::NAN), Unit::Seconds);
+            for (metric, times) in [&KvCache::TIME_TOKEN_FIRST, &KvCache::TIME_TOKEN_LAST].into_iter().zip(&mut ends) {
+                meter.tell(metric, measure::median(times).unwrap_or(f64::NAN));
             }
-            meter.tell("time.token", measure::median(&mut times).unwrap_or(f64::NAN), Unit::Seconds);
+            meter.tell(&KvCache::TIME_TOKEN, measure::median(&mut times).unwrap_or(f64::NAN));
             for kept in layers.into_iter().flatten() {
                 if let Kept::Pages(pages) = kept {
                     free.extend(pages);

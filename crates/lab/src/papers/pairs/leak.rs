@@ -4,10 +4,7 @@ use burn::{
     backend::Autodiff,
     tensor::{Tensor, activation::tanh},
 };
-use sweep_job::{
-    Unit,
-    tasks::{Leak, LeakPattern, LeakVariant},
-};
+use sweep_job::tasks::{Leak, LeakPattern, LeakVariant};
 
 use super::{Call, Contender, Left, Meter, attention::slope, tensor};
 use crate::{LabError, backend::Compute, measure::heap};
@@ -31,7 +28,7 @@ impl Watch {
     fn tell(&self, meter: &mut Meter) {
         // The first iteration makes what all others use.
         if self.0.len() > 2 {
-            meter.tell("memory.slope", slope(&self.0[1..]), Unit::Bytes);
+            meter.tell(&Leak::SLOPE, slope(&self.0[1..]));
         }
     }
 }

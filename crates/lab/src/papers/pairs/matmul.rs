@@ -3,8 +3,8 @@
 use burn::tensor::{Tensor, TensorData, backend::Backend};
 use sweep_cpu_kernels::pairs::{epilogue, naive, tiled};
 use sweep_job::{
-    Outcome, Unit,
-    tasks::{Matmul, MatmulVariant},
+    Outcome,
+    tasks::{ComputeMetrics, Matmul, MatmulVariant},
 };
 
 use super::{Call, Contender, Left, flat, normal};
@@ -23,7 +23,8 @@ impl Contender for Matmul {
         let numbers = ["a", "b", "bias", "residual"].map(|name| normal(seed, name, 0, size * size, 1.0));
         let loops = matches!(self.variant, MatmulVariant::Naive | MatmulVariant::Tiled);
         if loops && !B::SYNCHRONOUS {
-            let message = format!("`variant: {}` needs the CPU: write `--backend cpu`, or another one", self.variant);
+            let message =
+                format!("`variant: {}` requires the CPU: write `--backend cpu`, or another `variant`", self.variant);
             return Err(LabError::Unsupported(message));
         }
         let matrix =
@@ -55,7 +56,7 @@ impl Contender for Matmul {
     }
 
     fn describe(&self, _: &[f32], median: f64, outcome: &mut Outcome) {
-        outcome.metric("compute.flops", 2.0 * (self.size as f64).powi(3) / median, Unit::FlopsPerSecond);
+        outcome.set(&ComputeMetrics::FLOPS, 2.0 * (self.size as f64).powi(3) / median);
     }
 }
 

@@ -28,10 +28,10 @@ use std::{collections::BTreeMap, time::Instant};
 use burn::tensor::{Tensor, TensorData, backend::Backend as BurnBackend};
 use rand_distr::StandardNormal;
 use sweep_job::{
-    Backend, Outcome, Progress, Report, Unit,
+    Backend, MetricInfo, Outcome, Progress, Report,
     tasks::{
         Autograd, Computing, FusingVariant, Matmul, MatmulVariant, Pair, Protocol, Regional, RegionalVariant, Switch,
-        Way,
+        Way, WorkerMetrics,
     },
 };
 
@@ -108,8 +108,8 @@ impl<B: BurnBackend> Left<B> {
 /// Counters of calls.
 struct Meter {
     breakdown: Breakdown,
-    /// By name: of every call.
-    told: BTreeMap<&'static str, (Vec<f64>, Unit)>,
+    /// The values of every call, by metric name.
+    told: BTreeMap<&'static str, (&'static MetricInfo, Vec<f64>)>,
 }
 
 impl Meter {
@@ -118,9 +118,9 @@ impl Meter {
         Self { breakdown, told: BTreeMap::new() }
     }
 
-    /// Something of this call; its median over the timed calls becomes a metric.
-    fn tell(&mut self, name: &'static str, value: f64, unit: Unit) {
-        self.told.entry(name).or_insert_with(|| (Vec::new(), unit)).0.push(value);
+    /// Adds a value of this call; the median over the timed calls becomes the metric.
+    fn tell(&mut self, metric: &'static MetricInfo, value: f64) {
+        self.told.entry(metric.name).or_insert_with(|| (metric, Vec::new())).1.push(value);
     }
 
     /// Does `work`, which a trace calls `part`.
@@ -157,8 +157,8 @@ pub(crate) fn run(
     if error.is_nan() || error > tolerance {
         return Err(LabError::Output { error, allowed: tolerance });
     }
-    outcome.metric("error.output", error, Unit::Fraction);
-    outcome.metric("error.allowed", tolerance, Unit::Fraction);
+    outcome.set(&Pair::ERROR_OUTPUT, error);
+    outcome.set(&Pair::ERROR_ALLOWED, tolerance);
     Ok(outcome)
 }
 
@@ -327,10 +327,10 @@ fn measured<B: Compute, C: Contender>(
     }
 
     let mut outcome = Outcome::default();
-    outcome.metric("time.first", cold.iter().sum::<f64>() / cold.len() as f64, Unit::Seconds);
+    outcome.set(&Pair::FIRST, cold.iter().sum::<f64>() / cold.len() as f64);
     let median = describe(&mut outcome, &mut seconds);
-    for (name, (mut values, unit)) in std::mem::take(&mut meter.told) {
-        outcome.metric(name, measure::median(&mut values).unwrap_or(f64::NAN), unit);
+    for (metric, mut values) in std::mem::take(&mut meter.told).into_values() {
+        outcome.set(metric, measure::median(&mut values).unwrap_or(f64::NAN));
     }
     contender.describe(&first, median, &mut outcome);
     if trace {
@@ -339,14 +339,14 @@ fn measured<B: Compute, C: Contender>(
     }
     drop(call);
     if let Some((before, after)) = before.zip(after) {
-        outcome.metric("memory.call", after.reserved.saturating_sub(before.reserved) as f64, Unit::Bytes);
+        outcome.set(&Pair::MEMORY_CALL, after.reserved.saturating_sub(before.reserved) as f64);
     } else if let Some(heap) = counted::<B, C>(contender, seed, device)? {
-        outcome.metric("memory.call", heap.peak as f64, Unit::Bytes);
-        outcome.metric("allocations", heap.allocations as f64, Unit::Count);
+        outcome.set(&Pair::MEMORY_CALL, heap.peak as f64);
+        outcome.set(&Pair::ALLOCATIONS, heap.allocations as f64);
     }
     contender.further::<B>(seed, device, &mut outcome)?;
     if let Some(bytes) = measure::peak_memory() {
-        outcome.metric("memory.peak", bytes, Unit::Bytes);
+        outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
     }
     Ok(Measured { outcome, first })
 }
@@ -369,11 +369,11 @@ fn describe(outcome: &mut Outcome, seconds: &mut [f64]) -> f64 {
     let squares: f64 = seconds.iter().map(|second| (second - mean).powi(2)).sum();
     let [p25, p75] = [0.25, 0.75].map(|q| measure::quantile(seconds, q).unwrap_or(f64::NAN));
     let median = measure::median(seconds).unwrap_or(f64::NAN);
-    outcome.metric("time.call", median, Unit::Seconds);
-    outcome.metric("time.call.mean", mean, Unit::Seconds);
-    outcome.metric("time.call.std", (squares / (count - 1.0)).sqrt(), Unit::Seconds);
-    outcome.metric("time.call.iqr", p75 - p25, Unit::Seconds);
-    outcome.metric("time.call.p75", p75, Unit::Seconds);
+    outcome.set(&Pair::CALL, median);
+    outcome.set(&Pair::CALL_MEAN, mean);
+    outcome.set(&Pair::CALL_STD, (squares / (count - 1.0)).sqrt());
+    outcome.set(&Pair::CALL_IQR, p75 - p25);
+    outcome.set(&Pair::CALL_P75, p75);
     median
 }
 

@@ -3,7 +3,7 @@
 
 use burn::tensor::{DType, Tensor};
 use sweep_job::{
-    Outcome, Unit,
+    Outcome,
     tasks::{FormatVariant, NumberFormat},
 };
 
@@ -39,7 +39,7 @@ impl Contender for NumberFormat {
             FormatVariant::F16 => DType::F16,
         };
         if !B::supports_dtype(device, format) {
-            let reason = format!("the device does not compute with {}", format.name());
+            let reason = format!("the device does not support {}", format.name());
             return Err(LabError::Precision { precision: self.variant.word(), reason });
         }
         let scale = if self.variant == FormatVariant::F16 { LOSS_SCALE } else { 1.0 };
@@ -81,7 +81,7 @@ impl Contender for NumberFormat {
 
     fn describe(&self, first: &[f32], _: f64, outcome: &mut Outcome) {
         if let Some(loss) = first.last() {
-            outcome.metric("loss", f64::from(*loss), Unit::One);
+            outcome.set(&NumberFormat::LOSS, f64::from(*loss));
         }
     }
 }

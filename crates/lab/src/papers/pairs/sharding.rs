@@ -6,7 +6,7 @@ use burn::{
     tensor::{Tensor, TensorData, activation::relu, backend::Backend},
 };
 use sweep_job::{
-    Outcome, Unit,
+    Outcome,
     tasks::{Sharding, ShardingVariant},
 };
 
@@ -153,8 +153,8 @@ impl Contender for Sharding {
             // Both moments, there and back.
             ShardingVariant::Offloaded => (8.0, 16.0),
         };
-        outcome.metric("memory.model", weights * on_device, Unit::Bytes);
-        outcome.metric("bytes.gathered", weights * moved, Unit::Bytes);
+        outcome.set(&Sharding::MEMORY_MODEL, weights * on_device);
+        outcome.set(&Sharding::GATHERED, weights * moved);
     }
 
     fn further<B: Compute>(&self, seed: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
@@ -169,7 +169,7 @@ impl Contender for Sharding {
             _ => heap.map(|heap| heap.kept as f64 - on_host(&shards)),
         };
         if let Some(bytes) = measured {
-            outcome.metric("memory.state", bytes, Unit::Bytes);
+            outcome.set(&Sharding::MEMORY_STATE, bytes);
         }
         Ok(())
     }

@@ -15,8 +15,8 @@ mod tests;
 
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{
-    Outcome, Progress, Report, Unit,
-    tasks::{Check, StepPruning},
+    Outcome, Progress, Report,
+    tasks::{Check, NetworkMetrics, StepPruning, WorkerMetrics},
 };
 
 use self::checker::Checker;
@@ -49,7 +49,7 @@ impl BackendTask for Job<'_> {
         let dims = *network.dims();
         if checking.length > dims.block_size {
             return Err(LabError::Dimensions(format!(
-                "length {} is above the network's block_size {}",
+                "`length: {}` exceeds the network's `block_size: {}`",
                 checking.length, dims.block_size
             )));
         }
@@ -70,11 +70,11 @@ impl BackendTask for Job<'_> {
             return Err(LabError::Check { failed, total });
         }
         let mut outcome = Outcome::default();
-        outcome.metric("assertions", total as f64, Unit::Count);
-        outcome.metric("loss", loss, Unit::Nats);
-        outcome.metric("parameters", parameters as f64, Unit::Count);
+        outcome.set(&Check::ASSERTIONS, total as f64);
+        outcome.set(&Check::LOSS, loss);
+        outcome.set(&NetworkMetrics::PARAMETERS, parameters as f64);
         if let Some(bytes) = measure::peak_memory() {
-            outcome.metric("memory.peak", bytes, Unit::Bytes);
+            outcome.set(&WorkerMetrics::MEMORY_PEAK, bytes);
         }
         for Assertion { name, finding, .. } in assertions {
             outcome.facts.insert(name.into(), format!("held: {finding}"));

@@ -220,7 +220,7 @@ fn with_a_block_less_than_claimed() {
     let claimed = GptDims { n_layer: 3, ..DIMS };
     let (failed, message) = failures(gpt(), &Expected { dims: claimed, ..expected() });
     assert_eq!(failed, ["parameter-count", "cached-decoding"]);
-    assert!(message.contains("the cache is one for 3 blocks, the network has 2"), "{message}");
+    assert!(message.contains("the cache was made for 3 blocks, but the network has 2"), "{message}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
-use sweep_job::{Outcome, Unit};
+use sweep_job::{Outcome, tasks::Train};
 
 use crate::measure;
 
@@ -93,8 +93,8 @@ impl Attempts {
     /// result; with several, also what each has done.
     pub(super) fn describe(&self, outcome: &mut Outcome, counted: f64) {
         let spent: f64 = self.earlier.iter().map(|sign| sign.seconds).sum();
-        outcome.metric("attempts", self.now.attempt as f64, Unit::Count);
-        outcome.metric("time.lost", (spent - counted).max(0.0), Unit::Seconds);
+        outcome.set(&Train::ATTEMPTS, self.now.attempt as f64);
+        outcome.set(&Train::TIME_LOST, (spent - counted).max(0.0));
         if self.earlier.is_empty() {
             return;
         }

@@ -4,9 +4,9 @@
 //! seed and the iteration alone. A training that resumes from a checkpoint computes the same as without the
 //! interruption, bit-identical on the CPU.
 //!
-//! A checkpoint is a folder, which gets its name when all its files are on the disk. `B3SUMS` has the digests of the
-//! other files, as `b3sum --check` reads them; a checkpoint that does not match them, or that has impossible values, is
-//! discarded. The previous checkpoint is kept until the next one, in case the latest is damaged.
+//! A checkpoint is a folder, which gets its name when everything in it is on the disk. `B3SUMS` has the digests of the other
+//! files, as `b3sum --check` reads them; a checkpoint that they do not fit, or with numbers that no training can have, is
+//! removed. The last but one stays until the next, in case that the last one is damaged.
 
 use std::{
     collections::BTreeMap,
@@ -63,20 +63,20 @@ impl Progress {
     /// Defect of the progress after `done` of `iters` iterations, if any.
     fn fault(&self, done: usize, iters: usize) -> Option<String> {
         if self.done != done || done == 0 || done >= iters {
-            return Some(format!("{} iterations are done in the checkpoint after {done} of {iters}", self.done));
+            return Some(format!("the checkpoint after iteration {done} of {iters} records {} iterations", self.done));
         }
         if self.coupling.is_some_and(|started| started >= done) {
-            return Some(format!("the mechanisms were coupled in after {done} iterations, which are all"));
+            return Some(format!("the coupling starts after iteration {done}, the last one"));
         }
         for (name, Curve { at, values, .. }) in &self.curves {
             let in_order = at.is_sorted() && at.last().is_none_or(|at| *at <= done as u64);
             if at.len() != values.len() || !in_order || !values.iter().all(|value| value.is_finite()) {
-                return Some(format!("the curve `{name}` is not one of {done} iterations"));
+                return Some(format!("the curve `{name}` does not match {done} iterations"));
             }
         }
         let times = [self.prune_time, self.train_time, self.first_step];
         let bad = |seconds: f64| Duration::try_from_secs_f64(seconds).is_err();
-        (times.into_iter().any(bad) || !self.clock.are_possible()).then(|| "a time is no time".to_owned())
+        (times.into_iter().any(bad) || !self.clock.are_possible()).then(|| "a time is not a valid duration".to_owned())
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report:
     // What cannot be read now may be read another time.
     let unread = matches!(error, StateError::Read(source) if source.kind() != io::ErrorKind::NotFound);
     let removed = !unread && fs::remove_dir_all(folder).is_ok();
-    let end = if removed { " and is thrown away" } else { "" };
+    let end = if removed { " and is removed" } else { "" };
     report.note(&format!("the checkpoint after iteration {done} cannot be used{end}: {error}"));
 }
 

@@ -1,6 +1,9 @@
 //! Metrics of a whole training, and reasons for absent ones.
 
-use sweep_job::{Backend, Outcome, Unit, tasks::Train};
+use sweep_job::{
+    Backend, Outcome,
+    tasks::{ComputeMetrics, LoopMetrics, NetworkMetrics, PeakMetrics, Train},
+};
 
 use crate::{
     measure::{ceiling::Ceiling, flops::flops_per_token},
@@ -12,7 +15,7 @@ pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[Param
     let count = |of: &dyn Fn(&ParamInfo) -> bool| -> usize {
         parameters.iter().filter(|info| of(info)).map(ParamInfo::len).sum()
     };
-    outcome.metric("parameters", count(&|_| true) as f64, Unit::Count);
+    outcome.set(&NetworkMetrics::PARAMETERS, count(&|_| true) as f64);
     let decayed = count(&|info| info.decays(train.optimizer.decay_on));
     outcome.facts.insert("parameters.decayed".into(), decayed.to_string());
     let prunable = count(&|info| info.prunable(train.prune.prune_tied_head));
@@ -21,16 +24,19 @@ pub(super) fn describe(outcome: &mut Outcome, train: &Train, parameters: &[Param
 
 /// Adds how much of what the device can do at best a training does.
 pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDims, ceiling: Option<Ceiling>) {
-    let of = |outcome: &Outcome, name: &str| outcome.metrics.get(name).map(|metric| metric.value);
-    let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims));
-    outcome.metric("compute.flops", flops.unwrap_or(f64::NAN), Unit::FlopsPerSecond);
+    let flops = outcome.value(&Train::TOKENS_PER_S).map(|tokens| tokens * flops_per_token(dims));
+    outcome.set(&ComputeMetrics::FLOPS, flops.unwrap_or(f64::NAN));
     let Some(ceiling) = ceiling else { return };
-    outcome.metric("compute.ceiling", ceiling.flops, Unit::FlopsPerSecond);
-    outcome.metric("compute.mfu", flops.unwrap_or(f64::NAN) / ceiling.flops, Unit::Fraction);
-    outcome.metric("bandwidth.ceiling", ceiling.bytes, Unit::BytesPerSecond);
-    let (Some(weights), Some(seconds)) = (of(outcome, "parameters"), of(outcome, "time.optimizer")) else { return };
+    outcome.set(&PeakMetrics::FLOPS, ceiling.flops);
+    outcome.set(&Train::MFU, flops.unwrap_or(f64::NAN) / ceiling.flops);
+    outcome.set(&PeakMetrics::BANDWIDTH, ceiling.bytes);
+    let (Some(weights), Some(seconds)) =
+        (outcome.value(&NetworkMetrics::PARAMETERS), outcome.value(&LoopMetrics::TIME_OPTIMIZER))
+    else {
+        return;
+    };
     let least = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
-    outcome.metric("bandwidth.optimizer", least / seconds, Unit::Fraction);
+    outcome.set(&Train::BANDWIDTH_OPTIMIZER, least / seconds);
 }
 
 /// Bytes of memory that a step of AdamW cannot do without for each weight: the weight and both moments are read and written,
