@@ -152,7 +152,7 @@ impl Task {
         TaskInfo {
             name: "check",
             revision: 2,
-            about: "builds a network and asserts that its output is finite, that it learns, and that its attention is causal",
+            about: "builds a network and asserts that it computes, that it learns, and that it is causal",
             groups: Check::GROUPS,
             metrics: Check::METRICS,
             curves: &[],
@@ -287,7 +287,7 @@ impl Task {
         TaskInfo {
             name: "mock",
             revision: 1,
-            about: "sleeps, reports a metric, fails, panics or hangs as configured, for tests of recipes and the engine",
+            about: "sleeps, reports a metric, fails, panics or hangs as told, for tests of recipes and the engine",
             groups: Mock::GROUPS,
             metrics: Mock::METRICS,
             curves: &[],
