@@ -103,7 +103,7 @@ params! {
         prune_every: usize = 10, in 1..=100_000_000, unit "iterations";
         /// Shape of the ramp of sparsity.
         prune_schedule: Schedule = Schedule::Cubic;
-        /// Also prune the token embedding, which is the output layer, too.
+        /// Also prune the token embedding, which is tied to the output layer.
         prune_tied_head: bool = false;
         /// Method to find the threshold, the largest score that is pruned. With `sample`, sparsity exceeds the target
         /// by the largest sampling error, because pruned weights stay pruned; `sample_corrected` counts the pruned
