@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::sandbox::Sandbox;
+use crate::{messages::Transcript, sandbox::Sandbox};
 
 const BASE: &str = "\
 name: base
@@ -149,10 +149,9 @@ fn several_recipes_are_one_run_and_share_their_jobs() {
     let all = sandbox.read("results/reports/both/index.html");
     assert!(all.contains("href=\"one/index.html\"") && all.contains("href=\"two/index.html\""), "{all}");
     let all = sandbox.read("results/reports/both/index.md");
-    assert!(all.starts_with("# both\n\nno claims\n") && all.contains("# [two](two/index.html)"), "{all}");
+    assert_message!(all);
     let explained = sandbox.sweep(&["explain", "both.yaml", "two:b", "--set", "v=3"]);
-    assert!(explained.stdout.contains("value   9 → 3"), "{}", explained.stdout);
-    assert!(explained.stdout.contains("--set v=3:1:3"), "it says where: {}", explained.stdout);
+    assert_message!(explained.stdout);
 }
 
 #[test]
@@ -240,7 +239,7 @@ fn mistakes_are_shown_where_they_were_made() {
     insta::assert_snapshot!(text);
     let ended = sandbox.sweep(&["plan", "sweep-only.yaml"]);
     assert_eq!(ended.code, Some(4));
-    assert!(ended.stderr.contains("sweep-only.yaml:2:8: "), "{}", ended.stderr);
+    assert_message!(ended.stderr);
 }
 
 #[test]
@@ -255,10 +254,10 @@ fn a_recipe_runs_through_several_sweep_files_at_once() {
     for report in ["one", "two", "study"] {
         assert!(sandbox.path(&format!("results/reports/{report}/index.html")).is_file(), "{report}");
     }
-    let only = sandbox.sweep(&["plan", "sweeps/one.yaml", "sweeps/two.yaml", "--only", "two:a"]);
-    assert!(only.stdout.contains("1 job"), "{}", only.stdout);
+    let only = self::labels(&sandbox, &["sweeps/one.yaml", "sweeps/two.yaml", "--only", "two:a"]);
+    assert_eq!(only, ["two:a/value=4"]);
     let twice = sandbox.sweep(&["plan", "recipe.yaml", "recipe.yaml"]);
-    assert!(twice.stderr.contains("two recipes are called `study`"), "{}", twice.stderr);
+    assert_message!(twice.stderr);
 }
 
 #[test]
@@ -266,9 +265,28 @@ fn values_with_commas_can_be_selected() {
     let sandbox = Sandbox::with(
         "steps: { a: { uses: command, matrix: { words: ['a,b', 'a,c'], seed: [0, 1] }, with: { argv: [echo, '${{ matrix.words }}'] } } }\n",
     );
-    for (only, jobs) in [("a/words=a,b", "2 jobs"), ("a/words=a,b,seed=1", "1 job"), ("a/seed=1,words=a,c", "1 job")] {
-        let ended = sandbox.sweep(&["plan", "recipe.yaml", "--only", only]);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert!(ended.stdout.contains(&format!("{jobs}: ")), "{only}: {}", ended.stdout);
+    for (only, jobs) in [("a/words=a,b", 2), ("a/words=a,b,seed=1", 1), ("a/seed=1,words=a,c", 1)] {
+        assert_eq!(labels(&sandbox, &["recipe.yaml", "--only", only]).len(), jobs, "{only}");
     }
+}
+
+#[test]
+fn mistakes_in_an_executor_are_shown_in_the_text() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    let mut said = Transcript::default();
+    for executor in [
+        "slrum",
+        "{ slurm: { partitoin: gpu } }",
+        "{ slurm: { time: 3 } }",
+        "{ slurm: { options: [--dependency=afterok:1] } }",
+        "{ slurm: { options: [nice] } }",
+        "{ slurm: { steps: { b: { qos: high } } } }",
+        "{}",
+    ] {
+        sandbox.write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor: {executor}\n"));
+        let ended = sandbox.sweep(&["plan", "sweep.yaml"]);
+        assert_eq!(ended.code, Some(3), "{executor}: {}", ended.stderr);
+        said.add(executor, &ended.stderr);
+    }
+    assert_message!(said);
 }

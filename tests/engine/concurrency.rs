@@ -19,7 +19,6 @@ fn sweeps_share_the_work() {
         for sweep in sweeps {
             let ended = sweep.wait();
             assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-            assert!(ended.stderr.contains("6 jobs: "), "{}", ended.stderr);
         }
         let starts = sandbox.starts();
         assert_eq!(starts.len(), 6);

@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, list, until};
+use crate::{
+    messages::sorted,
+    sandbox::{Sandbox, list, until},
+};
 
 const RECIPE: &str = "
 steps:
@@ -119,8 +122,9 @@ fn a_disk_that_fills_at_any_write_is_one_message_and_a_whole_store() {
         let said = stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("warning: ")).count();
         assert_eq!(said, 1, "{point}: {stderr}");
         // Only a journal may be incomplete without a failure: the records are what counts.
-        let journal = stderr.contains("warning: the journal is not complete");
-        assert_eq!(ended.status.code(), Some(i32::from(!journal)), "{point}: {stderr}");
+        let warned = stderr.lines().any(|line| line.starts_with("warning: "));
+        assert_eq!(ended.status.code(), Some(i32::from(!warned)), "{point}: {stderr}");
+        assert!(!warned || point.starts_with("journal: "), "{point}: {stderr}");
         recovers(&sandbox, &expected, point);
     });
 }
@@ -159,7 +163,8 @@ fn a_disk_that_is_really_full() {
     let full = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(full.code, Some(1), "{}", full.stderr);
     assert_eq!(full.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", full.stderr);
-    assert!(full.stderr.contains("No space left on device"), "{}", full.stderr);
+    let error = full.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert_message!(error, "failed to .*: No space" => "[what failed]: No space");
     fs_err::remove_file(filler).unwrap();
     let again = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!((again.code, sandbox.records().len()), (Some(0), 2), "{}", again.stderr);
@@ -176,22 +181,15 @@ fn a_folder_that_nobody_may_write_to() {
     };
     remount("remount,ro");
     let cached = sandbox.sweep(&["run", "recipe.yaml"]);
-    assert!(cached.stderr.contains("1 of 1 job cached"), "what is done can be read: {}", cached.stderr);
-    assert_eq!(cached.code, Some(0), "{}", cached.stderr);
+    assert_eq!(cached.code, Some(0), "what is done can be read: {}", cached.stderr);
     let report = sandbox.sweep(&["report", "recipe.yaml"]);
     assert!(report.code == Some(0) && report.stdout.contains("value"), "{report:?}");
     assert_eq!(cached.stdout.trim(), report.stdout.trim(), "the same tables");
-    let notes: Vec<&str> = cached.stderr.lines().filter(|line| line.contains("Read-only file system")).collect();
-    assert!(notes.len() == 1 && notes[0].starts_with("note: "), "{}", cached.stderr);
-    assert!(!cached.stderr.contains("report: "), "{}", cached.stderr);
+    assert_message!(cached.stderr);
     sandbox.write("other.yaml", "steps: { b: { uses: mock, with: { value: 2 } } }");
     let refused = sandbox.sweep(&["run", "other.yaml"]);
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    assert!(
-        refused.stderr.starts_with("error: ") && refused.stderr.contains("Read-only file system"),
-        "{}",
-        refused.stderr
-    );
+    assert_message!(refused.stderr);
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     remount("remount,rw");
 }
@@ -222,7 +220,7 @@ fn a_folder_of_somebody_else() {
     let refused = command.output().unwrap();
     let stderr = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
-    assert!(stderr.starts_with("error: cannot write to the store") && stderr.contains("Permission denied"), "{stderr}");
+    assert_message!(stderr);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     mode("results", 0o755);
 }
@@ -264,24 +262,18 @@ fn without_more_processes_there_is_one_sentence() {
 
 #[test]
 fn a_worker_may_end_in_any_way() {
-    let ends = [
-        ("kill", "the worker was killed (SIGKILL), not by the kernel"),
-        ("segfault", "the worker was ended by signal 11 (SIGSEGV)"),
-        ("panic", "the worker panicked: it was told to panic"),
-        ("silent", "the worker ended without a result"),
-    ];
-    let list: Vec<&str> = ends.iter().map(|(end, _)| *end).collect();
+    let ends = ["kill", "segfault", "panic", "silent"];
     let recipe = format!(
         "steps: {{ ends: {{ uses: mock, matrix: {{ end: [{}, garbage] }} }}, last: {{ uses: mock }} }}",
-        list.join(", ")
+        ends.join(", ")
     );
     let sandbox = Sandbox::with(&recipe);
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    for (end, reason) in ends {
-        let line = ended.stderr.lines().find(|line| line.contains(&format!("end={end} "))).unwrap();
-        assert!(line.contains(reason), "{line}");
+    for end in ends {
+        assert_eq!(sandbox.failure(&format!("ends/end={end}"))["kind"], "crash", "{end}");
     }
+    assert_message!(sorted(&ended.stderr));
     let done: Vec<String> = sandbox.records().into_keys().collect();
     assert_eq!(done, ["ends/end=garbage", "last"], "100 MB that are no message do no harm");
     assert!(sandbox.workers().is_empty());

@@ -80,20 +80,15 @@ fn figures_are_drawn_from_records() {
         let inked = pixels.pixels().iter().filter(|pixel| pixel.red() < 250 || pixel.blue() < 250).count();
         assert!(inked > 5_000, "{name} has {inked} pixels of ink");
     }
-    for words in [
-        "Loss while training",
-        "iteration",
-        "loss (nats)",
-        "memory.peak (MiB)",
-        "bitter7",
-        "(ktok/s)",
-        "time.step (ms)",
-        "long pauses cut out",
-    ] {
-        assert!(all.contains(words), "{words}");
-    }
     assert!(!sandbox.path("results/reports/drawn/figures/undrawn.svg").exists(), "there is nothing to draw");
     insta::assert_snapshot!(all);
+}
+
+/// The texts in a drawing, without the numbers on its axes.
+fn texts(svg: &str) -> String {
+    let texts =
+        svg.split("<text").skip(1).map(|text| text.split_once('>').unwrap().1.split('<').next().unwrap().trim());
+    texts.filter(|text| text.parse::<f64>().is_err()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -113,11 +108,8 @@ figures:
     );
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
     let metric = sandbox.read("results/reports/roof/figures/metric.svg");
-    for words in ["compute 100", "bandwidth 2.5", "operations for each byte"] {
-        assert!(metric.contains(words), "{words}: {metric}");
-    }
     let slope = sandbox.read("results/reports/roof/figures/slope.svg");
-    assert!(slope.contains("bandwidth 2.5") && !slope.contains("compute "), "{slope}");
+    assert_message!(format!("# metric\n{}\n\n# slope\n{}", texts(&metric), texts(&slope)));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Values that one job takes from another: metrics and artifacts.
 
-use std::fmt::Write as _;
-
-use crate::sandbox::Sandbox;
+use crate::{
+    messages::{Transcript, sorted},
+    sandbox::Sandbox,
+};
 
 const CHAIN: &str = "\
 params: { v: 3 }
@@ -50,16 +51,13 @@ fn a_job_gets_what_the_needed_job_left() {
     }
     assert_eq!(metric("gather", "bytes"), 10.0);
     // Nothing runs again, and what is taken is part of the key through the job that leaves it.
-    let again = sandbox.sweep(&["run", "recipe.yaml"]);
-    assert!(again.stderr.contains("0 to run") || again.stderr.contains("cached"), "{}", again.stderr);
+    sandbox.assert_all_cached(&["recipe.yaml"]);
     assert_eq!(sandbox.records().len(), 5);
     let changed = sandbox.read("recipe.yaml").replace("SWEEP_SEED * 100", "SWEEP_SEED * 10");
     sandbox.write("changed.yaml", &changed);
-    let plan = sandbox.sweep(&["plan", "changed.yaml", "--list"]).stdout;
-    assert!(!plan.contains("cached\n  use"), "{plan}");
-    let explained = sandbox.sweep(&["explain", "changed.yaml", "use/seed=1"]).stdout;
-    assert!(explained.contains("it needs make/seed=1, which differs in"), "{explained}");
-    assert!(!explained.contains("value   "), "the same result of another job is no change of its own: {explained}");
+    assert_eq!(sandbox.plan_tally(&["changed.yaml"]), (0, 5));
+    // The same result of another job is no change of its own.
+    assert_message!(sandbox.sweep(&["explain", "changed.yaml", "use/seed=1"]).stdout);
 }
 
 #[test]
@@ -106,8 +104,8 @@ steps:
     );
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5));
-    assert!(ended.stderr.contains("the needed job make has no metric `m`; it has `n`, `time.run`"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("`steps`: expected an integer"), "{}", ended.stderr);
+    assert_eq!(sandbox.tally(), [("done", 1), ("failed", 2)]);
+    assert_message!(sorted(&ended.stderr), r"`[\d.e-]+`" => "`[number]`");
 }
 
 #[test]
@@ -128,14 +126,14 @@ fn results_that_cannot_be_are_refused() {
         ("metric for a word", step("end: '${{ needs.make.metrics.value }}'").replace("seed: [1, 2]", "seed: [1]")),
         ("in a matrix", "steps:\n  make: { uses: mock }\n  use: { needs: make, uses: mock, matrix: { value: ['${{ needs.make.metrics.value }}'] } }\n".to_owned()),
     ];
-    let mut text = String::new();
+    let mut said = Transcript::default();
     for (name, recipe) in cases {
         let sandbox = Sandbox::with(&recipe);
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
         assert_eq!(ended.code, Some(3), "{name}: {}{}", ended.stdout, ended.stderr);
-        write!(text, "# {name}\n{}\n", ended.stderr).unwrap();
+        said.add(name, &ended.stderr);
     }
-    insta::assert_snapshot!(text);
+    assert_message!(said);
 }
 
 #[test]
@@ -152,5 +150,7 @@ steps:
     sandbox.write(&format!("results/store/{}/{key}/record.json", &key[..2]), "{");
     let ended = sandbox.sweep(&["run", "recipe.yaml", "--set", "extra=2"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("warning: the record results/store/"), "{}", ended.stderr);
+    let warnings: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!((warnings.len(), sandbox.starts()["a"]), (1, 2), "{}", ended.stderr);
+    assert_message!(warnings[0]);
 }

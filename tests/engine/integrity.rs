@@ -7,7 +7,10 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::sandbox::{Ended, Sandbox, list, until};
+use crate::{
+    messages::Transcript,
+    sandbox::{Ended, Sandbox, list, until},
+};
 
 /// The folder of a job's record.
 fn folder(sandbox: &Sandbox, label: &str) -> String {
@@ -21,11 +24,9 @@ fn done(sandbox: &Sandbox, args: &[&str]) -> Ended {
     ended
 }
 
-/// Says what the first line of a plan says.
-fn plan(sandbox: &Sandbox, args: &[&str]) -> String {
-    let ended = sandbox.sweep(&[&["plan", "recipe.yaml"], args].concat());
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    ended.stdout.lines().next().unwrap().to_owned()
+/// The number of jobs of the plan that are cached, and of those that are to run.
+fn plan(sandbox: &Sandbox, args: &[&str]) -> (usize, usize) {
+    sandbox.plan_tally(&[&["recipe.yaml"], args].concat())
 }
 
 /// Changes one byte of a file, in place.
@@ -45,6 +46,7 @@ fn an_input_that_changes_while_its_job_waits_fails_the_job() {
         ("folder/sub/data.txt", "{ uses: command, with: { run: 'ls folder/; echo n=1', inputs: [folder] } }"),
         ("data.txt", "{ uses: mock, with: { input: data.txt } }"),
     ];
+    let mut said = Transcript::default();
     for (file, job) in cases {
         let sandbox = Sandbox::new();
         let path = sandbox.path(file);
@@ -54,14 +56,14 @@ fn an_input_that_changes_while_its_job_waits_fails_the_job() {
         sandbox.write(file, "echo n=1\n");
         let ended = sandbox.sweep(&["run", "recipe.yaml"]);
         assert_eq!(ended.code, Some(5), "{file}: {}", ended.stderr);
-        let line = ended.stderr.lines().find(|line| line.contains("FAILED job ")).unwrap();
-        assert!(line.contains("changed after it was planned") && line.contains("run again"), "{line}");
-        assert!(line.contains(file.split('/').next().unwrap()), "{line}");
+        said.add(&job, &ended.stderr);
+        assert_eq!(sandbox.failure("job")["kind"], "changed", "{file}");
         assert_eq!(sandbox.records().into_keys().collect::<Vec<_>>(), ["edit"], "{file}: nothing is kept");
         assert!(!sandbox.starts().contains_key("job"), "{file}: it did not start, and was not tried again");
-        let again = done(&sandbox, &[]);
-        assert!(again.stderr.contains("2 jobs: 1 cached, 1 done"), "{file}: {}", again.stderr);
+        done(&sandbox, &[]);
+        assert_eq!(sandbox.tally(), [("cached", 1), ("done", 1)], "{file}");
     }
+    assert_message!(said);
 }
 
 #[test]
@@ -73,7 +75,8 @@ fn a_program_that_changes_its_own_input_has_no_result() {
         sandbox.write("data.txt", "content\n");
         let ended = sandbox.sweep(&["run", "recipe.yaml"]);
         assert_eq!(ended.code, Some(5), "{write}: {}", ended.stderr);
-        assert!(ended.stderr.contains("data.txt` changed after it was planned, while the job ran"), "{}", ended.stderr);
+        assert_eq!(sandbox.failure("job")["kind"], "changed", "{write}");
+        assert_message!(ended.stderr);
         assert!(sandbox.records().is_empty(), "{write}");
         assert_eq!(sandbox.starts()["job"], 1, "{write}: it is not tried again");
         assert!(list(&sandbox.path("results/store/staging")).is_empty(), "{write}");
@@ -105,8 +108,10 @@ fn an_input_that_changes_while_its_job_is_in_slurms_queue_fails_the_job() {
     assert_ne!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
     let said = list(&list(&sandbox.path("results/runs"))[0].join("jobs")).remove(0);
     let said = fs_err::read_to_string(said).unwrap();
-    assert!(said.contains("\"kind\":\"changed\"") && said.contains("changed after it was planned"), "{said}");
-    assert!(!said.contains("started") && !said.contains("retrying"), "{said}");
+    let events = said.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["event"].clone());
+    let events: Vec<_> = events.collect();
+    assert!(events.iter().any(|event| event["failed"]["failure"]["kind"] == "changed"), "{said}");
+    assert!(events.iter().all(|event| event["started"].is_null() && event["retrying"].is_null()), "{said}");
     assert!(sandbox.records().is_empty());
 }
 
@@ -134,6 +139,7 @@ steps:
 
 #[test]
 fn a_record_in_which_anything_was_changed_is_not_used() {
+    let mut said = Transcript::default();
     for (from, to) in [
         ("\"value\": 1.25,\n        \"unit\"", "\"value\": 1.26,\n        \"unit\""),
         ("\"task\": \"mock\"", "\"task\": \"mack\""),
@@ -153,16 +159,16 @@ fn a_record_in_which_anything_was_changed_is_not_used() {
 
         let verified = sandbox.sweep(&["cache", "verify"]);
         assert_eq!(verified.code, Some(1), "{to}: {}", verified.stderr);
-        assert!(verified.stdout.contains("not what was written"), "{to}: {}", verified.stdout);
+        said.add(&format!("verified: {}", to.replace('\n', " ")), &verified.stdout);
         let bundled = sandbox.sweep(&["bundle", "recipe.yaml"]);
         assert_ne!(bundled.code, Some(0), "{to}: {}", bundled.stdout);
-        assert!(plan(&sandbox, &[]).contains("2 jobs: 1 cached, 1 to run"), "{to}: {}", plan(&sandbox, &[]));
-        let again = done(&sandbox, &[]);
-        assert!(again.stderr.contains("warning: the record results/store/"), "{to}: {}", again.stderr);
-        assert!(again.stderr.contains("2 jobs: 1 cached, 1 done"), "{to}: {}", again.stderr);
+        assert_eq!(plan(&sandbox, &[]), (1, 1), "{to}");
+        said.add("run again", &done(&sandbox, &[]).stderr);
+        assert_eq!(sandbox.tally(), [("cached", 1), ("done", 1)], "{to}");
         assert_eq!(sandbox.records()["a"]["outcome"]["metrics"]["value"]["value"], 1.25);
         assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
     }
+    assert_message!(said);
 }
 
 #[test]
@@ -174,11 +180,10 @@ fn a_record_without_a_digest_is_one_of_an_earlier_version() {
     let lines: Vec<&str> = whole.lines().filter(|line| !line.starts_with("  \"digest\"")).collect();
     assert_eq!(lines.len() + 1, whole.lines().count());
     sandbox.write(&path, &lines.join("\n"));
-    let again = done(&sandbox, &[]);
-    assert!(again.stderr.contains("2 of 2 jobs cached"), "{}", again.stderr);
+    sandbox.assert_all_cached(&["recipe.yaml"]);
     let verified = sandbox.sweep(&["cache", "verify"]);
     assert_eq!(verified.code, Some(0), "{}", verified.stdout);
-    assert!(verified.stderr.contains("note: 1 record of an earlier version has no digest"), "{}", verified.stderr);
+    assert_message!(verified.stderr);
 }
 
 #[test]
@@ -206,10 +211,10 @@ fn the_plan_and_the_run_agree_on_what_is_damaged() {
         let whole = sandbox.read(&path);
         damage(&sandbox.path(&path), &whole);
         // The second is read by a job that is still to run.
-        assert!(plan(&sandbox, &[]).contains("2 jobs: 1 cached, 1 to run"), "{what}");
-        assert!(plan(&sandbox, &["--set", "other=7"]).contains("2 jobs: 0 cached, 2 to run"), "{what}");
-        let again = done(&sandbox, &[]);
-        assert!(again.stderr.contains("2 jobs: 1 cached, 1 done"), "{what}: {}", again.stderr);
+        assert_eq!(plan(&sandbox, &[]), (1, 1), "{what}");
+        assert_eq!(plan(&sandbox, &["--set", "other=7"]), (0, 2), "{what}");
+        done(&sandbox, &[]);
+        assert_eq!(sandbox.tally(), [("cached", 1), ("done", 1)], "{what}");
         assert_eq!(sandbox.records().len(), 2, "{what}");
     }
 }
@@ -240,19 +245,21 @@ fn an_artifact_that_is_not_what_was_written_is_made_again() {
         ("out/sub/n", &flip),
         ("out/more", &|path| std::fs::write(path, "that nobody has made").unwrap()),
     ];
+    let mut messages = Transcript::default();
     for (file, damage) in damages {
         let sandbox = Sandbox::with(TAKEN);
         done(&sandbox, &[]);
         damage(sandbox.path(&format!("{}/files/{file}", folder(&sandbox, "make"))));
-        assert!(plan(&sandbox, &[]).contains("3 jobs: 3 cached, 0 to run"), "{file}: nobody takes it");
-        let said = plan(&sandbox, &["--set", "other=2"]);
-        assert!(said.contains("3 jobs: 0 cached, 3 to run"), "{file}: {said}");
-        let again = done(&sandbox, &["--set", "other=2"]);
-        assert!(again.stderr.contains("so make runs again"), "{file}: {}", again.stderr);
-        assert!(again.stderr.contains("3 jobs: 3 done"), "{file}: {}", again.stderr);
+        assert_eq!(plan(&sandbox, &[]), (3, 0), "{file}: nobody takes it");
+        assert_eq!(plan(&sandbox, &["--set", "other=2"]), (0, 3), "{file}");
+        let again = done(&sandbox, &["--set", "other=2", "--jobs", "1"]);
+        let said: Vec<&str> = again.stderr.lines().filter(|line| !line.starts_with('[')).collect();
+        messages.add(file, &said.join("\n"));
+        assert_eq!(sandbox.tally(), [("done", 3)], "{file}");
         assert_eq!(sandbox.records()["folder"]["outcome"]["metrics"]["n"]["value"], 12345.0);
         assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0), "{file}");
     }
+    assert_message!(messages);
 }
 
 #[test]
@@ -270,9 +277,9 @@ steps:
     );
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the artifact `file.txt` of make is not what was written"), "{}", ended.stderr);
+    assert_message!(ended.stderr);
     assert_eq!((sandbox.records().len(), sandbox.starts()["use"]), (1, 1));
-    assert!(plan(&sandbox, &[]).contains("2 jobs: 0 cached, 2 to run"));
+    assert_eq!(plan(&sandbox, &[]), (0, 2));
 }
 
 #[test]
@@ -341,9 +348,9 @@ fn sigterm_does_not_wait_for_a_record_that_takes_too_long() {
     engine.signal(Signal::TERM);
     let ended = engine.wait();
     assert_eq!(ended.code, Some(143), "{}", ended.stderr);
-    assert!(ended.stderr.contains("2 jobs: 2 skipped"), "{}", ended.stderr);
+    assert_eq!(sandbox.tally(), [("skipped", 2)]);
     assert!(sandbox.records().is_empty());
-    let again = done(&sandbox, &[]);
-    assert!(again.stderr.contains("2 jobs: 2 done"), "{}", again.stderr);
+    done(&sandbox, &[]);
+    assert_eq!(sandbox.tally(), [("done", 2)]);
     assert!(list(&sandbox.path("results/store/staging")).is_empty());
 }

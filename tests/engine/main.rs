@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+#[macro_use]
+mod messages;
+
 mod bundles;
 mod cache;
 mod claims;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::{messages::Transcript, sandbox::Sandbox};
 
 const STUDY: &str = "\
 name: asked
@@ -98,9 +98,11 @@ fn what_is_not_there_is_said() {
         assert_eq!(ended.code, Some(2), "{}", ended.stdout);
         ended.stderr
     };
-    assert!(stderr(&["--select", "valeu"]).contains("did you mean `value`?"));
-    assert!(stderr(&["--where", "text == cmd"]).contains("no record has `cmd`"));
-    assert!(stderr(&["--where", "value <"]).contains("ends too early"));
+    let mut said = Transcript::default();
+    for args in [["--select", "valeu"], ["--where", "text == cmd"], ["--where", "value <"]] {
+        said.add(&args.join(" "), &stderr(&args));
+    }
+    assert_message!(said);
 }
 
 /// A record that comes or goes while nobody asks is in the next answer, or not.

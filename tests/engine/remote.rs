@@ -8,7 +8,10 @@ use std::{
     thread,
 };
 
-use crate::sandbox::{Ended, Running, Sandbox, list, until};
+use crate::{
+    messages::Transcript,
+    sandbox::{Ended, Running, Sandbox, list, until},
+};
 
 const RECIPE: &str = "
 steps:
@@ -19,6 +22,8 @@ tables: { t: { from: a, rows: [value], cells: [value] } }
 
 const KEY: &str = "access-key-of-the-test";
 const SECRET: &str = "secret-of-the-test-that-nobody-may-see";
+/// One that the server does not know.
+const OTHER_SECRET: &str = "another secret";
 
 /// An S3 server; ended by its number when dropped.
 struct Server {
@@ -110,14 +115,11 @@ fn two_checkouts_share_results() {
     assert_eq!(server.objects().len(), 4);
     let two = server.sweep(&second, &run());
     has_all(&second, &two, 0);
-    assert!(two.stderr.contains("4 records from s3://bucket/lab"), "{}", two.stderr);
+    assert_message!(two.stderr);
     // But for the footnote that says so, they see the same.
-    let own = |ended: &Ended| {
-        let lines = ended.stdout.lines().filter(|line| !line.contains(" pulled on "));
-        lines.map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(own(&one), own(&two));
-    assert!(two.stdout.contains("3 of 3 records from s3://bucket/lab, pulled on "), "{}", two.stdout);
+    let own: Vec<&str> = two.stdout.lines().filter(|line| !line.contains("s3://bucket/lab")).collect();
+    assert_eq!(one.stdout.lines().collect::<Vec<_>>(), own);
+    assert_message!(two.stdout.lines().filter(|line| line.contains("s3://bucket/lab")).collect::<String>());
     assert_eq!(first.records(), second.records());
     // The credentials are nowhere.
     for sandbox in [&first, &second] {
@@ -131,15 +133,21 @@ fn records_are_pushed_and_pulled_by_hand() {
     let Some(server) = Server::start() else { return };
     let (first, second) = (Sandbox::with(RECIPE), Sandbox::with(RECIPE));
     assert_eq!(first.sweep(&["run", "recipe.yaml"]).code, Some(0));
-    let push = server.sweep(&first, &[&["cache", "push", "b"], &REMOTE[..]].concat());
-    assert!(push.stderr.contains("1 record pushed, 0 there already"), "{}", push.stderr);
-    let push = server.sweep(&first, &[&["cache", "push"], &REMOTE[..]].concat());
-    assert!(push.stderr.contains("3 records pushed, 1 there already"), "{}", push.stderr);
-    let pull = server.sweep(&second, &[&["cache", "pull", "recipe.yaml"], &REMOTE[..]].concat());
-    assert!(pull.stderr.contains("4 records pulled"), "{}", pull.stderr);
-    let pull = server.sweep(&second, &[&["cache", "pull"], &REMOTE[..]].concat());
-    assert!(pull.stderr.contains("0 records pulled, 4 known already"), "{}", pull.stderr);
+    let mut said = Transcript::default();
+    let mut cache = |sandbox: &Sandbox, args: &[&str]| {
+        let ended = server.sweep(sandbox, &[&["cache"], args, &REMOTE[..]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        said.add(&args.join(" "), &ended.stderr);
+    };
+    cache(&first, &["push", "b"]);
+    assert_eq!(server.objects().len(), 1);
+    cache(&first, &["push"]);
+    assert_eq!(server.objects().len(), 4);
+    cache(&second, &["pull", "recipe.yaml"]);
     assert_eq!(first.records(), second.records());
+    cache(&second, &["pull"]);
+    assert_eq!(first.records(), second.records());
+    assert_message!(said);
 }
 
 #[test]
@@ -161,7 +169,7 @@ fn a_damaged_object_is_not_used_and_replaced() {
     let second = Sandbox::with(RECIPE);
     let ended = server.sweep(&second, &run());
     has_all(&second, &ended, 1);
-    assert!(ended.stderr.contains("is not used: it is damaged: its digest is wrong"), "{}", ended.stderr);
+    assert_message!(warning(&ended), r"record \w+" => "record [key]");
     assert_eq!(first.records()["a/value=1"]["outcome"], second.records()["a/value=1"]["outcome"]);
     // What was run takes its place, and half an object is no better than a wrong one.
     fs_err::write(&damaged, &whole[..whole.len() / 2]).unwrap();
@@ -182,27 +190,32 @@ fn a_missing_object_is_run_and_pushed() {
     assert_eq!(server.objects().len(), 4);
 }
 
-/// One warning, everything run and kept here.
-fn degraded(sandbox: &Sandbox, ended: &Ended, says: &str) {
-    has_all(sandbox, ended, 4);
+/// The only warning.
+fn warning(ended: &Ended) -> &str {
     let warnings: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 1, "{}", ended.stderr);
-    assert!(warnings[0].contains(says), "{}", warnings[0]);
-    assert!(!ended.stderr.contains(SECRET) && !ended.stderr.contains("another secret"), "{}", ended.stderr);
+    warnings[0]
+}
+
+/// One warning, everything run and kept here.
+fn degraded(sandbox: &Sandbox, ended: &Ended) -> String {
+    has_all(sandbox, ended, 4);
+    assert!(!ended.stderr.contains(SECRET) && !ended.stderr.contains(OTHER_SECRET), "{}", ended.stderr);
+    warning(ended).to_owned()
 }
 
 #[test]
 fn refused_credentials_and_a_server_that_is_gone_are_one_warning() {
     let Some(server) = Server::start() else { return };
     let sandbox = Sandbox::with(RECIPE);
-    let command = with_credentials(sandbox.command(&run()), server.port, "another secret");
-    degraded(&sandbox, &Running::from({ command }.spawn().unwrap()).wait(), "refuses the credentials");
+    let command = with_credentials(sandbox.command(&run()), server.port, OTHER_SECRET);
+    assert_message!(degraded(&sandbox, &Running::from({ command }.spawn().unwrap()).wait()));
     assert!(server.objects().is_empty());
     let port = server.port;
     drop(server);
     let sandbox = Sandbox::with(RECIPE);
     let command = with_credentials(sandbox.command(&run()), port, SECRET);
-    degraded(&sandbox, &Running::from({ command }.spawn().unwrap()).wait(), "cannot be used");
+    assert_message!(degraded(&sandbox, &Running::from({ command }.spawn().unwrap()).wait()));
     let push = with_credentials(sandbox.command(&["cache", "push", "--remote", "s3://bucket"]), port, SECRET);
     assert_eq!(Running::from({ push }.spawn().unwrap()).wait().code, Some(1));
 }
@@ -242,13 +255,13 @@ fn a_server_killed_in_the_middle_of_an_upload_has_no_half_object() {
     let command = with_credentials(sandbox.command(&run()), between, SECRET);
     let ended = Running::from({ command }.spawn().unwrap()).wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("warning: 1 record did not get to the remote"), "{}", ended.stderr);
+    assert_message!(warning(&ended));
     assert_eq!(sandbox.records().len(), 1, "here it is");
     assert!(server.objects().is_empty(), "{:?}", server.objects());
     // A server that lives takes it.
     let Some(next) = Server::start() else { return };
     let push = next.sweep(&sandbox, &[&["cache", "push"], &REMOTE[..]].concat());
-    assert!(push.stderr.contains("1 record pushed"), "{}", push.stderr);
+    assert_eq!((push.code, next.objects().len()), (Some(0), 1), "{}", push.stderr);
     let other = Sandbox::with(&sandbox.read("recipe.yaml"));
     let pulled = next.sweep(&other, &run());
     assert_eq!((pulled.code, other.starts().len()), (Some(0), 0), "{}", pulled.stderr);
@@ -263,9 +276,11 @@ fn a_folder_is_a_remote_and_mistakes_are_usage() {
     has_all(&first, &first.sweep(&["run", "recipe.yaml", "--remote", &remote]), 4);
     let second_run = second.command(&["run", "recipe.yaml"]).env("SWEEP_REMOTE", &remote).spawn().unwrap();
     has_all(&second, &Running::from(second_run).wait(), 0);
+    let mut said = Transcript::default();
     for address in ["bucket", "s3://key:secret@bucket", "file:///no/such/folder", "ftp://x/y"] {
         let ended = first.sweep(&["run", "recipe.yaml", "--remote", address]);
         assert_eq!(ended.code, Some(2), "{address}: {}", ended.stderr);
-        assert!(ended.stderr.contains("is no remote"), "{}", ended.stderr);
+        said.add(address, &ended.stderr);
     }
+    assert_message!(said);
 }

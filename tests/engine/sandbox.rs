@@ -92,17 +92,8 @@ impl Sandbox {
 
     /// The journals' lines of a kind of event, or all of them for `""`, in the order of the runs.
     pub(crate) fn journal(&self, kind: &str) -> Vec<Value> {
-        let mut lines = Vec::new();
-        for run in list(&self.path("results/runs")) {
-            let journal = fs_err::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
-            // A line that is being written has no end yet.
-            for line in journal.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-                let line: Value = serde_json::from_str(line).unwrap();
-                if kind.is_empty() || !line["event"][kind].is_null() {
-                    lines.push(line);
-                }
-            }
-        }
+        let mut lines: Vec<Value> = list(&self.path("results/runs")).iter().flat_map(|run| journal(run)).collect();
+        lines.retain(|line| kind.is_empty() || !line["event"][kind].is_null());
         lines
     }
 
@@ -113,7 +104,63 @@ impl Sandbox {
         self.journal("").iter().map(|line| (label(line), kind(line))).collect()
     }
 
-    /// Number of starts of each job, over all runs.
+    /// The end of the latest run: how many jobs were cached, done and so on, without those kinds that have none.
+    pub(crate) fn tally(&self) -> Vec<(&'static str, u64)> {
+        let ended = self.journal("ended").pop().expect("a run has ended");
+        let count = |kind| (kind, ended["event"]["ended"][kind].as_u64().unwrap());
+        ["cached", "done", "failed", "tolerated", "skipped"].map(count).into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// Asserts that everything is in the store already: no run begins.
+    pub(crate) fn assert_all_cached(&self, args: &[&str]) {
+        let before = self.runs();
+        let ended = self.sweep(&[&["run"], args].concat());
+        assert_eq!((ended.code, self.runs()), (Some(0), before), "{}", ended.stderr);
+    }
+
+    /// The state that the plan has for each job: `cached`, `to run`, `in reserve` or `blocked`.
+    pub(crate) fn planned(&self, args: &[&str]) -> BTreeMap<String, String> {
+        let ended = self.sweep(&[&["plan", "--format", "json"], args].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let plan: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let text = |job: &Value, name: &str| job[name].as_str().unwrap().to_owned();
+        plan["jobs"].as_array().unwrap().iter().map(|job| (text(job, "label"), text(job, "state"))).collect()
+    }
+
+    /// The number of jobs of a plan that are cached, and of those that are to run.
+    pub(crate) fn plan_tally(&self, args: &[&str]) -> (usize, usize) {
+        let planned = self.planned(args);
+        let count = |state: &str| planned.values().filter(|planned| *planned == state).count();
+        (count("cached"), count("to run"))
+    }
+
+    /// The state of the latest run, as `sweep status` has it for machines.
+    pub(crate) fn status(&self) -> Value {
+        let ended = self.sweep(&["status", "--format", "json"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    /// The reason for which a job failed last: `kind` and `message`.
+    pub(crate) fn failure(&self, label: &str) -> Value {
+        let failed = self.journal("failed").into_iter().rfind(|line| line["label"] == label);
+        failed.expect("the job has failed")["event"]["failed"]["failure"].clone()
+    }
+
+    /// The jobs that were skipped in the latest run, each with the job that it needed; not those that a stop has skipped.
+    pub(crate) fn skipped(&self) -> BTreeMap<String, String> {
+        let run = list(&self.path("results/runs")).pop().unwrap();
+        let plan: Value = serde_json::from_slice(&fs_err::read(run.join("plan.json")).unwrap()).unwrap();
+        let text = |value: &Value| value["label"].as_str().unwrap().to_owned();
+        let lines = journal(&run).into_iter();
+        let skipped = lines.filter_map(|line| {
+            let because = usize::try_from(line["event"]["skipped"]["because"].as_u64()?).unwrap();
+            Some((text(&line), text(&plan["jobs"][because])))
+        });
+        skipped.collect()
+    }
+
+    /// How often each job was started, over all runs.
     pub(crate) fn starts(&self) -> BTreeMap<String, usize> {
         let mut starts = BTreeMap::new();
         for (label, _) in self.events().into_iter().filter(|(_, kind)| kind == "started") {
@@ -194,6 +241,14 @@ fn read(stream: &mut impl std::io::Read) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
+}
+
+/// The lines of a run's journal.
+fn journal(run: &Path) -> Vec<Value> {
+    let journal = fs_err::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    // A line that is being written has no end yet.
+    let lines = journal.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A folder's entries, sorted; none if there is no folder.

@@ -42,8 +42,10 @@ fn verdicts(sandbox: &Sandbox) -> Vec<Value> {
 fn seeds_are_added_only_where_they_are_needed() {
     let claims = [claim("far", "y", 5.0), claim("near", "z", 0.5), claim("never", "w", 0.2)].join("\n  ");
     let sandbox = Sandbox::with(&STUDY.replace("CLAIMS", &claims));
-    let plan = sandbox.sweep(&["plan", "recipe.yaml"]).stdout;
-    assert!(plan.contains("12 jobs: 0 cached, 12 to run, up to 12 more while undecided"), "{plan}");
+    let planned = sandbox.planned(&["recipe.yaml"]);
+    let count = |state: &str| planned.values().filter(|planned| *planned == state).count();
+    assert_eq!((count("to run"), count("in reserve")), (12, 12), "{planned:?}");
+    assert_message!(sandbox.sweep(&["plan", "recipe.yaml"]).stdout.lines().next().unwrap());
     let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(seeds(&sandbox, "y"), 3, "what is decided at once gets no further seed: {}", ended.stderr);
@@ -59,20 +61,18 @@ fn seeds_are_added_only_where_they_are_needed() {
     for line in &added {
         let because = line["event"]["added"]["because"].as_str().unwrap();
         let label = line["label"].as_str().unwrap();
-        assert!(
-            because.starts_with("claim `near` is undecided: ") || because.starts_with("claim `never` is undecided: ")
-        );
-        assert!(because.contains("over 4 looks"), "{because}");
+        assert!(because.contains("`near`") || because.contains("`never`"), "{because}");
         assert!(!label.contains("method=y"), "{label}");
     }
-    assert!(ended.stderr.contains("more: a "), "{}", ended.stderr);
+    assert_message!(added[0]["event"]["added"]["because"].as_str().unwrap());
+    assert_message!(ended.stderr.lines().find(|line| line.starts_with("more: ")).unwrap());
     assert!(ended.stderr.contains(&format!("[{0}/{0}]", sandbox.records().len())), "{}", ended.stderr);
 
     // Nothing is left to do, and a seed that was not needed is not missing.
     let before = sandbox.records().len();
     let again = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!((again.code, sandbox.records().len()), (Some(0), before), "{}", again.stderr);
-    assert!(!again.stdout.contains("without a result"), "{}", again.stdout);
+    assert_eq!(again.stdout, ended.stdout);
 }
 
 /// A marked comparison of what is the same; a run with a larger budget goes on where the last one was.
@@ -118,8 +118,7 @@ fn seeds_end_with_their_budget() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!((seeds(&sandbox, "w"), seeds(&sandbox, "x")), (4, 4), "one round takes longer: {}", ended.stderr);
     let status = sandbox.sweep(&["status", "--all"]).stdout;
-    assert!(status.contains("14 jobs: 14 done; 10 further seeds in reserve"), "{status}");
-    assert!(status.contains("reserve  a/method=y"), "{status}");
+    assert_message!(status.lines().skip(1).filter(|line| !line.starts_with("  done")).collect::<Vec<_>>().join("\n"));
 }
 
 /// Steps that follow get the seeds that they are needed with; what is lost takes nothing else with it.
@@ -150,22 +149,5 @@ claims:
     );
     let ended = Sandbox::with(&all).sweep(&["plan", "recipe.yaml"]);
     assert_eq!(ended.code, Some(3));
-    assert!(ended.stderr.contains("needs every seed of `a`, whose number is decided on the way"), "{}", ended.stderr);
-}
-
-#[test]
-fn mistakes() {
-    let message = |seeds: &str, claims: &str| {
-        let recipe = format!("steps: {{ a: {{ uses: mock, seeds: {seeds} }} }}\n{claims}");
-        let ended = Sandbox::with(&recipe).sweep(&["plan", "recipe.yaml"]);
-        assert_eq!(ended.code, Some(3), "{seeds}: {}", ended.stdout);
-        ended.stderr
-    };
-    let claims = "claims: { c: { value: { metric: value, of: { step: a } }, expect: { at_most: 1 } } }";
-    assert!(message("{ min: 2, max: 4, until: decided }", "").contains("nothing is to be decided"));
-    assert!(message("{ min: 2, max: 4 }", claims).contains("lacks `until`"));
-    assert!(message("{ min: 2, max: 4, until: noon }", claims).contains("must be `decided`"));
-    assert!(message("{ min: 5, max: 4, until: decided }", claims).contains("exchange the two"));
-    assert!(message("{ min: 1, max: 4, until: decided }", claims).contains("from 2 to 10000"));
-    assert!(message("{ max: 4, until: decided }", claims).contains("lacks `min`"));
+    assert_message!(ended.stderr);
 }

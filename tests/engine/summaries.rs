@@ -1,6 +1,6 @@
 //! Tables of claims: one row for each, from any steps, with the paper's value and the verdict.
 
-use crate::sandbox::Sandbox;
+use crate::{messages::Transcript, sandbox::Sandbox};
 
 const STUDY: &str = "\
 name: study
@@ -64,20 +64,22 @@ fn a_metric_that_only_a_table_of_claims_shows_is_read_and_explained() {
     let explained = sandbox.sweep(&["explain", "recipe.yaml", "b/way=old", "--axis", "b.way=older,old"]);
     assert_eq!(explained.code, Some(0), "{}", explained.stderr);
     let explained = sandbox.sweep(&["explain", "recipe.yaml", "b/way=older", "--axis", "b.way=older,old"]);
-    assert!(explained.stdout.contains("table all") && explained.stdout.contains("claim sum"), "{}", explained.stdout);
+    assert_message!(explained.stdout);
 }
 
 #[test]
 fn rows_are_claims_with_two_sides() {
-    for (from, to, message) in [
-        ("claims: [faster, ", "claims: [fastr, ", "table `all` is about unknown claim `fastr`"),
-        ("claims: [faster, ", "claims: [sum, ", "claim `sum` is no `ratio`"),
-        ("    cells: [seconds, bytes]\n", "    cells: []\n", "table `all` shows no metric"),
-        ("    title: All of them\n", "    from: a\n", "unknown key `from`"),
+    let mut said = Transcript::default();
+    for (from, to) in [
+        ("claims: [faster, ", "claims: [fastr, "),
+        ("claims: [faster, ", "claims: [sum, "),
+        ("    cells: [seconds, bytes]\n", "    cells: []\n"),
+        ("    title: All of them\n", "    from: a\n"),
     ] {
         let sandbox = Sandbox::with(&STUDY.replacen(from, to, 1));
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
-        assert_eq!(ended.code, Some(3), "{message}: {}", ended.stderr);
-        assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(3), "{to}: {}", ended.stderr);
+        said.add(to.trim(), &ended.stderr);
     }
+    assert_message!(said);
 }

@@ -41,7 +41,7 @@ impl TaskSpec for Check {
     const NAME: &'static str = "check";
     const REVISION: u32 = 2;
     const ABOUT: &'static str =
-        "builds a network and asserts that its output is finite, that it learns, and that its attention is causal";
+        "builds a network and asserts that it computes, that it learns, and that it is causal";
     const HEADLINE: &'static [&'static str] = &["assertions", "parameters"];
 
     const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Checking::PARAMS];
