@@ -74,7 +74,7 @@ metrics! {
 impl TaskSpec for Mock {
     const NAME: &'static str = "mock";
     const ABOUT: &'static str =
-        "sleeps, reports a metric, fails, panics or hangs as configured, for tests of recipes and the engine";
+        "sleeps, reports a metric, fails, panics or hangs as told, for tests of recipes and the engine";
     const HEADLINE: &'static [&'static str] = &["value"];
     const ON_DEVICE: bool = false;
     const HIDDEN: bool = true;
