@@ -1,7 +1,7 @@
 //! The index of the store: one line for each record, so that questions about all of them need not open
 //! thousands of folders.
 //!
-//! `index.jsonl` says what the records are about, `metrics.jsonl` what they have measured. Both are derived: which records
+//! `index.jsonl` says what the records are about, `measured.jsonl` what they have measured. Both are derived: which records
 //! there are, and whether each is still the file that it was, is asked of the folders each time. A record that a file does not
 //! know, or that is another file since, is opened, held to its digest, and added; a line that cannot be read or has no record
 //! counts for nothing. So a line also says that its record was found whole. Deleting the files loses nothing.
@@ -17,7 +17,7 @@ use std::{
 use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sweep_job::{Backend, Metric};
+use sweep_job::{Backend, Metric, Metrics};
 
 use super::{Origin, Record, Store, StoreError};
 use crate::record::{Digest, RecordError};
@@ -59,7 +59,7 @@ pub struct Measured {
     /// The job's key.
     pub key: Key,
     /// The metrics.
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: Metrics,
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
@@ -135,7 +135,8 @@ impl Line for Entry {
 }
 
 impl Line for Measured {
-    const FILE: &str = "metrics.jsonl";
+    // Not `metrics.jsonl`, in which metrics may have earlier names.
+    const FILE: &str = "measured.jsonl";
 
     fn key(&self) -> Key {
         self.key

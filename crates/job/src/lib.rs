@@ -6,6 +6,7 @@
 //! only serde below it.
 
 mod backend;
+mod metrics;
 mod outcome;
 mod params;
 mod protocol;
@@ -15,6 +16,7 @@ pub mod units;
 mod value;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
+pub use metrics::{Metrics, current_name};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report, Speeds};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Param, Unit, Value,
+    Param, Unit, Value, current_name,
     tasks::{
         BatchSize, BenchMaskUpdate, BenchMasking, BenchThreshold, Check, Command, Eval, Generate, GradProbe, K1, Mock,
         Pair, Parity, Train,
@@ -353,7 +353,8 @@ impl TaskInfo {
 
     /// The declared metric with this name.
     pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
-        self.metrics.iter().find(|metric| metric.name == name)
+        let find = |name: &str| self.metrics.iter().find(|metric| metric.name == name);
+        find(name).or_else(|| find(current_name(name)))
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].

@@ -345,17 +345,17 @@ impl GradProbe {
             doc: "most memory of the device in use by everybody, as its driver says while it prunes",
         },
         MetricInfo {
-            name: "utilisation.compute",
+            name: "utilization.compute",
             unit: Unit::Fraction,
             doc: "part of the time in which the device was computing, as its driver says",
         },
         MetricInfo {
-            name: "utilisation.memory",
+            name: "utilization.memory",
             unit: Unit::Fraction,
             doc: "part of the time in which the device's memory was being read or written, as its driver says",
         },
         MetricInfo {
-            name: "utilisation.cpu",
+            name: "utilization.cpu",
             unit: Unit::Fraction,
             doc: "processor time of the worker process over that of all cores, while it prunes",
         },

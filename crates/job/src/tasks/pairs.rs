@@ -208,8 +208,8 @@ declared!(
     "reads and writes memory with a stride or in its order; a loop of its own on the CPU, Burn's `select` on GPUs",
     [
         info("bandwidth", Unit::BytesPerSecond, "bytes that have to be read and written a second"),
-        info("bandwidth.ceiling", Unit::BytesPerSecond, "bytes that a copy reads and writes a second"),
-        info("ratio.ceiling", Unit::Fraction, "`bandwidth` over `bandwidth.ceiling`"),
+        info("peak.bandwidth", Unit::BytesPerSecond, "bytes that a copy reads and writes a second"),
+        info("peak.ratio", Unit::Fraction, "`bandwidth` over `peak.bandwidth`"),
     ],
     |pair| {
         let (mut a, mut b) = (pair.numbers, pair.stride);
@@ -315,8 +315,8 @@ declared!(
     [
         FLOPS,
         info("intensity", Unit::One, "operations for each byte that has to be read and written"),
-        info("compute.ceiling", Unit::FlopsPerSecond, "floating-point operations a second of a large product"),
-        info("bandwidth.ceiling", Unit::BytesPerSecond, "bytes that a copy reads and writes a second"),
+        info("peak.compute", Unit::FlopsPerSecond, "floating-point operations a second of a large product"),
+        info("peak.bandwidth", Unit::BytesPerSecond, "bytes that a copy reads and writes a second"),
     ],
     |pair| {
         if pair.k_tile == 0 || pair.size.is_multiple_of(pair.k_tile) {

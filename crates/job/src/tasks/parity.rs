@@ -71,7 +71,7 @@ impl Parity {
             doc: "part of the prunable weights that one of the two prunes and the other does not; with `prune` only",
         },
         MetricInfo {
-            name: "steps.left_out",
+            name: "steps.skipped",
             unit: Unit::Count,
             doc: "steps that both leave out because the backend's gradients in half precision overflowed; 0 but with `precision: f16`",
         },

@@ -167,17 +167,17 @@ impl Train {
             doc: "most memory of the device in use by everybody, as its driver says while it trains",
         },
         MetricInfo {
-            name: "utilisation.compute",
+            name: "utilization.compute",
             unit: Unit::Fraction,
             doc: "part of the time in which the device was computing, as its driver says",
         },
         MetricInfo {
-            name: "utilisation.memory",
+            name: "utilization.memory",
             unit: Unit::Fraction,
             doc: "part of the time in which the device's memory was being read or written, as its driver says",
         },
         MetricInfo {
-            name: "utilisation.cpu",
+            name: "utilization.cpu",
             unit: Unit::Fraction,
             doc: "processor time of the worker process over that of all cores, while it trains",
         },
@@ -198,13 +198,13 @@ impl Train {
             doc: "floating-point operations a second: 2 for each multiplication in a matrix product, forward and for every gradient that is needed, without what checkpointing computes again",
         },
         MetricInfo {
-            name: "compute.ceiling",
+            name: "peak.compute",
             unit: Unit::FlopsPerSecond,
             doc: "the same of one large matrix product on this device; with `ceiling` only, like the next three",
         },
-        MetricInfo { name: "compute.mfu", unit: Unit::Fraction, doc: "`compute.flops` over `compute.ceiling`" },
+        MetricInfo { name: "compute.mfu", unit: Unit::Fraction, doc: "`compute.flops` over `peak.compute`" },
         MetricInfo {
-            name: "bandwidth.ceiling",
+            name: "peak.bandwidth",
             unit: Unit::BytesPerSecond,
             doc: "bytes that a copy reads and writes a second",
         },
@@ -214,7 +214,7 @@ impl Train {
             doc: "bytes that AdamW has to read and write (28 for each weight, 36 with `amsgrad`) over the time that it takes and what a copy reaches; with `breakdown`",
         },
         MetricInfo {
-            name: "steps.left_out",
+            name: "steps.skipped",
             unit: Unit::Count,
             doc: "steps left out because gradients in half precision overflowed; with `precision: f16` only",
         },

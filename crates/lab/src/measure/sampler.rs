@@ -28,7 +28,7 @@ pub struct Sampled {
 }
 
 /// The metrics that only a GPU's driver can measure.
-const OF_A_DRIVER: [&str; 3] = ["utilisation.compute", "utilisation.memory", "memory.device.used"];
+const OF_A_DRIVER: [&str; 3] = ["utilization.compute", "utilization.memory", "memory.device.used"];
 
 /// A thread that looks.
 #[derive(Debug)]
@@ -149,9 +149,9 @@ impl Log {
         let (seconds, used) = self.processor;
         if seconds > 0.0 {
             let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-            sampled.metrics.insert("utilisation.cpu", (used / seconds / cores, Unit::Fraction));
+            sampled.metrics.insert("utilization.cpu", (used / seconds / cores, Unit::Fraction));
         } else {
-            sampled.absent.insert("utilisation.cpu", "this system does not say how much time a process has had".into());
+            sampled.absent.insert("utilization.cpu", "this system does not say how much time a process has had".into());
         }
         if !sampled.metrics.contains_key("memory.mean") {
             sampled.absent.insert("memory.mean", "this system does not say what a process has in memory".into());
@@ -286,9 +286,9 @@ mod tests {
         let sampler = Sampler::with(move || Gpu::find(Backend::Wgpu, &path));
         std::thread::sleep(INTERVAL * 3);
         let Sampled { metrics, absent } = sampler.finish();
-        assert_eq!(metrics["utilisation.compute"], (0.57, Unit::Fraction));
+        assert_eq!(metrics["utilization.compute"], (0.57, Unit::Fraction));
         assert_eq!(metrics["memory.device.used"], (1_048_576.0, Unit::Bytes));
-        assert_eq!(absent["utilisation.memory"], "the driver does not say it");
+        assert_eq!(absent["utilization.memory"], "the driver does not say it");
         assert!(metrics["memory.mean"].0 > 1e6);
     }
 
@@ -312,7 +312,7 @@ mod tests {
         std::thread::sleep(INTERVAL * 4);
         sampler.resume();
         spin(INTERVAL * 4);
-        let busy = sampler.finish().metrics["utilisation.cpu"].0;
+        let busy = sampler.finish().metrics["utilization.cpu"].0;
         // Other tests of this process run beside it, so there may be more.
         assert!(busy > 0.0, "{busy}");
     }

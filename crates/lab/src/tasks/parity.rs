@@ -284,7 +284,7 @@ fn judge(reference: &Observed, found: &Observed, allowed: Allowed) -> Result<Out
         ("error.loss", Some(losses), Unit::Nats),
         ("error.modules", Some(modules), Unit::One),
         ("error.masks", masks, Unit::Fraction),
-        ("steps.left_out", Some(found.left_out.len() as f64), Unit::Count),
+        ("steps.skipped", Some(found.left_out.len() as f64), Unit::Count),
         ("parameters", Some(reference.parameters as f64), Unit::Count),
     ] {
         outcome.metric(name, value.unwrap_or(f64::NAN), unit);

@@ -310,7 +310,7 @@ impl<B: Compute> Trainer<'_, B> {
             outcome.metric("memory.device.reserved", watch.reserved as f64, Unit::Bytes);
         }
         if let Some(scale) = self.loss_scale {
-            outcome.metric("steps.left_out", f64::from(scale.left_out), Unit::Count);
+            outcome.metric("steps.skipped", f64::from(scale.left_out), Unit::Count);
         }
     }
 

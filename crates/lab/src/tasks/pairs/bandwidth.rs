@@ -71,9 +71,9 @@ impl Contender for Bandwidth {
         } else {
             Ceiling::measure::<B>(device, burn::tensor::DType::F32)?.bytes
         };
-        outcome.metric("bandwidth.ceiling", ceiling, Unit::BytesPerSecond);
+        outcome.metric("peak.bandwidth", ceiling, Unit::BytesPerSecond);
         if let Some(found) = outcome.metrics.get("bandwidth").map(|metric| metric.value) {
-            outcome.metric("ratio.ceiling", found / ceiling, Unit::Fraction);
+            outcome.metric("peak.ratio", found / ceiling, Unit::Fraction);
         }
         Ok(())
     }

@@ -43,8 +43,8 @@ impl Contender for Intensity {
 
     fn further<B: Compute>(&self, _: u64, device: &B::Device, outcome: &mut Outcome) -> Result<(), LabError> {
         let Ceiling { flops, bytes } = Ceiling::measure::<B>(device, burn::tensor::DType::F32)?;
-        outcome.metric("compute.ceiling", flops, Unit::FlopsPerSecond);
-        outcome.metric("bandwidth.ceiling", bytes, Unit::BytesPerSecond);
+        outcome.metric("peak.compute", flops, Unit::FlopsPerSecond);
+        outcome.metric("peak.bandwidth", bytes, Unit::BytesPerSecond);
         Ok(())
     }
 }

@@ -25,9 +25,9 @@ pub(super) fn describe_speed(outcome: &mut Outcome, train: &Train, dims: &GptDim
     let flops = of(outcome, "throughput.tokens_per_s").map(|tokens| tokens * flops_per_token(dims));
     outcome.metric("compute.flops", flops.unwrap_or(f64::NAN), Unit::FlopsPerSecond);
     let Some(ceiling) = ceiling else { return };
-    outcome.metric("compute.ceiling", ceiling.flops, Unit::FlopsPerSecond);
+    outcome.metric("peak.compute", ceiling.flops, Unit::FlopsPerSecond);
     outcome.metric("compute.mfu", flops.unwrap_or(f64::NAN) / ceiling.flops, Unit::Fraction);
-    outcome.metric("bandwidth.ceiling", ceiling.bytes, Unit::BytesPerSecond);
+    outcome.metric("peak.bandwidth", ceiling.bytes, Unit::BytesPerSecond);
     let (Some(weights), Some(seconds)) = (of(outcome, "parameters"), of(outcome, "time.optimizer")) else { return };
     let least = bytes_per_weight(train.optimizer.uses_amsgrad()) * weights / ceiling.bytes;
     outcome.metric("bandwidth.optimizer", least / seconds, Unit::Fraction);
@@ -51,19 +51,17 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
                 "the CPU backend compiles no kernels, so there is nothing to fuse"
             }
             "bandwidth.optimizer" if train.training.ceiling && !train.training.breakdown => "needs `breakdown: true`",
-            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer"
-                if train.training.ceiling =>
-            {
+            "peak.compute" | "compute.mfu" | "peak.bandwidth" | "bandwidth.optimizer" if train.training.ceiling => {
                 "the device failed when it was measured"
             }
-            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer" => "needs `ceiling: true`",
+            "peak.compute" | "compute.mfu" | "peak.bandwidth" | "bandwidth.optimizer" => "needs `ceiling: true`",
             "time.data" | "time.forward" | "time.backward" | "time.optimizer" | "time.spam" | "time.masking"
             | "time.score" | "time.threshold"
                 if !train.training.breakdown =>
             {
                 "needs `breakdown: true`"
             }
-            "steps.left_out" => "only half precision needs to leave steps out",
+            "steps.skipped" => "only half precision needs to leave steps out",
             "memory.peak" => "this system does not say what a process has in memory",
             _ => "one iteration is no measure of it",
         }
