@@ -43,7 +43,8 @@ impl Room {
         if !std::mem::replace(&mut self.said, true) {
             let allowed = quantity(self.whole as f64, Unit::Bytes);
             let message = format!("the jobs planned here would take more than {allowed} of memory");
-            let help = "vary less at once, or write a long text to a file and name that in `inputs`; a bundle may mean as much as its size allows";
+            let help = "vary less at once. Put a long text in a file and name the file in `inputs`. The limit of a bundle \
+                        grows with its size.";
             problems.push(span, Problem::new(sources, span, message, "too much").help(help));
         }
         false
