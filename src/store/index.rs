@@ -18,11 +18,12 @@ use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sweep_job::{Backend, Metric, Metrics};
+use tracing::info_span;
 
 use super::{Origin, Record, Store, StoreError};
 use crate::record::{Digest, RecordError};
 use crate::{
-    host::threads,
+    host::{log, threads},
     record::{Identity, Key},
 };
 
@@ -201,6 +202,7 @@ impl Store {
     /// Which of these jobs have a record that is whole. A record is read, and held to its digest, once for each stamp that it
     /// has: the index remembers which were. One of a later version is an error.
     pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
+        let _looking = info_span!(target: log::STORE, "look-up", keys = keys.len()).entered();
         let mut looked = Looked { whole: vec![false; keys.len()], damaged: Vec::new() };
         let mut stamps = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod aliases;
 mod bundles;
 mod cache;
 mod claims;
@@ -18,6 +19,7 @@ mod flow;
 mod gallery;
 mod hostile;
 mod integrity;
+mod log;
 mod looks;
 mod matrices;
 mod mistakes;
