@@ -88,8 +88,8 @@ impl Run<'_, '_> {
         fs::create_dir_all(&logs)?;
         let log = logs.join(format!("{}.log", planned.key.short()));
         let attempt = self.attempts.get(&job).copied().unwrap_or(0) + 1;
-        let label = planned.label.to_string();
-        let span = info_span!(target: host::log::SPAWN, "spawn", job = label, attempt, pid = field::Empty);
+        let span =
+            info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
         let order = sweep_job::Job {
             protocol: PROTOCOL,
