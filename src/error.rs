@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
     export::bundle::BundleError,
-    host::devices::DeviceError,
+    host::{devices::DeviceError, log::FilterError},
     plan::{NothingSelected, PlanError},
     query::QueryError,
     recipe::{Problems, RecipeError},
@@ -38,6 +38,9 @@ pub enum Exit {
 /// Failure that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The filter of the log makes no sense.
+    #[error(transparent)]
+    Log(#[from] FilterError),
     /// The recipe cannot be read.
     #[error("cannot read the recipe {}: {source}", .path.display())]
     Read {
@@ -113,6 +116,9 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// An export without a destination.
+    #[error("the export has no destination: write `--output FILE`")]
+    NoDestination,
     /// The bundle's commands were not confirmed.
     #[error("the bundle's commands were not run: {0}")]
     NotConfirmed(&'static str),
@@ -186,7 +192,8 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Recipe,
-            Self::Read { .. }
+            Self::Log(_)
+            | Self::Read { .. }
             | Self::UnknownTask { .. }
             | Self::NoPlan { .. }
             | Self::StalePlan { .. }
@@ -195,6 +202,7 @@ impl Error {
             | Self::Unknown(_)
             | Self::Query(_)
             | Self::Bundle(BundleError::NothingDone)
+            | Self::NoDestination
             | Self::NotConfirmed(_)
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))

@@ -11,7 +11,7 @@ use std::{
 
 use serde::Deserialize;
 use sweep::{analysis, plan::Plan, recipe::Draft, store::Measured};
-use sweep_job::{Backend, Metric, Unit};
+use sweep_job::{Backend, Metric, Metrics, Unit};
 
 /// Rows in the list of everything that each paper reports.
 const ROWS: [(&str, usize); 5] = [("000", 12), ("001", 18), ("002", 16), ("003", 16), ("004", 13)];
@@ -231,7 +231,7 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
         for ((id, job), number) in jobs.zip(numbers) {
             let record = Measured {
                 key: job.key,
-                metrics: BTreeMap::from([(metric.to_owned(), Metric { value: *number, unit: Unit::Seconds })]),
+                metrics: Metrics::from_iter([(metric.to_owned(), Metric { value: *number, unit: Unit::Seconds })]),
                 started: jiff::Timestamp::UNIX_EPOCH,
                 seconds: 1.0,
                 backend: Some(Backend::Cpu),

@@ -179,18 +179,31 @@ fn step(rest: &str) -> String {
     format!("steps: {{ a: {{ uses: mock, {rest} }} }}")
 }
 
+/// A recipe with a table.
+fn table(rest: &str) -> String {
+    format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1] }} }} }}\ntables: {{ t: {{ {rest} }} }}")
+}
+
+/// A recipe with a claim.
+fn claim(rest: &str) -> String {
+    format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nclaims: {{ c: {{ {rest} }} }}")
+}
+
+/// A recipe with a figure.
+fn figure(rest: &str) -> String {
+    format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nfigures: {{ f: {{ {rest} }} }}")
+}
+
+fn recipe(text: &str) -> String {
+    text.to_owned()
+}
+
 /// Recipes with one mistake each, and where the schema sees it.
 fn bad() -> Vec<(String, &'static str)> {
-    let table = |rest: &str| {
-        format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1] }} }} }}\ntables: {{ t: {{ {rest} }} }}")
-    };
-    let claim = |rest: &str| {
-        format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nclaims: {{ c: {{ {rest} }} }}")
-    };
-    let figure = |rest: &str| {
-        format!("steps: {{ a: {{ uses: mock, matrix: {{ seed: [1, 2] }} }} }}\nfigures: {{ f: {{ {rest} }} }}")
-    };
-    let recipe = |text: &str| text.to_owned();
+    [bad_keys(), bad_shapes(), bad_values()].concat()
+}
+
+fn bad_keys() -> Vec<(String, &'static str)> {
     vec![
         // Keys.
         (recipe("abuot: x\nsteps: { a: { uses: mock } }"), ""),
@@ -220,6 +233,11 @@ fn bad() -> Vec<(String, &'static str)> {
         (figure("from: a, kind: bar, x: seed"), "/figures/f"),
         (figure("from: a, kind: bar, x: seed, y: value, band: sd"), "/figures/f/band"),
         (figure("from: a, kind: bar, x: seed, y: value, colour: seed"), "/figures/f"),
+    ]
+}
+
+fn bad_shapes() -> Vec<(String, &'static str)> {
+    vec![
         // What must be there.
         (recipe("name: x"), ""),
         (recipe("steps: {}"), "/steps"),
@@ -252,6 +270,11 @@ fn bad() -> Vec<(String, &'static str)> {
         (step("seeds: 0"), "/steps/a/seeds"),
         (step("seeds: 2.5"), "/steps/a/seeds"),
         (step("matrix: { include: { value: 1 } }"), "/steps/a/matrix/include"),
+    ]
+}
+
+fn bad_values() -> Vec<(String, &'static str)> {
+    vec![
         // Names.
         (recipe("steps: { ../escape: { uses: mock } }"), "/steps"),
         (recipe("params: { 9a: 1 }\nsteps: { a: { uses: mock } }"), "/params"),

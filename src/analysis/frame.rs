@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sweep_job::Metric;
+use sweep_job::Metrics;
 
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
@@ -25,7 +25,7 @@ pub struct Row<'a> {
     /// Its job; points that are the same job have the same one.
     pub job: JobId,
     /// The job's metrics; `None` if it is not done.
-    pub metrics: Option<&'a BTreeMap<String, Metric>>,
+    pub metrics: Option<&'a Metrics>,
 }
 
 impl<'a> Frame<'a> {

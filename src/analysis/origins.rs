@@ -29,6 +29,8 @@ pub(crate) fn notes(jobs: impl Iterator<Item = JobId>, measured: &BTreeMap<JobId
 
 #[cfg(test)]
 mod tests {
+    use sweep_job::Metrics;
+
     use super::*;
 
     #[test]
@@ -39,7 +41,7 @@ mod tests {
         };
         let measured = |origin: Option<Origin>| Measured {
             key: "0".repeat(64).parse().unwrap(),
-            metrics: BTreeMap::new(),
+            metrics: Metrics::default(),
             started: jiff::Timestamp::UNIX_EPOCH,
             seconds: 1.0,
             backend: None,

@@ -6,6 +6,8 @@ use std::{
     thread,
 };
 
+use sweep_job::current_name;
+
 use crate::{
     host::threads,
     plan::{JobId, Plan, Study},
@@ -33,7 +35,8 @@ impl Results {
         let reported: BTreeSet<JobId> = plan.studies.iter().flat_map(Study::reported).map(|(_, id)| *id).collect();
         let wanted: Vec<(JobId, Key, Stamp)> =
             reported.into_iter().filter_map(|id| Some((id, plan.job(id).key, *stamps.get(&id)?))).collect();
-        let metrics: HashSet<&str> = plan.studies.iter().flat_map(|study| study.recipe.metrics()).collect();
+        let names = plan.studies.iter().flat_map(|study| study.recipe.metrics());
+        let metrics: HashSet<&str> = names.flat_map(|name| [name, current_name(name)]).collect();
         let stamped: Vec<(Key, Stamp)> = wanted.iter().map(|(_, key, stamp)| (*key, *stamp)).collect();
         let found = store.measured_by(&stamped, &metrics)?;
         let ids: HashMap<Key, JobId> = wanted.iter().map(|(id, key, _)| (*key, *id)).collect();

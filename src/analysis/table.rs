@@ -5,7 +5,7 @@ use std::{
     iter,
 };
 
-use sweep_job::{Unit, Value};
+use sweep_job::{Unit, Value, current_name};
 
 use crate::{
     analysis::{
@@ -213,7 +213,7 @@ pub(crate) fn better_of(
     metric: &str,
     unit: Unit,
 ) -> Option<Better> {
-    if let Some((_, better)) = best.iter().find(|(name, _)| name.value == metric) {
+    if let Some((_, better)) = best.iter().find(|(name, _)| current_name(&name.value) == current_name(metric)) {
         return *better;
     }
     match unit {
@@ -285,7 +285,12 @@ impl<'a> Paper<'a> {
     fn value(&self, members: &Members<'_, '_>, metric: &str) -> Option<f64> {
         let about = |only: &[(&str, Vec<Value>)]| members.iter().all(|row| selected(row.point, only));
         let mut rows = self.0.iter().filter(|(only, _)| !members.is_empty() && about(only));
-        rows.find_map(|(_, row)| row.metrics.iter().find(|(name, _)| name.value == metric).map(|(_, value)| *value))
+        rows.find_map(|(_, row)| {
+            row.metrics
+                .iter()
+                .find(|(name, _)| current_name(&name.value) == current_name(metric))
+                .map(|(_, value)| *value)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! `sweep bundle` and `sweep verify`.
+//! `sweep bundle create` and `sweep bundle verify`.
 
 use std::{
     io::{self, BufReader, BufWriter, IsTerminal as _, Write as _},
@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use sweep_job::{BackendChoice, Unit};
 
 use super::{Prepared, RecipeArgs, print};
@@ -27,8 +27,30 @@ use crate::{
     store::Store,
 };
 
+/// Without a command, `sweep bundle RECIPE…` is the older form of `create`.
 #[derive(Debug, Args)]
+#[command(
+    subcommand_negates_reqs = true,
+    override_usage = "sweep bundle <COMMAND>",
+    mut_args(|arg| arg.hide(true))
+)]
 pub(super) struct BundleArgs {
+    #[command(subcommand)]
+    command: Option<BundleCommand>,
+    #[command(flatten)]
+    create: CreateArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum BundleCommand {
+    /// Write a study into one archive: recipe, keys, records, report.
+    Create(CreateArgs),
+    /// Compute a bundle's keys, tables and verdicts anew; with `--rerun`, run some of its jobs again.
+    Verify(VerifyArgs),
+}
+
+#[derive(Debug, Args)]
+struct CreateArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
     /// The archive; `NAME.sweep.tar` if left out, by the name of the recipe.
@@ -60,6 +82,14 @@ fn part(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn bundle(results: &Path, args: &BundleArgs) -> Result<Exit, Error> {
+    match &args.command {
+        Some(BundleCommand::Create(args)) => create(results, args),
+        Some(BundleCommand::Verify(args)) => verify(args),
+        None => create(results, &args.create),
+    }
+}
+
+fn create(results: &Path, args: &CreateArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &[], false)?;
     let store = Store::open(results)?;
     let done = Results::read(&plan, &store)?;

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use sweep_job::{Backend, Unit, units::parse_seconds};
 
 use super::{
-    print,
+    destination, print,
     remote::{self, RemoteArgs},
     runs,
 };
@@ -69,11 +69,12 @@ enum CacheCommand {
     },
     /// Write records to a tar archive, to take them to another machine.
     Export {
-        /// The archive.
-        file: PathBuf,
         /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe.
         #[arg(required = true, value_name = "JOB|RECIPE")]
         which: Vec<String>,
+        /// The archive.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
         #[command(flatten)]
         values: Values,
     },
@@ -124,7 +125,10 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             let reached = reached(results, recipes, values, *recent)?;
             gc(&store, &reached, *yes)
         }
-        CacheCommand::Export { file, which, values } => export(&store, file, which, values),
+        CacheCommand::Export { which, output, values } => match destination(output.as_deref(), which) {
+            (_, []) => Err(Error::NoDestination),
+            (file, which) => export(&store, file, which, values),
+        },
         CacheCommand::Push { remote, which, values } => {
             let keys = (!which.is_empty()).then(|| recorded(&store, which, values)).transpose()?;
             remote::push_all(&store, remote, keys.map(|keys| keys.into_iter().collect()))

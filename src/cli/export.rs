@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{ChangeArgs, Prepared, print};
+use super::{ChangeArgs, Prepared, destination, print};
 use crate::{
     error::{Error, Exit},
     export::{mlflow, tensorboard},
@@ -18,11 +18,12 @@ pub(super) struct ExportArgs {
     /// For which program.
     #[arg(value_enum)]
     to: Target,
-    /// The folder to write to.
-    folder: PathBuf,
     /// Recipes or sweep files, whose records are exported; all records if left out.
-    #[arg(value_name = "RECIPE")]
+    #[arg(value_name = "RECIPE", required_unless_present = "output")]
     paths: Vec<PathBuf>,
+    /// The folder to write to.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     changes: ChangeArgs,
 }
@@ -37,10 +38,11 @@ enum Target {
 
 pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
-    let keys = if args.paths.is_empty() {
+    let (folder, paths) = destination(args.output.as_deref(), &args.paths);
+    let keys = if paths.is_empty() {
         store.keys().map_err(Error::io("cannot read the store"))?
     } else {
-        let Prepared { plan, .. } = args.changes.prepare(results, &args.paths, &[], false)?;
+        let Prepared { plan, .. } = args.changes.prepare(results, paths, &[], false)?;
         plan.jobs().map(|(_, job)| job.key).collect()
     };
     let mut records: Vec<Record> = Vec::new();
@@ -48,10 +50,10 @@ pub(super) fn export(results: &Path, args: &ExportArgs) -> Result<Exit, Error> {
         records.extend(store.get(key)?);
     }
     let written = match args.to {
-        Target::Tensorboard => tensorboard::export(records.iter(), &args.folder),
-        Target::Mlflow => mlflow::export(records.iter(), &args.folder),
+        Target::Tensorboard => tensorboard::export(records.iter(), folder),
+        Target::Mlflow => mlflow::export(records.iter(), folder),
     };
     let written = written.map_err(Error::io("cannot write the export"))?;
-    print(&format!("{} in {}\n", count(written, "job"), args.folder.display()))?;
+    print(&format!("{} in {}\n", count(written, "job"), folder.display()))?;
     Ok(Exit::Done)
 }

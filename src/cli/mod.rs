@@ -7,6 +7,7 @@ mod diff;
 mod exec;
 mod explain;
 mod export;
+mod log;
 mod logs;
 mod plan;
 mod query;
@@ -22,15 +23,17 @@ mod tasks;
 mod ui;
 
 use std::{
+    ffi::OsStr,
     io::{self, IsTerminal, Write as _},
     mem::ManuallyDrop,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, BackendChoice, Device, Probe};
+use tracing::{debug_span, field, info_span};
 
 use crate::{
     error::{Error, Exit},
@@ -50,6 +53,9 @@ pub struct Cli {
     /// The folder for records, journals and reports.
     #[arg(long, global = true, value_name = "DIR", default_value = "results", env = "SWEEP_RESULTS")]
     results: PathBuf,
+    /// Log the stages of the run to standard error; twice for more. `SWEEP_LOG` does the same, for single stages too.
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    verbose: u8,
     #[command(subcommand)]
     command: Command,
 }
@@ -70,9 +76,10 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Write records for another program.
     Export(export::ExportArgs),
-    /// Write a study into one archive that others can verify: recipe, keys, records, report.
+    /// Write a study into one archive that others can verify, or verify one.
     Bundle(bundle::BundleArgs),
-    /// Check a bundle: compute its keys, tables and verdicts again; with `--rerun`, run some of its jobs again.
+    /// The older form of `sweep bundle verify`.
+    #[command(hide = true)]
     Verify(bundle::VerifyArgs),
     /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
     Status(status::StatusArgs),
@@ -188,32 +195,46 @@ struct Prepared {
 /// Runs the program.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let results = cli.results;
-    let exit = match cli.command {
-        Command::Worker { engine, probe: Some(backend) } => {
+    let exit = match (log::start(cli.verbose), cli.command) {
+        (Err(error), _) => Err(error.into()),
+        (Ok(()), Command::Worker { engine, probe: Some(backend) }) => {
             return match backend.choice() {
                 BackendChoice::Only(backend) => worker::probe(engine, backend),
                 BackendChoice::Auto => ExitCode::FAILURE,
             };
         }
-        Command::Worker { engine, probe: None } => return worker::main(engine),
-        Command::ExecJob(args) => exec::job(&results, &args),
-        Command::ExecPilot(args) => exec::pilot(&results, &args),
-        Command::Run(args) => run::run(&results, &args),
-        Command::Plan(args) => plan::plan(&results, &args),
-        Command::Explain(args) => explain::explain_job(&results, &args),
-        Command::Report(args) => report::report(&results, &args),
-        Command::Query(args) => query::query(&results, args),
-        Command::Diff(args) => diff::diff(&results, &args),
-        Command::Export(args) => export::export(&results, &args),
-        Command::Bundle(args) => bundle::bundle(&results, &args),
+        (Ok(()), Command::Worker { engine, probe: None }) => return worker::main(engine),
+        (Ok(()), command) => execute(command, &cli.results),
+    };
+    exit.unwrap_or_else(|error| {
+        show(&error);
+        error.exit()
+    })
+    .into()
+}
+
+/// Carries a command out.
+fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
+    match command {
+        // Their own entry points answer the engine.
+        Command::Worker { .. } => Ok(Exit::Usage),
+        Command::ExecJob(args) => exec::job(results, &args),
+        Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::Run(args) => run::run(results, &args),
+        Command::Plan(args) => plan::plan(results, &args),
+        Command::Explain(args) => explain::explain_job(results, &args),
+        Command::Report(args) => report::report(results, &args),
+        Command::Query(args) => query::query(results, args),
+        Command::Diff(args) => diff::diff(results, &args),
+        Command::Export(args) => export::export(results, &args),
+        Command::Bundle(args) => bundle::bundle(results, &args),
         Command::Verify(args) => bundle::verify(&args),
-        Command::Status(args) => status::status(&results, &args),
+        Command::Status(args) => status::status(results, &args),
         #[cfg(feature = "ui")]
-        Command::Ui(args) => ui::ui(&results, &args),
-        Command::Logs(args) => logs::logs(&results, &args),
-        Command::Show(args) => show::show(&results, &args),
-        Command::Cache(args) => cache::cache(&results, &args),
+        Command::Ui(args) => ui::ui(results, &args),
+        Command::Logs(args) => logs::logs(results, &args),
+        Command::Show(args) => show::show(results, &args),
+        Command::Cache(args) => cache::cache(results, &args),
         Command::Tasks(args) => tasks::tasks(&args),
         Command::Schema { of } => {
             let schema = match of {
@@ -228,12 +249,7 @@ pub fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "sweep", &mut script);
             print(&String::from_utf8_lossy(&script)).map(|()| Exit::Done)
         }
-    };
-    exit.unwrap_or_else(|error| {
-        show(&error);
-        error.exit()
-    })
-    .into()
+    }
 }
 
 /// Prints a failure: mistakes in a recipe with their places, everything else in one sentence.
@@ -255,6 +271,14 @@ fn warn(plan: &Plan) {
     }
     if plan.warnings.len() > MOST {
         say(format_args!("… and {}", count(plan.warnings.len() - MOST, "more warning")));
+    }
+}
+
+/// Where an export goes, and which records it has: the older forms of these commands have the file first.
+fn destination<'a, T: AsRef<OsStr>>(output: Option<&'a Path>, which: &'a [T]) -> (&'a Path, &'a [T]) {
+    match (output, which) {
+        (None, [first, rest @ ..]) => (Path::new(first), rest),
+        (output, which) => (output.unwrap_or(Path::new("")), which),
     }
 }
 
@@ -294,8 +318,12 @@ impl ChangeArgs {
     fn prepare(&self, results: &Path, paths: &[PathBuf], only: &[String], must_exist: bool) -> Result<Prepared, Error> {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let name = names.join(", ");
+        let span = info_span!(target: host::log::PLAN, "plan", recipes = name, jobs = field::Empty);
+        let _planning = span.enter();
         let request = Request { paths, set: &self.set, axes: &self.axes, only };
-        let mut draft = Draft::load(&request).map_err(Error::recipe(name.clone()))?;
+        let reading = debug_span!(target: host::log::PLAN, "read");
+        let mut draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
+        drop(reading);
         draft.executor = match (self.executor, draft.executor) {
             (Some(ExecutorArg::Local), _) => Executor::Local,
             (Some(ExecutorArg::Slurm), Executor::Local) => Executor::Slurm(Slurm::default()),
@@ -323,6 +351,7 @@ impl ChangeArgs {
         };
         let digests = Digests::open(Store::new(results).digests());
         let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
+        span.record("jobs", plan.len());
         Ok(Prepared { plan: ManuallyDrop::new(plan), device })
     }
 }

@@ -1,9 +1,10 @@
-//! The machine below the engine: its resources, devices, clock and program file, and the failures that tests inject.
+//! The machine below the engine: its resources, devices, clock, program file and log, and the failures that tests inject.
 
 pub(crate) mod archive;
 pub(crate) mod clock;
 pub mod devices;
 pub(crate) mod failpoints;
+pub mod log;
 pub mod machine;
 mod program;
 pub(crate) mod threads;

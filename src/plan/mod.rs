@@ -23,6 +23,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, TaskInfo, Values};
+use tracing::{debug_span, field};
 
 use self::{
     build::{Builder, Jobs},
@@ -41,6 +42,7 @@ pub(crate) use self::{
     digest::normal,
     selection::{resolved, selected},
 };
+use crate::host::log;
 use crate::recipe::{
     Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
 };
@@ -172,15 +174,20 @@ impl Plan {
         let mut jobs = Jobs::new(digests);
         let mut studies = Vec::with_capacity(recipes.len());
         for (study, recipe) in recipes.into_iter().enumerate() {
-            let (order, points) = expand_all(&recipe, &mut problems, &mut room);
+            let expanding = debug_span!(target: log::PLAN, "expand", recipe = recipe.name, points = field::Empty);
+            let (order, points) = expanding.in_scope(|| expand_all(&recipe, &mut problems, &mut room));
+            expanding.record("points", points.iter().map(Vec::len).sum::<usize>());
+            drop(expanding);
             lint::params(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
             let mut builder = Builder { study, recipe: &recipe, prefix, backend, jobs, steps, problems, room };
+            let keys = debug_span!(target: log::PLAN, "keys", recipe = recipe.name).entered();
             for step in order {
                 builder.add_step(step, &points[step])?;
             }
+            drop(keys);
             let steps = builder.steps;
             studies.push(Study { recipe, steps, rounds: BTreeMap::new() });
         }

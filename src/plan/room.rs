@@ -43,7 +43,8 @@ impl Room {
         if !std::mem::replace(&mut self.said, true) {
             let allowed = quantity(self.whole as f64, Unit::Bytes);
             let message = format!("the jobs planned here would take more than {allowed} of memory");
-            let help = "use fewer values, or write a long text to a file and list it in `inputs`; the limit of a bundle depends on its size";
+            let help = "use fewer values. Write a long text to a file and list the file in `inputs`. The limit of a bundle \
+                        grows with its size.";
             problems.push(span, Problem::new(sources, span, message, "too much").help(help));
         }
         false

@@ -10,7 +10,9 @@ use sweep_job::Progress;
 use super::{
     failed, headline, name,
     pace::{Pace, Quiet},
-    retrying, stopping,
+    retrying,
+    screen::Shown,
+    stopping,
 };
 use crate::{
     format::{clean, count, duration, quantity, speeds},
@@ -32,6 +34,8 @@ pub struct Bars {
     pace: Pace,
     /// As long as there are bars.
     quiet: Option<Quiet>,
+    /// As long as there are bars.
+    shown: Option<Shown>,
 }
 
 #[derive(Debug)]
@@ -62,6 +66,7 @@ impl Bars {
             color,
             pace: Pace::new(pace),
             quiet: None,
+            shown: None,
         }
     }
 
@@ -209,6 +214,7 @@ impl Observer for Bars {
                 }
                 if cached < jobs {
                     self.quiet = Quiet::new();
+                    self.shown = Some(Shown::new(&self.multi));
                     self.whole = self.multi.add(ProgressBar::new(*jobs as u64));
                     let noun = if *jobs == 1 { "job" } else { "jobs" };
                     let template = format!("  {{bar:24}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
@@ -275,7 +281,7 @@ impl Observer for Bars {
             RunEvent::Ended(summary) => {
                 self.whole.finish_and_clear();
                 self.print(&super::summary(summary));
-                self.quiet = None;
+                (self.quiet, self.shown) = (None, None);
             }
         }
     }

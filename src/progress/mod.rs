@@ -3,6 +3,7 @@
 mod bars;
 mod lines;
 mod pace;
+mod screen;
 mod state;
 
 use sweep_job::{Failure, Outcome, TaskInfo, Value};
@@ -10,6 +11,7 @@ use sweep_job::{Failure, Outcome, TaskInfo, Value};
 pub use self::{
     bars::Bars,
     lines::Lines,
+    screen::Screen,
     state::{counts, describe, span},
 };
 use crate::{
@@ -27,7 +29,7 @@ pub fn name(job: &Job) -> String {
 /// The metrics that a line has room for: `loss 2.31  sparsity 50.0 %`.
 fn headline(task: &TaskInfo, outcome: &Outcome) -> String {
     let shown = task.headline.iter().filter_map(|name| {
-        let metric = outcome.metrics.get(*name)?;
+        let metric = outcome.metrics.get(name)?;
         // A dense network's sparsity says nothing.
         let boring = *name == "sparsity" && metric.value == 0.0;
         let word = name.rsplit('.').next().unwrap_or(name);

@@ -10,7 +10,7 @@ mod parquet;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use sweep_job::{Task, TaskInfo, Unit, Value};
+use sweep_job::{Task, TaskInfo, Unit, Value, current_name};
 
 pub use self::output::{Format, Output};
 use crate::{
@@ -198,7 +198,11 @@ impl Records {
         let found = full
             .or_else(|| short(|column| matches!(column, Column::Axis(_))))
             .or_else(|| short(|column| matches!(column, Column::Metric(_))))
-            .or_else(|| short(|column| matches!(column, Column::Param(_))));
+            .or_else(|| short(|column| matches!(column, Column::Param(_))))
+            .or_else(|| {
+                let current = current_name(name.strip_prefix("metrics.").unwrap_or(name));
+                self.columns.iter().find(|column| matches!(column, Column::Metric(metric) if metric == current))
+            });
         found.ok_or_else(|| {
             let shorts: BTreeSet<&str> = self.columns.iter().map(Column::short).collect();
             let help = suggest(name, "columns", shorts.iter().copied()).unwrap_or_default();

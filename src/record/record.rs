@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    io, mem,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Device, Outcome, Values};
+use sweep_job::{Device, Outcome, Task, Values, current_name};
 
 use crate::record::{Digest, Identity, Key};
 
@@ -129,7 +129,25 @@ impl Record {
         } else if serde_json::from_slice(text).is_ok_and(|Format { digest, .. }| digest.is_some()) {
             return Err(damaged("it is not what was written: its digest is not in the first line".into()));
         }
-        Ok(record)
+        Ok(record.with_current_names())
+    }
+
+    /// Gives metrics that were renamed since the record was written the names that their task declares now.
+    fn with_current_names(mut self) -> Self {
+        let Some(task) = Task::info(&self.identity.task) else { return self };
+        let current = |name: &str| {
+            let new = current_name(name);
+            (new != name && task.metric(name).is_some_and(|metric| metric.name == new)).then(|| new.to_owned())
+        };
+        let Outcome { metrics, facts, .. } = &mut self.outcome;
+        *metrics =
+            mem::take(metrics).into_iter().map(|(name, metric)| (current(&name).unwrap_or(name), metric)).collect();
+        let fact = |name: String| {
+            let absent = name.strip_prefix("absent.").and_then(current);
+            absent.map_or(name, |metric| format!("absent.{metric}"))
+        };
+        *facts = mem::take(facts).into_iter().map(|(name, text)| (fact(name), text)).collect();
+        self
     }
 }
 
@@ -144,7 +162,7 @@ fn is_sealed(text: &[u8]) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use sweep_job::{Task, tasks::Mock};
+    use sweep_job::{Task, Unit, tasks::Mock};
 
     use super::*;
     use crate::record::Needed;
@@ -196,6 +214,28 @@ pub(crate) mod tests {
         }
         let pretty = serde_json::from_slice::<serde_json::Value>(&whole).unwrap().to_string();
         assert!(read(pretty.as_bytes()).is_err(), "a digest that cannot be checked");
+    }
+
+    #[test]
+    fn metrics_of_earlier_names_are_read_under_their_names_of_today() {
+        let names = ["utilisation.cpu", "steps.left_out", "compute.ceiling", "loss"];
+        let read = |task: &str| {
+            let mut record = sample();
+            record.identity.task = task.to_owned();
+            for name in names {
+                record.outcome.set_open(name, 1.0, Unit::One);
+            }
+            record.outcome.facts.insert("absent.utilisation.memory".into(), "the driver does not say it".into());
+            let text = record.to_text().unwrap();
+            let outcome = Record::parse(&text, Path::new("x"), record.key).unwrap().outcome;
+            let metrics: Vec<String> = outcome.metrics.keys().filter(|name| *name != "value").cloned().collect();
+            (metrics, outcome.facts.into_keys().collect::<Vec<_>>())
+        };
+        let (metrics, facts) = read("train");
+        assert_eq!(metrics, ["loss", "peak.compute", "steps.skipped", "utilization.cpu"]);
+        assert_eq!(facts, ["absent.utilization.memory"]);
+        // A program's own metrics are called as it calls them.
+        assert_eq!(read("command").0, ["compute.ceiling", "loss", "steps.left_out", "utilisation.cpu"]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tokio::{
     runtime::{Builder, Runtime},
     time::timeout,
 };
+use tracing::{debug, info, info_span};
 
 use super::{
     Options, Pulled, RemoteError, connect, envelope,
@@ -30,6 +31,7 @@ use super::{
 use crate::run::Arriving;
 use crate::{
     format::duration,
+    host::log,
     record::Key,
     store::{Origin, Store, StoreError, TransferError},
 };
@@ -79,6 +81,7 @@ enum Fetched {
 }
 
 /// Result for a record.
+#[derive(Debug)]
 enum Taken {
     /// It is here.
     Added,
@@ -168,6 +171,7 @@ impl Remote {
     /// Downloads records. A damaged or wrong object is skipped; the job runs then, and its result replaces the object.
     /// Ends early if the caller no longer waits.
     pub fn pull(&self, store: &Store, keys: &[Key], arriving: &Arriving) -> Result<Pulled, RemoteError> {
+        let _pulling = info_span!(target: log::REMOTE, "pull", remote = self.name, records = keys.len()).entered();
         let mut pulled = Pulled::default();
         let mut wanted = keys.to_vec();
         if wanted.len() > MANY {
@@ -197,6 +201,8 @@ impl Remote {
         if pulled.broken.is_some() {
             self.given_up.store(true, Ordering::Relaxed);
         }
+        let Pulled { added, missing, refused, broken } = &pulled;
+        info!(target: log::REMOTE, added, missing, refused = refused.len(), broken, "pulled");
         Ok(pulled)
     }
 
@@ -211,6 +217,7 @@ impl Remote {
         while !arriving.is_stopped() {
             let Ok(fetched) = timeout(LOOK, fetches.next()).await else { continue };
             let Some((key, fetched)) = fetched else { return Ok(()) };
+            debug!(target: log::REMOTE, key = key.short(), ?fetched, "answered");
             match fetched {
                 Ok(Taken::Added) => pulled.added += 1,
                 Ok(Taken::Missing) => pulled.missing += 1,
@@ -300,6 +307,7 @@ impl Remote {
 
     /// Brings a record there. It is there whole or not at all: an object comes to be with its last byte.
     pub fn push(&self, store: &Store, key: Key) -> Result<(), RemoteError> {
+        let _pushing = info_span!(target: log::REMOTE, "push", remote = self.name, key = key.short()).entered();
         let here = |error: std::io::Error| RemoteError::Local(TransferError::Io(error));
         let folder = store.beside().map_err(here)?;
         let mut file = tempfile::tempfile_in(folder).map_err(here)?;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fs_err as fs;
+use tracing::{debug, info_span};
 
 use super::{
     Presence, Store, entries,
@@ -14,7 +15,7 @@ use super::{
     remove_if_there,
     transfer::IMPORT,
 };
-use crate::record::Key;
+use crate::{host::log, record::Key};
 
 /// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".tmp";
@@ -99,6 +100,8 @@ impl Store {
 
     /// Removes it. Whatever ends this process meanwhile, every record is there whole or not at all.
     pub fn remove(&self, garbage: &Garbage) -> Result<(), GcError> {
+        let (records, leftovers) = (garbage.records.len(), garbage.leftovers.len());
+        let _removing = info_span!(target: log::STORE, "gc", records, leftovers).entered();
         let _alone = InUse::alone(&self.root, self.is_shared())?.ok_or(GcError::InUse)?;
         for path in &garbage.leftovers {
             remove_if_there(path)?;
@@ -118,7 +121,8 @@ impl Store {
             }
         }
         fs::create_dir_all(self.root.join("staging"))?;
-        for (key, _) in &garbage.records {
+        for (key, bytes) in &garbage.records {
+            debug!(target: log::STORE, key = key.short(), bytes, "removing a record");
             let aside = self.staging(*key);
             remove_if_there(&aside)?;
             match fs::rename(self.folder(*key), &aside) {

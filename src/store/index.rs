@@ -1,7 +1,7 @@
 //! The index of the store: one line for each record, so that queries over all of them need not open thousands of
 //! folders.
 //!
-//! `index.jsonl` describes the records, `metrics.jsonl` has their measurements. Both are derived: the folders decide
+//! `index.jsonl` describes the records, `measured.jsonl` has their metrics. Both are derived: the folders decide
 //! each time which records exist, and whether each is still the same file. A record that a file does not list, or that
 //! has changed, is opened, compared with its digest, and added; a line that cannot be read or has no record is ignored.
 //! So a line also proves that its record was checked. Deleting the files loses nothing.
@@ -17,12 +17,13 @@ use std::{
 use fs_err as fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sweep_job::{Backend, Metric};
+use sweep_job::{Backend, Metric, Metrics};
+use tracing::info_span;
 
 use super::{Origin, Record, Store, StoreError};
 use crate::record::{Digest, RecordError};
 use crate::{
-    host::threads,
+    host::{log, threads},
     record::{Identity, Key},
 };
 
@@ -59,7 +60,7 @@ pub struct Measured {
     /// The job's key.
     pub key: Key,
     /// The metrics.
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: Metrics,
     /// Start of the job.
     pub started: Timestamp,
     /// Duration.
@@ -135,7 +136,8 @@ impl Line for Entry {
 }
 
 impl Line for Measured {
-    const FILE: &str = "metrics.jsonl";
+    // Not `metrics.jsonl`, in which metrics may have earlier names.
+    const FILE: &str = "measured.jsonl";
 
     fn key(&self) -> Key {
         self.key
@@ -200,6 +202,7 @@ impl Store {
     /// Jobs with a valid record among these jobs. A record is read, and compared with its digest, once for each of its
     /// stamps: the index remembers them. A record of a later version is an error.
     pub fn look(&self, keys: &[Key]) -> Result<Looked, StoreError> {
+        let _looking = info_span!(target: log::STORE, "look-up", keys = keys.len()).entered();
         let mut looked = Looked { whole: vec![false; keys.len()], damaged: Vec::new() };
         let mut stamps = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {

@@ -23,6 +23,9 @@ use std::{
 use fs_err as fs;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::host::log;
 
 /// Interval at which a holder renews its lease.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -218,6 +221,8 @@ fn take_away(folder: &Path, path: &Path, dead: &Found, mine: &str) -> io::Result
         Ok(()) => {}
     }
     if fs::metadata(&aside)?.ino() == dead.inode {
+        let (host, pid) = dead.owner.as_ref().map(|owner| (owner.host.as_str(), owner.pid)).unzip();
+        warn!(target: log::CLAIM, host, pid, "took over the lease of a holder that is dead or silent");
         if let Some(owner) = dead.owner.as_ref().filter(|owner| !owner.own.contains('/') && !owner.own.is_empty()) {
             let _ = std::fs::remove_file(folder.join(&owner.own));
         }

@@ -24,6 +24,7 @@ use std::{
 
 use fs_err as fs;
 use rustix::{fs::OFlags, io::Errno};
+use tracing::{field, info_span};
 
 pub(crate) use self::lease::Presence;
 use self::lock::Lock;
@@ -336,6 +337,21 @@ impl Store {
 
     /// Asks for the right to run a job.
     pub fn claim(&self, key: Key) -> Result<Claim, StoreError> {
+        let span = info_span!(target: host::log::CLAIM, "claim", key = key.short(), answer = field::Empty);
+        let claim = span.in_scope(|| self.try_claim(key));
+        span.record(
+            "answer",
+            match &claim {
+                Ok(Claim::Hit(_)) => "done already",
+                Ok(Claim::Miss(_)) => "acquired",
+                Ok(Claim::Busy) => "refused: another process holds it",
+                Err(_) => "failed",
+            },
+        );
+        claim
+    }
+
+    fn try_claim(&self, key: Key) -> Result<Claim, StoreError> {
         if let Some(record) = self.readable(key)? {
             return Ok(Claim::Hit(Box::new(record)));
         }

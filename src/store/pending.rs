@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf};
 
 use fs_err as fs;
+use tracing::{debug_span, field, info_span, warn};
 
 use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
 use crate::record;
@@ -53,9 +54,12 @@ impl Pending {
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.
     pub fn commit(self, mut record: Record) -> Result<Record, StoreError> {
+        let span = info_span!(target: host::log::STORE, "commit", key = self.key.short(), files = field::Empty);
+        let _committing = span.enter();
         host::failpoints::point("commit: before the digests")?;
         disk::unshare(&self.dir())?;
         record.files = record::of_folder(&self.dir())?;
+        span.record("files", record.files.len());
         let text = record.to_text()?;
         let mut file = fs::File::create(self.staging.join("record.json"))?;
         host::failpoints::write_all(&mut file, &text, "commit: before the record", "commit: in the record")?;
@@ -63,7 +67,9 @@ impl Pending {
         if record.files.is_empty() && fs::read_dir(self.dir())?.next().is_none() {
             fs::remove_dir(self.dir())?;
         }
-        disk::sync(&self.staging, record.files.len())?;
+        let syncing = debug_span!(target: host::log::STORE, "sync");
+        syncing.in_scope(|| disk::sync(&self.staging, record.files.len()))?;
+        drop(syncing);
         host::failpoints::point("commit: the files are synced")?;
         let folder = self.store.folder(self.key);
         let Some(shard) = folder.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput).into()) };
@@ -75,6 +81,7 @@ impl Pending {
         if self.lock.is_lost()
             && let Some(record) = self.store.readable(self.key)?
         {
+            warn!(target: host::log::STORE, "another process has taken the claim over and stored its record");
             return Ok(record);
         }
         remove_if_there(&folder)?;

@@ -14,7 +14,7 @@ use axum::{
 };
 use maud::html;
 use serde::Serialize;
-use sweep_job::{Metric, Task, TaskInfo};
+use sweep_job::{Metrics, Task, TaskInfo};
 
 use super::{Site, crumbs, not_found, page as site_page, read, runs, stream};
 use crate::{
@@ -43,7 +43,7 @@ struct View {
     steps: Vec<String>,
     jobs: Vec<(usize, String)>,
     /// The results that were read.
-    results: BTreeMap<usize, (&'static TaskInfo, BTreeMap<String, Metric>)>,
+    results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
     /// Seconds that finished jobs of other runs took.
     took: HashMap<usize, f64>,
     /// The losses of the running jobs.

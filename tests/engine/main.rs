@@ -5,6 +5,7 @@
 #[macro_use]
 mod messages;
 
+mod aliases;
 mod bundles;
 mod cache;
 mod claims;
@@ -21,6 +22,7 @@ mod flow;
 mod gallery;
 mod hostile;
 mod integrity;
+mod log;
 mod looks;
 mod matrices;
 mod mistakes;

@@ -111,11 +111,11 @@ fn answers_follow_the_store() {
     let sandbox = asked();
     let count = || ask(&sandbox, &["--select", "key", "--format", "csv"]).lines().count() - 1;
     assert_eq!(count(), 7);
-    assert!(sandbox.path("results/store/metrics.jsonl").is_file());
+    assert!(sandbox.path("results/store/measured.jsonl").is_file());
     sandbox.write("recipe.yaml", &STUDY.replace("[0.5, -1, 2]", "[0.5, -1, 2, 3]"));
     sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(count(), 9);
-    sandbox.write("results/store/metrics.jsonl", "noise\n");
+    sandbox.write("results/store/measured.jsonl", "noise\n");
     assert_eq!(count(), 9);
     let key = ask(&sandbox, &["--select", "key", "--limit", "1", "--format", "csv"]);
     let key = key.lines().nth(1).unwrap();

@@ -56,7 +56,8 @@ impl Sandbox {
     /// The program with these arguments, not started yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sweep"));
-        command.args(args).current_dir(self.folder.path()).env_remove("SWEEP_RESULTS").env("NO_COLOR", "1");
+        command.args(args).current_dir(self.folder.path()).env("NO_COLOR", "1");
+        command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -155,6 +155,28 @@ fn bars_fit_terminals_of_any_width_and_leave_them_as_they_were() {
 }
 
 #[test]
+fn a_log_is_above_the_bars() {
+    let sandbox = Sandbox::with(RECIPE);
+    let terminal = Terminal::start(&sandbox, 200, &["-v", "run", "recipe.yaml", "--jobs", "1"]);
+    // The rows are drawn again and again: only between two times are all of them there.
+    until("log lines are above one row for the running job and one for the whole", || {
+        let lines = terminal.lines();
+        let [log @ .., running, whole] = lines.as_slice() else { return false };
+        running.contains(" slow variant=1")
+            && whole.contains("2/6 jobs · 1 failed")
+            && log.iter().any(|line| line.contains(" INFO spawn{job=\"quick\" attempt=1 pid="))
+            && log.iter().any(|line| line.contains(" INFO commit{key="))
+            && !log.iter().any(|line| line.contains("/6 jobs") || line.contains("/6000"))
+    });
+    terminal.program.signal(Signal::INT);
+    terminal.program.signal(Signal::INT);
+    let Terminal { program, reader, keyboard, .. } = terminal;
+    drop(keyboard);
+    assert_eq!(program.code(), Some(130));
+    reader.join().unwrap();
+}
+
+#[test]
 fn control_c_that_is_typed_leaves_no_row_behind() {
     let sandbox = Sandbox::with(RECIPE);
     let mut terminal = Terminal::session(&sandbox, 80, &["run", "recipe.yaml", "--jobs", "1"]);

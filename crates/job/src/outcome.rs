@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::MetricInfo;
+use crate::{MetricInfo, Metrics};
 
 /// The result of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Numbers by name.
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: Metrics,
     /// Series by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub curves: BTreeMap<String, Curve>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{MetricInfo, Param, Value, tasks};
+use crate::{MetricInfo, Param, Value, current_name, tasks};
 
 /// Parameters by name.
 pub type Values = BTreeMap<String, Value>;
@@ -188,7 +188,8 @@ impl TaskInfo {
 
     /// The declared metric with this name.
     pub fn metric(&self, name: &str) -> Option<&'static MetricInfo> {
-        self.metrics().find(|metric| metric.name == name)
+        let find = |name: &str| self.metrics().find(|metric| metric.name == name);
+        find(name).or_else(|| find(current_name(name)))
     }
 
     /// The typed task, if every parameter is there and has passed [`Param::check`].

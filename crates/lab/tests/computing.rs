@@ -142,7 +142,7 @@ fn checkpointing_in_shorter_formats_differs_by_their_rounding() {
             let worst = pairs.map(|(plain, found)| (plain - found).abs()).fold(0.0, f64::max);
             println!("{precision} {checkpointing}: {worst:.1e}");
             // Rounding may decide whether gradients overflow; a step that is left out is one step of learning less.
-            let left_out = |outcome: &Outcome| outcome.metrics.get("steps.left_out").map_or(0.0, |metric| metric.value);
+            let left_out = |outcome: &Outcome| outcome.metrics.get("steps.skipped").map_or(0.0, |metric| metric.value);
             let most = if checkpointing == "balanced" { 0.0 } else { most };
             let most = most + 0.3 * (left_out(&plain) - left_out(&found)).abs();
             assert!(worst <= most, "{precision} {checkpointing}: the loss differs by {worst}");
@@ -159,12 +159,12 @@ fn shorter_formats_train_almost_the_same() {
             let pairs = plain.curves["loss"].values.iter().zip(&found.curves["loss"].values);
             let worst = pairs.map(|(plain, found)| (plain - found).abs()).fold(0.0, f64::max);
             // A step that is left out in the search for the loss's factor is one step of learning less.
-            let left_out = found.metrics.get("steps.left_out").map_or(0.0, |metric| metric.value);
+            let left_out = found.metrics.get("steps.skipped").map_or(0.0, |metric| metric.value);
             assert!(left_out <= 3.0, "{precision} {checkpointing}: {left_out} steps are left out");
             let tolerance = tolerance + 0.3 * left_out;
             assert!(worst < tolerance, "{precision} {checkpointing}: the loss differs by {worst}");
             assert_ne!(plain.curves["loss"], found.curves["loss"], "{precision}: it is another format");
-            assert_eq!(found.metrics.contains_key("steps.left_out"), precision == "f16");
+            assert_eq!(found.metrics.contains_key("steps.skipped"), precision == "f16");
         }
     }
 }
@@ -202,14 +202,14 @@ fn what_is_not_measured_has_a_reason() {
     }
     for (name, reason) in [
         ("memory.device.peak", "the CPU backend has no allocator of its own; `memory.peak` counts what it has"),
-        ("utilisation.compute", "the CPU backend computes on no GPU"),
+        ("utilization.compute", "the CPU backend computes on no GPU"),
         ("fusion.operations", "the CPU backend compiles no kernels, so there is nothing to fuse"),
     ] {
         assert_eq!(outcome.facts[&format!("absent.{name}")], reason);
     }
     let value = |name: &str| outcome.metrics[name].value;
     assert!(value("time.step.p5") <= value("time.step") && value("time.step") <= value("time.step.p95"));
-    assert!((value("compute.flops") / value("compute.ceiling") / value("compute.mfu") - 1.0).abs() < 1e-9);
+    assert!((value("compute.flops") / value("peak.compute") / value("compute.mfu") - 1.0).abs() < 1e-9);
 }
 
 /// The format's own rules, as its document gives them: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.

@@ -54,7 +54,7 @@ fn train(more: &Value, folder: &Path, report: &mut Interrupting) -> Outcome {
 
 /// Everything that must be the same: curves and metrics, but not times and memory.
 fn result(outcome: &Outcome) -> String {
-    let measured = ["time.", "throughput", "memory", "compute.", "bandwidth", "utilisation", "attempts"];
+    let measured = ["time.", "throughput", "memory", "compute.", "bandwidth", "utilization", "attempts"];
     let timeless = |name: &&String| !measured.iter().any(|prefix| name.starts_with(prefix));
     let metrics: Vec<_> = outcome.metrics.iter().filter(|(name, _)| timeless(name)).collect();
     format!("{metrics:?} {:?}", outcome.curves)

@@ -296,7 +296,7 @@ fn operations_and_bytes_are_those_of_the_arithmetic() {
         let dir = tempfile::tempdir().unwrap();
         let metrics = run("train", merged(tiny.clone(), &more), dir.path()).unwrap().metrics;
         let of = |name: &str| metrics[name].value;
-        let found = of("bandwidth.optimizer") * of("time.optimizer") * of("bandwidth.ceiling") / of("parameters");
+        let found = of("bandwidth.optimizer") * of("time.optimizer") * of("peak.bandwidth") / of("parameters");
         assert!((found - bytes).abs() < 1e-6, "{more}: {found} bytes");
         // Multiplications for one token: output layer 256 x 16, queries and output 2 x 16 x 16, latent keys and values
         // 2 x 16 x 4, two heads' maps to and from them 2 x 2 x 8 x 4, scores and context 2 x 2 x 8 x 4, MLP 2 x 16 x 64; each

@@ -48,7 +48,7 @@ impl Lower<'_> {
         let (kind, x, y) = (kind?, x?, y?);
         let roofs = find(keys, "roofs").map(|node| self.roofs(node, step)).unwrap_or_default();
         if kind == FigureKind::Roofline && find(keys, "roofs").is_none() {
-            let help = "for example `roofs: { compute: compute.ceiling, bandwidth: bandwidth.ceiling }`";
+            let help = "for example `roofs: { compute: peak.compute, bandwidth: peak.bandwidth }`";
             self.problem(name.span, format!("figure `{}` has no `roofs`", name.value), "`roofs` is missing", help);
         }
         for key in ["x", "y"] {

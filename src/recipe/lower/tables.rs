@@ -1,7 +1,7 @@
 //! `tables`: steps, metrics, rows and columns.
 
 use sweep_job::{
-    Unit, Value,
+    Unit, Value, current_name,
     units::{parse_bytes, parse_seconds},
 };
 
@@ -140,7 +140,7 @@ impl Lower<'_> {
     }
 
     fn check_cell(&mut self, metric: &Spanned<String>, cells: &[Spanned<String>], what: &str) {
-        if !cells.iter().any(|cell| cell.value == metric.value) {
+        if !cells.iter().any(|cell| current_name(&cell.value) == current_name(&metric.value)) {
             let names = cells.iter().map(|cell| cell.value.as_str());
             let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
             let message = format!("{what} speaks of `{}`, which is not shown", metric.value);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
-use sweep_job::{Metric, TaskInfo, Unit};
+use sweep_job::{Metric, Metrics, TaskInfo, Unit};
 
 use super::{Contents, Records, detail::Detail, tally::Tally};
 use crate::{
@@ -188,7 +188,7 @@ fn line(
 
 impl Columns {
     /// The metrics that tasks want in a line, and of tasks that do not know theirs the first three.
-    pub(crate) fn new<'m>(results: impl Iterator<Item = (&'static TaskInfo, &'m BTreeMap<String, Metric>)>) -> Self {
+    pub(crate) fn new<'m>(results: impl Iterator<Item = (&'static TaskInfo, &'m Metrics)>) -> Self {
         let mut found: Vec<(String, Unit, f64)> = Vec::new();
         let mut add = |name: &str, metric: &Metric| match found.iter_mut().find(|(known, ..)| known == name) {
             Some((_, _, most)) => *most = most.max(metric.value.abs()),
@@ -196,7 +196,7 @@ impl Columns {
         };
         for (task, metrics) in results {
             for name in task.headline {
-                metrics.get(*name).into_iter().for_each(|metric| add(name, metric));
+                metrics.get(name).into_iter().for_each(|metric| add(name, metric));
             }
             let own = metrics.iter().filter(|(name, _)| task.open_metrics && task.metric(name).is_none());
             own.take(3).for_each(|(name, metric)| add(name, metric));
@@ -222,7 +222,7 @@ impl Columns {
     }
 
     /// Values of a job, up to its last one.
-    pub(crate) fn cells(&self, metrics: &BTreeMap<String, Metric>) -> Vec<String> {
+    pub(crate) fn cells(&self, metrics: &Metrics) -> Vec<String> {
         let shown = |column: &Column| Some(column.scale.show(metrics.get(&column.metric)?.value));
         let mut cells: Vec<String> = self.0.iter().map(|column| shown(column).unwrap_or_default()).collect();
         let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);

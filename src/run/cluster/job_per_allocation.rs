@@ -323,10 +323,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 if sent.running { &mut running } else { &mut pending }.push(sent.id);
             }
         }
-        let mut cancelled = self.session.cluster.cancel(&pending, CancelScope::Pending);
+        let mut cancelled = self.session.cancel(&pending, CancelScope::Pending);
         if self.session.ending {
-            cancelled = cancelled.and_then(|()| self.session.cluster.cancel(&pending, CancelScope::All));
-            cancelled = cancelled.and_then(|()| self.session.cluster.cancel(&running, CancelScope::All));
+            cancelled = cancelled.and_then(|()| self.session.cancel(&pending, CancelScope::All));
+            cancelled = cancelled.and_then(|()| self.session.cancel(&running, CancelScope::All));
         }
         match cancelled {
             Err(error) => {
@@ -449,7 +449,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.jobs[job].submissions += 1;
         let run = session.options.folder.name();
         let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
-        session.cluster.submit(&BatchJob {
+        session.submit(&BatchJob {
             tag: tag.to_string(),
             output: session.launch.output(&format!("{}.txt", planned.key.short())),
             folder: &session.launch.folder,

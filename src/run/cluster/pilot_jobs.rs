@@ -125,7 +125,7 @@ impl<'a, 'o> Run<'a, 'o> {
         // Nothing to adopt later: the key of the first job stands for all of them.
         let key = session.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
-        session.cluster.submit(&BatchJob {
+        session.submit(&BatchJob {
             tag: format!("pilot:{tag}"),
             output: session.launch.output(&format!("pilot-{number}.txt")),
             folder: &session.launch.folder,
@@ -211,13 +211,13 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.pilots.values().filter(|pilot| !pilot.over).partition(|pilot| pilot.running);
             let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id).collect::<Vec<u64>>();
             let (running, pending) = (ids(&running), ids(&pending));
-            let mut cancelled = self.session.cluster.cancel(&pending, CancelScope::All);
+            let mut cancelled = self.session.cancel(&pending, CancelScope::All);
             if self.session.ending {
-                cancelled = cancelled.and_then(|()| self.session.cluster.cancel(&running, CancelScope::All));
+                cancelled = cancelled.and_then(|()| self.session.cancel(&running, CancelScope::All));
             } else if !std::mem::replace(&mut self.interrupted, true) {
                 // As Ctrl-C does to any engine: it starts nothing more, and lets its jobs end.
                 // Those that do not hear it are ended in the end.
-                let _ = self.session.cluster.cancel(&running, CancelScope::Interrupt);
+                let _ = self.session.cancel(&running, CancelScope::Interrupt);
             }
             if let Err(error) = cancelled {
                 self.session.trouble(&error);

@@ -10,9 +10,11 @@ use std::{
 use fs_err as fs;
 use signal_hook::consts::{SIGHUP, SIGINT};
 use sweep_job::Failure;
+use tracing::{field, info_span, warn};
 
-use super::{Cluster, Options, QueuedJob};
+use super::{BatchJob, CancelScope, Cluster, Options, QueuedJob, Refusal};
 use crate::{
+    host::log,
     plan::{JobId, Plan},
     record::Key,
     run::{self, Disposition, Observer, RunEvent, Signals, Summary, local::Input},
@@ -175,7 +177,10 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     /// Polls the queue; `None` if there is no answer, which is reported once.
     pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
         let asked = Instant::now();
+        let polling = info_span!(target: log::CLUSTER, "poll", jobs = field::Empty).entered();
         let answer = self.cluster.poll();
+        polling.record("jobs", answer.as_ref().ok().map(Vec::len));
+        drop(polling);
         // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
         let pause =
             (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);
@@ -193,6 +198,24 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
                 None
             }
         }
+    }
+
+    /// Submits a batch job.
+    pub(super) fn submit(&self, job: &BatchJob<'_>) -> Result<u64, Refusal> {
+        let span = info_span!(target: log::CLUSTER, "submit", tag = job.tag, id = field::Empty);
+        let _submitting = span.enter();
+        let answer = self.cluster.submit(job);
+        match &answer {
+            Ok(id) => drop(span.record("id", id)),
+            Err(refusal) => warn!(target: log::CLUSTER, ?refusal, "not submitted"),
+        }
+        answer
+    }
+
+    /// Ends batch jobs, or tells them to end.
+    pub(super) fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String> {
+        let _cancelling = (!ids.is_empty()).then(|| info_span!(target: log::CLUSTER, "cancel", ?ids, ?scope).entered());
+        self.cluster.cancel(ids, scope)
     }
 
     /// The batch system does not answer: nothing is known, and nothing is lost.

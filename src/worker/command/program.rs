@@ -21,8 +21,10 @@ use signal_hook::{
     consts::{SIGHUP, SIGTERM},
     iterator::Signals,
 };
+use tracing::info;
 
 use super::words::{Word, understand};
+use crate::host::log;
 
 /// End of a program.
 pub(super) struct Ended {
@@ -112,6 +114,7 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
         listen(stderr, sender.clone(), on_line)?;
         open += 1;
     }
+    info!(target: log::SPAWN, pid = child.id(), "program started");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     thread::Builder::new().name("end".into()).spawn(move || {
         let status = wait_for(pid);
@@ -132,6 +135,7 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
         }
     }
     let (status, at) = ended.ok_or_else(|| io::Error::other("its end was missed"))?;
+    info!(target: log::SPAWN, %status, "program ended");
     let complaint = complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(Ended { status, seconds: (at - begun).as_secs_f64(), complaint })
 }

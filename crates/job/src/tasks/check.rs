@@ -40,8 +40,7 @@ metrics! {
 impl TaskSpec for Check {
     const NAME: &'static str = "check";
     const REVISION: u32 = 2;
-    const ABOUT: &'static str =
-        "builds a network and asserts that it computes, that it learns, and that it is causal";
+    const ABOUT: &'static str = "builds a network and asserts that it computes, that it learns, and that it is causal";
     const HEADLINE: &'static [&'static str] = &["assertions", "parameters"];
 
     const GROUPS: &'static [&'static [Param]] = &[Model::PARAMS, Architecture::PARAMS, Checking::PARAMS];

@@ -86,11 +86,11 @@ metrics! {
         /// Peak device memory in use by all processes during training or pruning, as reported by the driver.
         MEMORY_DEVICE_USED: Bytes = "memory.device.used";
         /// Fraction of the time in which the device was computing, as reported by the driver.
-        UTILIZATION_COMPUTE: Fraction = "utilisation.compute";
+        UTILIZATION_COMPUTE: Fraction = "utilization.compute";
         /// Fraction of the time in which device memory was being read or written, as reported by the driver.
-        UTILIZATION_MEMORY: Fraction = "utilisation.memory";
+        UTILIZATION_MEMORY: Fraction = "utilization.memory";
         /// Processor time of the worker process divided by the elapsed time times the number of cores.
-        UTILIZATION_CPU: Fraction = "utilisation.cpu";
+        UTILIZATION_CPU: Fraction = "utilization.cpu";
     }
 }
 
@@ -124,8 +124,8 @@ metrics! {
     impl PeakMetrics {
         /// Floating-point operations per second of one large matrix product on this device. In `train`, requires
         /// `ceiling`.
-        FLOPS: FlopsPerSecond = "compute.ceiling";
+        FLOPS: FlopsPerSecond = "peak.compute";
         /// Bytes that a copy on this device reads and writes per second. In `train`, requires `ceiling`.
-        BANDWIDTH: BytesPerSecond = "bandwidth.ceiling";
+        BANDWIDTH: BytesPerSecond = "peak.bandwidth";
     }
 }

@@ -54,7 +54,7 @@ metrics! {
         ERROR_MASKS: Fraction = "error.masks";
         /// Steps that both skip because the backend's gradients overflowed in half precision; 0 unless `precision:
         /// f16`.
-        STEPS_SKIPPED: Count = "steps.left_out";
+        STEPS_SKIPPED: Count = "steps.skipped";
     }
 }
 

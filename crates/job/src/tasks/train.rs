@@ -94,13 +94,13 @@ metrics! {
         MEMORY_DEVICE_MEAN: Bytes = "memory.device.mean";
         /// Peak device memory that the allocator reserved from the driver.
         MEMORY_DEVICE_RESERVED: Bytes = "memory.device.reserved";
-        /// `compute.flops` divided by `compute.ceiling`. Requires `ceiling`.
+        /// `compute.flops` divided by `peak.compute`. Requires `ceiling`.
         MFU: Fraction = "compute.mfu";
         /// Bandwidth of the optimizer relative to a copy: the bytes that AdamW must read and write (28 per parameter,
-        /// 36 with `amsgrad`) per second, divided by `bandwidth.ceiling`. Requires `breakdown` and `ceiling`.
+        /// 36 with `amsgrad`) per second, divided by `peak.bandwidth`. Requires `breakdown` and `ceiling`.
         BANDWIDTH_OPTIMIZER: Fraction = "bandwidth.optimizer";
         /// Steps that were skipped because gradients overflowed in half precision. For `precision: f16` only.
-        STEPS_SKIPPED: Count = "steps.left_out";
+        STEPS_SKIPPED: Count = "steps.skipped";
     }
 }
 

@@ -294,9 +294,9 @@ mod tests {
         let sampler = Sampler::with(move || Gpu::find(Backend::Wgpu, &path));
         std::thread::sleep(INTERVAL * 3);
         let Sampled { metrics, absent } = sampler.finish();
-        assert_eq!(metrics["utilisation.compute"], (&SampledMetrics::UTILIZATION_COMPUTE, 0.57));
+        assert_eq!(metrics["utilization.compute"], (&SampledMetrics::UTILIZATION_COMPUTE, 0.57));
         assert_eq!(metrics["memory.device.used"], (&SampledMetrics::MEMORY_DEVICE_USED, 1_048_576.0));
-        assert_eq!(absent["utilisation.memory"], "the driver does not say it");
+        assert_eq!(absent["utilization.memory"], "the driver does not say it");
         assert!(metrics["memory.mean"].1 > 1e6);
     }
 
@@ -320,7 +320,7 @@ mod tests {
         std::thread::sleep(INTERVAL * 4);
         sampler.resume();
         spin(INTERVAL * 4);
-        let busy = sampler.finish().metrics["utilisation.cpu"].1;
+        let busy = sampler.finish().metrics["utilization.cpu"].1;
         // Other tests of this process run beside it, so there may be more.
         assert!(busy > 0.0, "{busy}");
     }

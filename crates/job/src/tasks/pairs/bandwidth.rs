@@ -36,8 +36,8 @@ metrics! {
     impl Bandwidth {
         /// Bytes that the computation must read and write, per second.
         ACHIEVED: BytesPerSecond = "bandwidth";
-        /// `bandwidth` divided by `bandwidth.ceiling`.
-        RATIO: Fraction = "ratio.ceiling";
+        /// `bandwidth` divided by `peak.bandwidth`.
+        RATIO: Fraction = "peak.ratio";
     }
 }
 

@@ -57,19 +57,17 @@ pub(super) fn explain_absence(outcome: &mut Outcome, train: &Train, backend: Bac
                 "the CPU backend compiles no kernels, so there is nothing to fuse"
             }
             "bandwidth.optimizer" if train.training.ceiling && !train.training.breakdown => "needs `breakdown: true`",
-            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer"
-                if train.training.ceiling =>
-            {
+            "peak.compute" | "compute.mfu" | "peak.bandwidth" | "bandwidth.optimizer" if train.training.ceiling => {
                 "the device failed when it was measured"
             }
-            "compute.ceiling" | "compute.mfu" | "bandwidth.ceiling" | "bandwidth.optimizer" => "needs `ceiling: true`",
+            "peak.compute" | "compute.mfu" | "peak.bandwidth" | "bandwidth.optimizer" => "needs `ceiling: true`",
             "time.data" | "time.forward" | "time.backward" | "time.optimizer" | "time.spam" | "time.masking"
             | "time.score" | "time.threshold"
                 if !train.training.breakdown =>
             {
                 "needs `breakdown: true`"
             }
-            "steps.left_out" => "only half precision needs to leave steps out",
+            "steps.skipped" => "only half precision needs to leave steps out",
             "memory.peak" => "this system does not say what a process has in memory",
             _ => "one iteration is no measure of it",
         }

@@ -1,0 +1,119 @@
+//! The start of a job: its claim, its values, and its worker.
+
+use std::{io, sync::Arc, time::Instant};
+
+use fs_err as fs;
+use sweep_job::{Failure, FailureKind, PROTOCOL, Values};
+use tracing::{field, info_span};
+
+use super::{Run, io_failure};
+use crate::{
+    host::{self, machine::OutOfMemory},
+    plan::JobId,
+    record::{Unresolved, resolve},
+    run::{
+        RunEvent,
+        attempt::Attempt,
+        local::{Start, Worker},
+        reads::Reads,
+        scheduler::Event,
+        slots::Lease,
+    },
+    store::{Claim, Pending},
+};
+
+impl Run<'_, '_> {
+    /// Starts a job, or finds that there is no need or no way to; then answers what to tell the scheduler.
+    pub(super) fn start(&mut self, job: usize, lease: Lease) -> Vec<Event> {
+        let key = self.plan.job(JobId::new(job)).key;
+        if let Some(failure) = self.options.failures.as_ref().and_then(|failures| failures.of(key)) {
+            self.waiting.remove(&job);
+            self.report_failure(job, 0.0, failure);
+            return vec![Event::Failed(job)];
+        }
+        if self.options.arriving.has(key) {
+            return self.wait(job, true);
+        }
+        match self.store.claim(key) {
+            Ok(Claim::Hit(record)) => vec![self.adopt(job, record.outcome)],
+            Ok(Claim::Busy) => self.wait(job, false),
+            Ok(Claim::Miss(pending)) => {
+                self.waiting.remove(&job);
+                let values = match self.settled(job) {
+                    Ok(values) => values,
+                    Err(error) => {
+                        let failure = Failure { kind: FailureKind::Input, message: error.to_string() };
+                        self.report_failure(job, 0.0, failure);
+                        return vec![Event::Failed(job)];
+                    }
+                };
+                self.prepare(job, lease, values, pending)
+            }
+            Err(error) => {
+                let failure = io_failure(error.to_string());
+                self.store_failed(job, &error, 0.0, failure)
+            }
+        }
+    }
+
+    /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.
+    fn wait(&mut self, job: usize, arriving: bool) -> Vec<Event> {
+        if self.waiting.insert(job) {
+            self.tell(&RunEvent::Waiting { job, arriving });
+        }
+        vec![Event::Later(job)]
+    }
+
+    /// The parameters of a job, with what the jobs that it needs have left.
+    fn settled(&self, job: usize) -> Result<Values, Unresolved> {
+        let planned = self.plan.job(JobId::new(job));
+        let look_up = &mut |key| {
+            let record = self.store.get(key).ok().flatten()?;
+            Some((record, self.store.files(key)))
+        };
+        resolve(planned.task, &planned.values, look_up)
+    }
+
+    /// Starts the worker of a job; answers which attempt that is.
+    pub(super) fn spawn(
+        &mut self,
+        job: usize,
+        lease: Lease,
+        values: Values,
+        pending: Pending,
+        reads: Arc<Reads>,
+    ) -> io::Result<u32> {
+        let planned = self.plan.job(JobId::new(job));
+        let logs = self.options.folder.join("logs");
+        fs::create_dir_all(&logs)?;
+        let log = logs.join(format!("{}.log", planned.key.short()));
+        let attempt = self.attempts.get(&job).copied().unwrap_or(0) + 1;
+        let span =
+            info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
+        let _spawning = span.enter();
+        let order = sweep_job::Job {
+            protocol: PROTOCOL,
+            task: planned.task.name.to_owned(),
+            params: values.clone(),
+            backend: planned.identity.backend,
+            threads: lease.cpus,
+            dir: std::path::absolute(pending.dir())?,
+            scratch: std::path::absolute(pending.scratch())?,
+            // Often enough that a late one is not taken for none.
+            beat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
+        };
+        let names: Vec<&str> =
+            lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
+        let gpus = (!names.is_empty()).then(|| names.join(","));
+        let (started, begun, memory) = (host::clock::now(), Instant::now(), OutOfMemory::now());
+        host::failpoints::point("run: before a worker")?;
+        let worker = Worker::spawn(&Start { id: job, job: &order, log: &log, gpus }, self.sender.clone())?;
+        span.record("pid", worker.id());
+        self.attempts.insert(job, attempt);
+        let (outcome, ending, peak) = (None, None, 0);
+        let of_job =
+            Attempt { worker, values, pending, reads, lease, log, started, begun, outcome, ending, peak, memory };
+        self.running.insert(job, of_job);
+        Ok(attempt)
+    }
+}
