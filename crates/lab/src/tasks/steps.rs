@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sweep_job::{Curve, Outcome, Unit};
+use sweep_job::{Backend, Curve, Outcome, Unit};
 
 use crate::measure::{self, fusion, sampler::Sampler};
 
@@ -31,6 +31,20 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn new(steps: usize) -> Self {
         Self { warm_up: if steps > 2 { 2 } else { 1 }, first_step: Duration::ZERO, fused: None, sampler: None }
+    }
+
+    /// Notes step `step` of the warm-up, which has taken `took` and whose operations `watch` has seen. Whether it was the
+    /// last of them: from then on the process is looked at.
+    pub(super) fn note(&mut self, step: usize, took: Duration, watch: Option<fusion::Watch>, backend: Backend) -> bool {
+        if step == 0 {
+            self.first_step = took;
+            self.fused = watch.map(fusion::Watch::finish);
+        }
+        let last = step + 1 == self.warm_up;
+        if last {
+            self.sampler = Some(Sampler::start(backend));
+        }
+        last
     }
 
     pub(super) fn describe(self, outcome: &mut Outcome) {
