@@ -246,14 +246,9 @@ impl<B: Compute> Trainer<'_, B> {
             let done = iter + 1;
             if iter < seen.warm_up {
                 sync::<B>(self.device)?;
-                if iter == 0 {
-                    seen.first_step = started.elapsed();
-                    seen.fused = watch.map(fusion::Watch::finish);
-                }
-                if done == seen.warm_up {
+                if seen.note(iter, started.elapsed(), watch, self.backend) {
                     self.breakdown.restart();
                     self.selecting = Duration::ZERO;
-                    seen.sampler = Some(Sampler::start(self.backend));
                 }
                 self.clock.restart();
             } else {

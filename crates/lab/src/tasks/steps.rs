@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{
-    Curve, Outcome, Unit,
+    Backend, Curve, Outcome, Unit,
     tasks::{FusionMetrics, LoopMetrics},
 };
 
@@ -34,6 +34,20 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn new(steps: usize) -> Self {
         Self { warm_up: if steps > 2 { 2 } else { 1 }, first_step: Duration::ZERO, fused: None, sampler: None }
+    }
+
+    /// Notes step `step` of the warm-up, with its duration and its fused operations. True if it was the last one: from then
+    /// on the process is sampled.
+    pub(super) fn note(&mut self, step: usize, took: Duration, watch: Option<fusion::Watch>, backend: Backend) -> bool {
+        if step == 0 {
+            self.first_step = took;
+            self.fused = watch.map(fusion::Watch::finish);
+        }
+        let last = step + 1 == self.warm_up;
+        if last {
+            self.sampler = Some(Sampler::start(backend));
+        }
+        last
     }
 
     pub(super) fn describe(self, outcome: &mut Outcome) {

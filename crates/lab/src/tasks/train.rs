@@ -231,15 +231,10 @@ impl<B: Compute> Trainer<'_, B> {
             let done = iter + 1;
             if passed < seen.warm_up {
                 sync::<B>(self.device)?;
-                if passed == 0 {
-                    seen.first_step = started.elapsed();
-                    seen.fused = watch.map(fusion::Watch::finish);
-                    attempts.first_step(seen.first_step);
-                }
-                if passed + 1 == seen.warm_up {
+                if seen.note(passed, started.elapsed(), watch, self.backend) {
                     self.measure_parts();
-                    seen.sampler = Some(Sampler::start(self.backend));
                 }
+                attempts.first_step(seen.first_step);
                 self.clock.restart();
             } else {
                 self.clock.step(ended - started);

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod subjects;
+mod task;
 
 use burn::{
     backend::flex::FlexDevice,
@@ -25,6 +28,8 @@ use sweep_lab::{
     },
     rng,
 };
+
+use self::subjects::{Numbers, Squares};
 
 fn tensor(numbers: &[f32]) -> Tensor<Inner, 1> {
     Tensor::from_floats(numbers, &FlexDevice)
@@ -232,63 +237,6 @@ fn what_stays_comes_back_to_the_bit_or_as_it_was_stored() {
     }
 }
 
-/// Numbers by a distribution, in several tensors: a network that only has weights.
-#[derive(Debug)]
-struct Numbers {
-    tensors: Vec<Prunable>,
-    weights: Vec<Tensor<Inner, 1>>,
-}
-
-impl Numbers {
-    fn new(numbers: &[f32], parts: usize) -> Self {
-        // The names and shapes of a classifier's layers serve as well as others.
-        let size = numbers.len() / parts;
-        let settings = settings();
-        let points = Points::random(10, [size, 1], 0);
-        let widths: Vec<usize> = std::iter::once(size).chain(std::iter::repeat_n(1, parts)).collect();
-        let subject = ClassifierSubject::<Inner>::new(&widths, points.clone(), points, &settings, &FlexDevice);
-        let mut tensors = subject.tensors().to_vec();
-        for tensor in &mut tensors {
-            tensor.shape = vec![size, 1];
-        }
-        Self { tensors, weights: numbers.chunks(size).map(tensor).collect() }
-    }
-}
-
-impl Subject<Inner> for Numbers {
-    fn tensors(&self) -> &[Prunable] {
-        &self.tensors
-    }
-
-    fn weights(&self, tensor: usize) -> Tensor<Inner, 1> {
-        self.weights[tensor].clone()
-    }
-
-    fn set_weights(&mut self, tensor: usize, weights: Tensor<Inner, 1>) {
-        self.weights[tensor] = weights;
-    }
-
-    fn batches(&self) -> usize {
-        1
-    }
-
-    fn gradients(&mut self, _: usize, _: Option<usize>) -> Result<Gradients<Inner>, LabError> {
-        Ok(self.tensors.iter().map(|_| None).collect())
-    }
-
-    fn input_norms(&self, _: usize) -> Result<Vec<Option<Vec<f32>>>, LabError> {
-        Ok(self.tensors.iter().map(|_| None).collect())
-    }
-
-    fn quality(&self, _: Judge) -> Result<f64, LabError> {
-        Ok(0.0)
-    }
-
-    fn harm(&self, dense: f64, now: f64) -> f64 {
-        now - dense
-    }
-}
-
 #[test]
 fn streaming_and_exact_thresholds_agree_also_where_one_bin_holds_nearly_all() {
     let count = 400_000;
@@ -365,55 +313,6 @@ fn wanda_is_what_a_slow_reference_says() {
 }
 
 // Gradients.
-
-/// `½ (w x - y)²` for each of two weights on their own.
-#[derive(Debug)]
-struct Squares {
-    numbers: Numbers,
-    x: [f32; 2],
-    y: [f32; 2],
-}
-
-impl Squares {
-    fn new(w: [f32; 2], x: [f32; 2], y: [f32; 2]) -> Self {
-        Self { numbers: Numbers::new(&w, 1), x, y }
-    }
-}
-
-impl Subject<Inner> for Squares {
-    fn tensors(&self) -> &[Prunable] {
-        self.numbers.tensors()
-    }
-
-    fn weights(&self, tensor: usize) -> Tensor<Inner, 1> {
-        self.numbers.weights(tensor)
-    }
-
-    fn set_weights(&mut self, tensor: usize, weights: Tensor<Inner, 1>) {
-        self.numbers.set_weights(tensor, weights);
-    }
-
-    fn batches(&self) -> usize {
-        1
-    }
-
-    fn gradients(&mut self, _: usize, _: Option<usize>) -> Result<Gradients<Inner>, LabError> {
-        let (w, [x, y]) = (self.weights(0), [self.x, self.y].map(|numbers| tensor(&numbers)));
-        Ok(vec![Some((w * x.clone() - y) * x)])
-    }
-
-    fn input_norms(&self, batches: usize) -> Result<Vec<Option<Vec<f32>>>, LabError> {
-        self.numbers.input_norms(batches)
-    }
-
-    fn quality(&self, on: Judge) -> Result<f64, LabError> {
-        self.numbers.quality(on)
-    }
-
-    fn harm(&self, dense: f64, now: f64) -> f64 {
-        now - dense
-    }
-}
 
 #[test]
 fn a_weight_that_helps_stays_and_one_that_harms_goes() {
@@ -591,66 +490,5 @@ fn rounds_end_within_the_limit_and_tuning_finds_more() {
             reached.push(pruned.count());
         }
         assert!(reached[1..].iter().all(|tuned| *tuned >= reached[0]), "{round_mode}: {reached:?}");
-    }
-}
-
-// The task.
-
-#[test]
-fn the_task_prunes_a_network_that_another_job_can_load() {
-    let dir = tempfile::tempdir().unwrap();
-    let small = json!({"n_layer": 2, "n_head": 2, "d_model": 16, "block_size": 16, "data": "stories"});
-    let probe = json!({
-        "mode": "layer_wise", "sparsity": 0.5, "tolerance": 0.5, "batch_size": 2, "save": true, "save_masks": true,
-        "eval_batches": 2, "eval_batch_size": 2,
-    });
-    let outcome = run("gradprobe", common::merged(small, &probe), dir.path()).unwrap();
-    let metric = |name: &str| outcome.metrics[name].value;
-    assert!(metric("sparsity") > 0.0 && metric("sparsity") <= metric("sparsity.candidates"));
-    assert_eq!(metric("passes"), 2.0 * 10.0);
-    assert!((metric("survival") - metric("sparsity") / metric("sparsity.candidates")).abs() < 1e-9);
-    assert_eq!(outcome.facts["absent.accuracy"], "a language model is judged by its perplexity");
-
-    let checkpoint = dir.path().join(&outcome.artifacts["checkpoint"]);
-    let given = json!({"init": checkpoint, "data": "stories", "batch_size": 2, "eval_batches": 2});
-    let loss = run("eval", given, dir.path()).unwrap().metrics["loss"].value;
-    assert!((loss - metric("loss")).abs() < 1e-4, "{loss} and {}", metric("loss"));
-
-    // The pruned network pruned again by the same masks: nothing is a candidate that is not 0 already.
-    let masks = dir.path().join(&outcome.artifacts["masks"]);
-    let again = tempfile::tempdir().unwrap();
-    let given = json!({
-        "init": checkpoint, "data": "stories", "sparsity": 0.0, "against": masks, "eval_batches": 2, "eval_batch_size": 2,
-    });
-    let none = run("gradprobe", given, again.path()).unwrap();
-    assert!((none.metrics["agreement"].value - (1.0 - metric("sparsity"))).abs() < 1e-9);
-    assert_eq!(none.metrics["sparsity.zeros"].value, metric("sparsity.zeros"));
-}
-
-#[test]
-fn the_task_trains_prunes_and_tunes_a_classifier() {
-    let dir = tempfile::tempdir().unwrap();
-    let given = json!({
-        "network": "mlp", "epochs": 3, "sparsity": 0.5, "tolerance": 10, "num_batches": 10, "batch_size": 32,
-        "tune_epochs": 1,
-    });
-    let outcome = run("gradprobe", given, dir.path()).unwrap();
-    let metric = |name: &str| outcome.metrics[name].value;
-    assert_eq!(metric("weights"), f64::from(100 * 128 + 128 * 64 + 64 * 10));
-    assert!(metric("accuracy.dense") > 0.3, "{}", metric("accuracy.dense"));
-    assert!(metric("sparsity") > 0.1);
-    assert_eq!(metric("sparsity.tuned"), metric("sparsity.zeros"), "fine-tuning keeps what was pruned");
-    for name in ["accuracy", "accuracy.held_out", "accuracy.strategy", "accuracy.matched", "accuracy.tuned"] {
-        assert!((0.0..=1.0).contains(&metric(name)), "{name}");
-    }
-}
-
-#[test]
-fn a_random_classifier_has_bounded_weights() {
-    let classifier = Classifier::<Train>::random(&[25, 9, 2], 0, &FlexDevice);
-    let all: Vec<Vec<f32>> = values(&classifier).into_iter().map(host).collect();
-    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [225, 9, 18, 2]);
-    for (numbers, bound) in all.iter().zip([0.2, 0.2, 1.0 / 3.0, 1.0 / 3.0]) {
-        assert!(numbers.iter().all(|number| number.abs() <= bound));
     }
 }
