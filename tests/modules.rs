@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, io, path::Path};
 
 /// The modules of `src/`, each of which may use only those before it.
 const ENGINE: &[&str] = &[
-    "format", "host", "record", "recipe", "plan", "store", "run", "remote", "progress", "analysis", "render", "query",
-    "export", "web", "worker", "error", "cli",
+    "format", "host", "record", "stats", "charts", "recipe", "plan", "store", "run", "remote", "progress", "analysis",
+    "render", "query", "export", "web", "worker", "error", "cli",
 ];
 
 /// The Rust files below a folder, each with the module of the folder that it belongs to.

@@ -1,13 +1,10 @@
 //! Cells: what a row and a column of a table have in common, and how it is written.
 
 use crate::{
-    analysis::{
-        Absence, Estimate, Sample,
-        absence::Footnotes,
-        stats::{LEVEL, Quartiles},
-    },
+    analysis::{Absence, absence::Footnotes},
     format::{Scale, decimals, number},
     plan::JobId,
+    stats::{Estimate, LEVEL, Quartiles, Sample},
 };
 
 /// What a row and a column have in common.
