@@ -363,8 +363,11 @@ pub(in crate::recipe) fn meaning<T: Copy>(
 ) -> Option<T> {
     let meaning = known.iter().find(|(known, _)| *known == word.value).map(|(_, meaning)| *meaning);
     if meaning.is_none() {
-        let help = suggest(&word.value, "words", words(known).into_iter()).unwrap_or_default();
-        let message = format!("`{key}` cannot be `{}`", word.value);
+        let help = suggest(&word.value, "words", words(known)).unwrap_or_default();
+        let message = match known.len() {
+            ..=3 => format!("`{key}` must be {}, not `{}`", any_of(known), word.value),
+            _ => format!("unknown {key} `{}`", word.value),
+        };
         lower.problem(word.span, message, "unknown word", help);
     }
     meaning
