@@ -5,6 +5,7 @@
 //! go one way, from later modules to earlier ones; `tests/modules.rs` has the order.
 
 pub mod analysis;
+pub mod charts;
 pub mod cli;
 pub mod error;
 pub mod export;
@@ -18,6 +19,7 @@ pub mod record;
 pub mod remote;
 pub mod render;
 pub mod run;
+pub mod stats;
 pub mod store;
 #[cfg(feature = "ui")]
 pub mod web;

@@ -3,15 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     path::{Path, PathBuf},
 };
 
 use sweep::{
     plan::Plan,
-    recipe::{Draft, Request},
+    recipe::{Declaration, Draft, Key, Request, schema},
 };
-use sweep_job::{Backend, Task};
+use sweep_job::{Backend, Param, Task, TaskInfo};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -83,16 +84,32 @@ fn everything_in_the_documentation_plans() {
 }
 
 #[test]
-fn the_tables_of_tasks_are_the_declarations() {
-    let path = root().join("docs/recipe.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let (start, end) = (text.find("<!-- tasks").unwrap(), text.find("<!-- /tasks -->").unwrap());
-    let start = start + text[start..].find('\n').unwrap() + 1;
-    let tables = tables();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{}{tables}{}", &text[..start], &text[end..])).unwrap();
-    } else {
-        assert!(text[start..end] == tables, "docs/recipe.md is stale: UPDATE_DOCS=1 cargo test --test docs");
+fn the_generated_parts_are_the_declarations() {
+    let (cluster, recipe): (Vec<Declaration>, Vec<Declaration>) =
+        schema::declarations().into_iter().partition(|mapping| ["executor", "slurm"].contains(&mapping.name));
+    let tables = |mappings: &[Declaration]| -> Vec<(String, String)> {
+        mappings.iter().map(|mapping| (format!("keys: {}", mapping.name), keys(mapping))).collect()
+    };
+    make("docs/cluster.md", &tables(&cluster));
+    make("docs/recipe.md", &[tables(&recipe), vec![("tasks".to_owned(), tasks())]].concat());
+}
+
+#[test]
+fn a_parameter_group_is_printed_once() {
+    let text = tasks();
+    let shared = shared();
+    let first: Vec<&str> = shared.iter().map(|(group, _)| group[0].name).collect();
+    assert!(first.contains(&"model") && first.contains(&"data"), "{first:?}");
+    for (group, _) in &shared {
+        let heading = format!("\n### Parameter group `{}`\n", group[0].name);
+        assert_eq!(text.matches(&heading).count(), 1, "a group's first parameter names it: {heading}");
+        for param in *group {
+            let row = format!("\n| `{}` | ", param.name);
+            let declared = listed().flat_map(|task| task.groups).map(|group| names(group)).collect::<BTreeSet<_>>();
+            let declared = declared.iter().filter(|group| group.contains(&param.name)).count();
+            let metrics = listed().filter(|task| task.metric(param.name).is_some()).count();
+            assert!(text.matches(&row).count() <= declared + metrics, "`{}` is printed again", param.name);
+        }
     }
 }
 
@@ -114,19 +131,97 @@ fn every_promise_has_its_test() {
     }
 }
 
-fn tables() -> String {
+/// The text between `<!-- NAME … -->` and `<!-- /NAME -->`, as a range of the file's text.
+fn between(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
+    let start = text.find(&format!("<!-- {name} "))?;
+    let end = text.find(&format!("<!-- /{name} -->"))?;
+    Some(start + text[start..].find('\n')? + 1..end)
+}
+
+/// Writes what is made from declarations into a file, or holds the file to it.
+fn make(file: &str, parts: &[(String, String)]) {
+    let path = root().join(file);
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    for (name, made) in parts {
+        let place = between(&text, name).unwrap_or_else(|| panic!("{file} has no place for `{name}`"));
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            text.replace_range(place, made);
+        } else {
+            assert!(text[place] == **made, "{file} is stale at `{name}`: UPDATE_DOCS=1 cargo test --test docs");
+        }
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+}
+
+/// The table of a mapping's keys.
+fn keys(mapping: &Declaration) -> String {
+    let column = if mapping.name == "figure-kinds" { "kind" } else { "key" };
+    let mut text = format!("| {column} | accepts | meaning |\n| --- | --- | --- |\n");
+    for Key { name, doc, details, accepts, required, .. } in &mapping.keys {
+        let required = if *required { "; required" } else { "" };
+        let meaning = format!("{doc} {details}");
+        writeln!(text, "| `{name}` | {}{required} | {} |", cell(accepts), cell(meaning.trim())).unwrap();
+    }
+    text
+}
+
+/// A text in a table: a bar would end the cell.
+fn cell(text: &str) -> String {
+    text.replace('|', r"\|")
+}
+
+fn rows(params: impl IntoIterator<Item = &'static Param>) -> String {
+    let mut text = String::from("| parameter | default | accepts | meaning |\n| --- | --- | --- | --- |\n");
+    for param in params {
+        let default = match (param.default)() {
+            sweep_job::Value::Null => "–".to_owned(),
+            value => format!("`{value}`"),
+        };
+        writeln!(text, "| `{}` | {default} | {} | {} |", param.name, param.accepts(), param.doc).unwrap();
+    }
+    text
+}
+
+fn listed() -> impl Iterator<Item = &'static TaskInfo> {
+    Task::ALL.iter().filter(|task| !task.hidden)
+}
+
+fn names(group: &[Param]) -> Vec<&'static str> {
+    group.iter().map(|param| param.name).collect()
+}
+
+/// The groups of parameters that several tasks have, each once, with these tasks; the first parameter names a group.
+fn shared() -> Vec<(&'static [Param], Vec<&'static str>)> {
+    let mut groups: Vec<(&'static [Param], Vec<&'static str>)> = Vec::new();
+    for (task, group) in listed().flat_map(|task| task.groups.iter().map(move |group| (task.name, *group))) {
+        match groups.iter_mut().find(|(known, _)| names(known) == names(group)) {
+            Some((_, tasks)) => tasks.push(task),
+            None => groups.push((group, vec![task])),
+        }
+    }
+    groups.retain(|(_, tasks)| tasks.len() > 1);
+    groups
+}
+
+fn tasks() -> String {
+    let shared = shared();
     let mut text = String::new();
-    for task in Task::ALL.iter().filter(|task| !task.hidden) {
+    for task in listed() {
         write!(text, "\n### `{}`\n\n", task.name).unwrap();
         let mut about = task.about.chars();
         let capital: String = about.next().into_iter().flat_map(char::to_uppercase).chain(about).collect();
-        writeln!(text, "{capital}.\n\n| parameter | default | accepts | meaning |\n| --- | --- | --- | --- |").unwrap();
-        for param in task.params() {
-            let default = match (param.default)() {
-                sweep_job::Value::Null => "–".to_owned(),
-                value => format!("`{value}`"),
-            };
-            writeln!(text, "| `{}` | {default} | {} | {} |", param.name, param.accepts(), param.doc).unwrap();
+        writeln!(text, "{capital}.").unwrap();
+        let of_several = |group: &[Param]| shared.iter().any(|(known, _)| names(known) == names(group));
+        let (groups, own): (Vec<&[Param]>, Vec<&[Param]>) = task.groups.iter().partition(|group| of_several(group));
+        let links: Vec<String> =
+            groups.iter().map(|group| format!("[`{0}`](#parameter-group-{0})", group[0].name)).collect();
+        if !links.is_empty() {
+            write!(text, "\nParameter groups: {}.\n", links.join(", ")).unwrap();
+        }
+        if !own.is_empty() {
+            write!(text, "\n{}", rows(own.into_iter().flatten())).unwrap();
         }
         text += "\n| metric | unit | meaning |\n| --- | --- | --- |\n";
         for metric in task.metrics() {
@@ -135,6 +230,11 @@ fn tables() -> String {
         if task.open_metrics {
             text += "| any other name |  | what the program reports |\n";
         }
+    }
+    for (group, tasks) in shared {
+        let tasks: Vec<String> = tasks.iter().map(|task| format!("`{task}`")).collect();
+        write!(text, "\n### Parameter group `{}`\n\n", group[0].name).unwrap();
+        write!(text, "Of {}.\n\n{}", tasks.join(", "), rows(group)).unwrap();
     }
     text
 }

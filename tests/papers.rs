@@ -78,8 +78,7 @@ fn plan(recipe: &str) -> Plan {
 fn names(recipe: &str) -> [BTreeSet<String>; 2] {
     let plan = plan(recipe);
     let recipe = &plan.studies[0].recipe;
-    let summaries = recipe.summaries.iter().map(|summary| summary.name.value.clone());
-    let tables = recipe.tables.iter().map(|table| table.name.value.clone()).chain(summaries).collect();
+    let tables = recipe.tables.iter().map(|table| table.name.value.clone()).collect();
     [tables, recipe.claims.iter().map(|claim| claim.name.value.clone()).collect()]
 }
 

@@ -1,13 +1,10 @@
 //! Cells: the values at a row and a column of a table, and their text.
 
 use crate::{
-    analysis::{
-        Absence, Estimate, Sample,
-        absence::Footnotes,
-        stats::{LEVEL, Quartiles},
-    },
+    analysis::{Absence, absence::Footnotes},
     format::{Scale, decimals, number},
     plan::JobId,
+    stats::{Estimate, LEVEL, Quartiles, Sample},
 };
 
 /// Cell at a row and a column.

@@ -6,15 +6,15 @@ use sweep_job::{Unit, Value};
 
 use crate::{
     analysis::{
-        Absence, Cell, Column, Compared, Estimate, Frame, Show, Table, TableRow,
+        Absence, Cell, Column, Compared, Frame, Show, Table, TableRow,
         absence::Footnotes,
         pairs::{apart, pairs},
-        stats::{LEVEL, Sample, holm, level_of, quantile},
         table::scale,
     },
     format::{clean, count, quantity},
     plan::{JobId, Point, Study, resolved, selected},
     recipe::{self, Compare, Names},
+    stats::{Estimate, LEVEL, Sample, holm, level_of, quantile},
     store::Measured,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn table(
     frame: &Frame<'_>,
     absences: &BTreeMap<JobId, Absence>,
 ) -> Table {
-    let step = &study.recipe.steps[table.from.value];
+    let step = &study.recipe.steps[compare.of.step];
     let axis = compare.axis.value.as_str();
     let value = |template: &recipe::Template| {
         template.resolve(&study.recipe.params, &Names::new()).map(|resolved| resolved.value)
@@ -97,9 +97,9 @@ pub(crate) fn undecided(
     study: &Study,
     measured: &BTreeMap<JobId, Measured>,
 ) -> Vec<(String, Vec<JobId>)> {
-    let frame = Frame::new(study, table, measured);
+    let frame = Frame::new(study, &compare.of, measured);
     let compared = self::table(table, compare, study, &frame, &BTreeMap::new());
-    let only = resolved(&study.recipe, &table.only);
+    let only = resolved(&study.recipe, &compare.of.only);
     let axis = compare.axis.value.as_str();
     let value = |template: &recipe::Template| {
         template.resolve(&study.recipe.params, &Names::new()).map(|resolved| resolved.value)
@@ -112,7 +112,7 @@ pub(crate) fn undecided(
             continue;
         }
         let sides = [value(of), value(to)];
-        let points = study.steps[table.from.value]
+        let points = study.steps[compare.of.step]
             .iter()
             .filter(|(point, _)| selected(point, &only) && sides.iter().any(|side| point.get(axis) == side.as_ref()));
         let because = format!("{} in table `{}` is within the noise", row.labels.join(", "), table.name.value);

@@ -6,7 +6,7 @@ use sweep_job::Metrics;
 
 use crate::{
     plan::{JobId, Point, Study, resolved, selected},
-    recipe,
+    recipe::OfStep,
     store::Measured,
 };
 
@@ -29,12 +29,12 @@ pub struct Row<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Points that `table` selects with `from` and `where`.
-    pub fn new(study: &'a Study, table: &recipe::Table, measured: &'a BTreeMap<JobId, Measured>) -> Self {
-        let only = resolved(&study.recipe, &table.only);
+    /// What a table selects with `from` and `where`.
+    pub fn new(study: &'a Study, of: &OfStep, measured: &'a BTreeMap<JobId, Measured>) -> Self {
+        let only = resolved(&study.recipe, &of.only);
         // A further seed that was not needed is not missing.
         let needed = |job: &JobId| measured.contains_key(job) || !study.rounds.contains_key(job);
-        let rows = study.steps[table.from.value].iter().filter(|(point, job)| selected(point, &only) && needed(job));
+        let rows = study.steps[of.step].iter().filter(|(point, job)| selected(point, &only) && needed(job));
         let rows = rows.map(|(point, job)| Row {
             point,
             job: *job,

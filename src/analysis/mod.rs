@@ -10,7 +10,6 @@ mod frame;
 mod origins;
 mod pairs;
 mod results;
-mod stats;
 mod summary;
 mod table;
 
@@ -22,16 +21,12 @@ pub use self::{
     claim::{State, Verdict},
     frame::{Frame, Row},
     results::Results,
-    stats::{Estimate, Quartiles, Sample},
     table::{Column, Table, TableRow},
 };
-pub(crate) use self::{
-    cell::digits_of,
-    stats::{LEVEL, holm},
-    table::{better_of, is_timing},
-};
+pub(crate) use self::{cell::digits_of, table::is_timing};
 use crate::{
     plan::{JobId, Plan, Study},
+    recipe::{self, TableKind},
     store::{Measured, Store},
 };
 
@@ -39,25 +34,29 @@ use crate::{
 pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> (Vec<Table>, Vec<Verdict>) {
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
-    let table = |table: &crate::recipe::Table| {
-        let frame = Frame::new(study, table, measured);
-        let mut made = match &table.compare {
-            Some(pairs) => compare::table(table, pairs, study, &frame, &absences),
-            None => Table::new(table, study, &frame, &absences),
-        };
-        made.notes.extend(origins::notes(frame.rows.iter().map(|row| row.job), measured));
-        made
-    };
-    let mut tables: Vec<Table> = study.recipe.tables.iter().map(table).collect();
     let verdicts: Vec<Verdict> = judge(study, measured);
-    let summary = |summary: &crate::recipe::Summary| {
-        let mut made = summary::table(summary, study, measured, &verdicts);
-        let claims = summary.claims.iter().map(|index| &study.recipe.claims[index.value]);
-        let jobs = claims.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job);
-        made.notes.extend(origins::notes(jobs, measured));
+    let table = |table: &recipe::Table| {
+        let frame = |of| Frame::new(study, of, measured);
+        let jobs = |frame: &Frame<'_>| frame.rows.iter().map(|row| row.job).collect::<Vec<_>>();
+        let (mut made, jobs) = match &table.kind {
+            TableKind::Metrics(metrics) => {
+                let frame = frame(&metrics.of);
+                (Table::new(table, metrics, study, &frame, &absences), jobs(&frame))
+            }
+            TableKind::Compare(compare) => {
+                let frame = frame(&compare.of);
+                (compare::table(table, compare, study, &frame, &absences), jobs(&frame))
+            }
+            TableKind::Claims(claims) => {
+                let named = claims.iter().map(|index| &study.recipe.claims[index.value]);
+                let jobs = named.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
+                (summary::table(table, claims, study, measured, &verdicts), jobs)
+            }
+        };
+        made.notes.extend(origins::notes(jobs.into_iter(), measured));
         made
     };
-    tables.extend(study.recipe.summaries.iter().map(summary));
+    let tables = study.recipe.tables.iter().map(table).collect();
     (tables, verdicts)
 }
 
@@ -69,7 +68,9 @@ pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(St
         undecided.push((format!("claim `{}` is undecided: {}", claim.name.value, verdict.because), jobs));
     }
     for table in &study.recipe.tables {
-        if let Some(compare) = table.compare.as_ref().filter(|compare| compare.decide) {
+        if let TableKind::Compare(compare) = &table.kind
+            && compare.decide
+        {
             undecided.extend(compare::undecided(table, compare, study, measured));
         }
     }

@@ -6,25 +6,27 @@ use sweep_job::Unit;
 
 use crate::{
     analysis::{
-        Cell, Column, Compared, Estimate, Sample, Show, State, Table, TableRow, Verdict,
+        Cell, Column, Compared, Show, State, Table, TableRow, Verdict,
         claim::{judge, side_of},
         table::scale,
     },
     format::clean,
     plan::{JobId, Study},
-    recipe::{Claim, Expectation, Spanned, Statement, Summary},
+    recipe::{self, Claim, Expectation, Spanned, Statement},
+    stats::{Estimate, Sample},
     store::Measured,
 };
 
 /// One row for each claim, one column for each metric.
 pub(crate) fn table(
-    summary: &Summary,
+    table: &recipe::Table,
+    claims: &[Spanned<usize>],
     study: &Study,
     measured: &BTreeMap<JobId, Measured>,
     verdicts: &[Verdict],
 ) -> Table {
     let claims: Vec<(usize, &Claim)> =
-        summary.claims.iter().map(|index| (index.value, &study.recipe.claims[index.value])).collect();
+        claims.iter().map(|index| (index.value, &study.recipe.claims[index.value])).collect();
     let mut rows: Vec<TableRow> = claims
         .iter()
         .filter_map(|(index, claim)| {
@@ -43,7 +45,7 @@ pub(crate) fn table(
         })
         .collect();
     let mut columns = Vec::new();
-    for metric in &summary.cells {
+    for metric in &table.cells {
         let mut unit = Unit::One;
         for ((_, claim), row) in claims.iter().zip(&mut rows) {
             row.cells.push(ratio(claim, metric, study, measured));
@@ -57,8 +59,8 @@ pub(crate) fn table(
         columns.push(Column { point: Vec::new(), metric: metric.value.clone(), unit, scale, show: Show::Ratio });
     }
     Table {
-        name: summary.name.value.clone(),
-        title: clean(summary.title.as_ref().unwrap_or(&summary.name.value)).into_owned(),
+        name: table.name.value.clone(),
+        title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
         axes: ["claim", "pair", "about", "paper", "verdict"].map(str::to_owned).to_vec(),
         columns,
         rows,

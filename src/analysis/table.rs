@@ -5,19 +5,19 @@ use std::{
     iter,
 };
 
-use sweep_job::{Unit, Value, current_name};
+use sweep_job::{Unit, Value, same_metric};
 
 use crate::{
     analysis::{
-        Absence, Cell, Compared, Frame, Mark, Row, Sample, Show,
+        Absence, Cell, Compared, Frame, Mark, Row, Show,
         absence::Footnotes,
         cell::Text,
         pairs::{apart, pairs},
-        stats::{Estimate, LEVEL, Quartiles, holm},
     },
     format::{Scale, clean},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{self, Better, PaperRow},
+    recipe::{self, Metrics, PaperRow},
+    stats::{Better, Estimate, LEVEL, Quartiles, Sample, holm},
 };
 
 /// A table: rows and columns of samples.
@@ -66,10 +66,16 @@ type Members<'f, 'a> = [&'f Row<'a>];
 
 impl Table {
     /// Sorts a frame's rows into cells.
-    pub fn new(table: &recipe::Table, study: &Study, frame: &Frame<'_>, absences: &BTreeMap<JobId, Absence>) -> Self {
+    pub fn new(
+        table: &recipe::Table,
+        shown: &Metrics,
+        study: &Study,
+        frame: &Frame<'_>,
+        absences: &BTreeMap<JobId, Absence>,
+    ) -> Self {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
-        let (row_axes, column_axes) = (names(&table.rows), names(&table.columns));
-        let step = &study.recipe.steps[table.from.value];
+        let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
+        let step = &study.recipe.steps[shown.of.step];
         let (row_keys, column_keys) = (Keys::new(frame, &row_axes), Keys::new(frame, &column_axes));
         // Every point goes to one row and one group of columns.
         let groups = column_keys.labels.len();
@@ -79,7 +85,7 @@ impl Table {
         }
         let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
         let apart = apart(step, &named);
-        let paper = Paper::new(table, study);
+        let paper = Paper::new(shown, study);
         let mut footnotes = Footnotes::default();
         let mut columns = Vec::new();
         let mut rows: Vec<TableRow> =
@@ -97,10 +103,13 @@ impl Table {
                     letters[index].extend(absent.into_iter().map(|(why, job)| (columns.len(), why, Some(job))));
                     cells.push(cell);
                 }
+                let said =
+                    shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, better)| *better);
+                let better = said.unwrap_or_else(|| Better::of(unit));
                 let values: Vec<Vec<(&Point, f64)>> =
                     (0..rows.len()).map(|index| measured(&members[index * groups + group], metric)).collect();
                 let uneven = !study.rounds.is_empty();
-                mark(&mut cells, &values, show, better_of(&table.best, metric, unit), &apart, uneven);
+                mark(&mut cells, &values, show, better, &apart, uneven);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let column = Column { point, metric: metric.to_owned(), unit, scale: scale(&cells, show, unit), show };
                 push(&mut columns, &mut rows, column, cells);
@@ -207,22 +216,6 @@ pub(crate) fn is_timing(unit: Unit) -> bool {
     unit == Unit::Seconds || unit.is_rate()
 }
 
-/// Direction in which a metric is better: as the author declares, or according to its unit.
-pub(crate) fn better_of(
-    best: &[(recipe::Spanned<String>, Option<Better>)],
-    metric: &str,
-    unit: Unit,
-) -> Option<Better> {
-    if let Some((_, better)) = best.iter().find(|(name, _)| current_name(&name.value) == current_name(metric)) {
-        return *better;
-    }
-    match unit {
-        Unit::Nats | Unit::Seconds | Unit::Bytes => Some(Better::Less),
-        rate if rate.is_rate() => Some(Better::More),
-        _ => None,
-    }
-}
-
 /// Marks the best of a column, and those that it may well not be better than; `uneven` if points may have more seeds than
 /// others.
 fn mark(
@@ -276,8 +269,8 @@ struct Paper<'a>(Vec<(Points<'a>, &'a PaperRow)>);
 type Points<'a> = Vec<(&'a str, Vec<Value>)>;
 
 impl<'a> Paper<'a> {
-    fn new(table: &'a recipe::Table, study: &Study) -> Self {
-        let rows = table.paper.iter();
+    fn new(shown: &'a Metrics, study: &Study) -> Self {
+        let rows = shown.paper.iter();
         Self(rows.map(|row| (resolved(&study.recipe, &row.only), row)).collect())
     }
 
@@ -286,10 +279,8 @@ impl<'a> Paper<'a> {
         let about = |only: &[(&str, Vec<Value>)]| members.iter().all(|row| selected(row.point, only));
         let mut rows = self.0.iter().filter(|(only, _)| !members.is_empty() && about(only));
         rows.find_map(|(_, row)| {
-            row.metrics
-                .iter()
-                .find(|(name, _)| current_name(&name.value) == current_name(metric))
-                .map(|(_, value)| *value)
+            let of = row.metrics.iter().find(|(name, _)| same_metric(&name.value, metric));
+            of.map(|(_, value)| *value)
         })
     }
 }

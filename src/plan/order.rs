@@ -18,13 +18,8 @@ pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector, room: &mut R
         points[*step] = expand::expand(&recipe.steps[*step], &mut context);
     }
     for table in &recipe.tables {
-        let points = &points[table.from.value];
-        check_selection(recipe, table.from.value, &table.only, points, problems);
-        if let Some(compare) = &table.compare {
-            check_selection(recipe, table.from.value, &compare.selection(), points, problems);
-        }
-        for row in &table.paper {
-            check_selection(recipe, table.from.value, &row.only, points, problems);
+        for (step, selection) in table.selections() {
+            check_selection(recipe, step, &selection, &points[step], problems);
         }
     }
     for figure in &recipe.figures {

@@ -9,10 +9,11 @@ use serde::Serialize;
 use sweep_job::{Task, Unit, Value};
 
 use crate::{
-    analysis::{Estimate, LEVEL, Sample, State, Verdict, digits_of, holm},
+    analysis::{State, Verdict, digits_of},
     format::{Scale, count, number},
     record::{Identity, Key, Provenance, Record, without_keys},
     run::Manifest,
+    stats::{Estimate, LEVEL, Sample, holm},
     store::{Store, StoreError},
 };
 

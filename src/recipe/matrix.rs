@@ -173,7 +173,7 @@ impl Dimension {
 
 impl Design {
     /// The words that a recipe writes.
-    pub(crate) const WORDS: [(&'static str, Self); 4] = [
+    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[
         ("add-one", Self::AddOne),
         ("leave-one-out", Self::LeaveOneOut),
         ("factorial", Self::Factorial),

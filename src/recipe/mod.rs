@@ -7,40 +7,31 @@ mod compose;
 mod condition;
 mod excerpt;
 mod executor;
+mod keys;
 mod lower;
 mod matrix;
 mod node;
 mod problem;
-mod reported;
 pub mod schema;
 mod source;
 mod template;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use sweep_job::TaskInfo;
 
 use self::compose::Loader;
-pub(crate) use self::lower::{
-    ABLATE_KEYS, ADAPTIVE_KEYS, AXIS_FORMS, BACKEND_NAMES, CITE_KEYS, CLAIM_KEYS, COMPARE_KEYS, COMPARED_KEYS, CPUS,
-    DRAW_FORMS, EXECUTOR_KEYS, EXPECT_KEYS, FIGURE_KEYS, GPUS, NEED_KEYS, ORDER_KEYS, RANDOM_KEYS, RECIPE_KEYS,
-    RESOURCE_KEYS, RETRIES, ROOF_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS, TABLE_KEYS,
-    VALUE_KEYS,
-};
 pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
-    executor::{Executor, Request as SlurmRequest, Slurm},
+    executor::Executor,
+    keys::{Declaration, Key},
+    lower::{
+        Adaptive, Citation, Claim, Compare, Comparison, Expectation, Figure, Metrics, Need, OfStep, Order, PaperRow,
+        Policy, Resources, Side, Slurm, SlurmRequest, Statement, Table, TableKind,
+    },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},
-    reported::{
-        Better, Claim, Compare, Comparison, Expectation, Figure, FigureKind, Order, PaperRow, Roof, Roofs, Side,
-        Statement, Summary, Table,
-    },
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
 };
@@ -63,10 +54,8 @@ pub struct Recipe {
     pub params: Names,
     /// The steps, in the order of the text.
     pub steps: Vec<Step>,
-    /// The tables, in the order of the text.
+    /// The tables, in the order of the text, those of claims last.
     pub tables: Vec<Table>,
-    /// The tables that have claims as rows, in the order of the text.
-    pub summaries: Vec<Summary>,
     /// The figures, in the order of the text.
     pub figures: Vec<Figure>,
     /// The claims, in the order of the text.
@@ -86,34 +75,6 @@ pub struct Shown<'r> {
     pub steps: Vec<usize>,
     /// The metrics that it reads, and the curves that a figure draws.
     pub metrics: Vec<&'r str>,
-}
-
-/// A work that a study is about, as its report names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Citation {
-    /// Its title.
-    pub title: String,
-    /// The authors.
-    pub authors: Option<String>,
-    /// Error of reading recipes.
-    pub year: Option<String>,
-    /// Venue of the publication.
-    pub venue: Option<String>,
-    /// Address of the publication.
-    pub url: Option<String>,
-}
-
-impl std::fmt::Display for Citation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(authors) = &self.authors {
-            write!(f, "{authors}: ")?;
-        }
-        f.write_str(&self.title)?;
-        for part in [&self.venue, &self.year, &self.url].into_iter().flatten() {
-            write!(f, ", {part}")?;
-        }
-        Ok(())
-    }
 }
 
 /// A step: a task, at every point of a matrix.
@@ -137,63 +98,11 @@ pub struct Step {
     pub policy: Policy,
 }
 
-/// A number of seeds that is decided while a step runs: more of them are added where a claim, or a comparison that a table
-/// marks with `decide`, is undecided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Adaptive {
-    /// Every point has so many, 0, 1, ….
-    pub least: usize,
-    /// No point has more.
-    pub most: usize,
-    /// No more are added when the added ones have taken so long, all together.
-    pub budget: Option<Duration>,
-    /// Place in the recipe.
-    pub span: Span,
-}
-
-/// A step that must be done before.
-#[derive(Debug, Clone)]
-pub struct Need {
-    /// Its index in [`Recipe::steps`].
-    pub step: usize,
-    /// Only these of its points.
-    pub only: Selection,
-    /// Place in the recipe.
-    pub span: Span,
-}
-
 /// Points that have, on each of these axes, one of these values.
 #[derive(Debug, Clone, Default)]
 pub struct Selection(pub Vec<(Spanned<String>, Vec<Template>)>);
 
-/// Resources of the machine that a job uses while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Resources {
-    /// Processor cores; all of them when not given.
-    pub cpus: Option<usize>,
-    /// GPUs; when not given, one for a job that computes on GPUs.
-    pub gpus: Option<usize>,
-    /// Bytes of main memory, kept free for it while it runs.
-    pub memory: Option<u64>,
-    /// Runs alone, because the job measures time.
-    pub exclusive: bool,
-}
-
-/// Policy for a job that takes too long, shows no activity or fails. Not part of any key: it decides whether there is a
-/// result, never which.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Policy {
-    /// Number of times that a failed job is started again.
-    pub retries: u32,
-    /// Time limit.
-    pub timeout: Option<Duration>,
-    /// Longest time without activity.
-    pub heartbeat: Option<Duration>,
-    /// True if the run continues and counts as done although the job failed.
-    pub tolerated: bool,
-}
-
-/// Reason why the parameters of a job cannot be resolved although its dependencies are done.
+/// Why there is no recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The file cannot be read.
@@ -286,29 +195,22 @@ impl Recipe {
         let tables = self.tables.iter().map(|table| Shown {
             kind: "table",
             name: &table.name.value,
-            steps: vec![table.from.value],
+            steps: table.steps(&self.claims),
             metrics: table.cells.iter().map(|cell| cell.value.as_str()).collect(),
-        });
-        let steps_of = |claim: &Claim| claim.selections().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
-        let summaries = self.summaries.iter().map(move |summary| Shown {
-            kind: "table",
-            name: &summary.name.value,
-            steps: summary.claims.iter().flat_map(|claim| steps_of(&self.claims[claim.value])).collect(),
-            metrics: summary.cells.iter().map(|cell| cell.value.as_str()).collect(),
         });
         let figures = self.figures.iter().map(|figure| Shown {
             kind: "figure",
             name: &figure.name.value,
             steps: vec![figure.from.value],
-            metrics: figure.metrics().collect(),
+            metrics: figure.chart.metrics().collect(),
         });
-        let claims = self.claims.iter().map(move |claim| Shown {
+        let claims = self.claims.iter().map(|claim| Shown {
             kind: "claim",
             name: &claim.name.value,
-            steps: steps_of(claim),
+            steps: claim.selections().into_iter().map(|(step, _)| step).collect(),
             metrics: vec![claim.metric()],
         });
-        tables.chain(summaries).chain(figures).chain(claims)
+        tables.chain(figures).chain(claims)
     }
 
     /// The steps that tables, figures and claims are about, as indices; one of several comes several times.

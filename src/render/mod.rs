@@ -24,7 +24,7 @@ pub use self::{
 use crate::{
     analysis::{Results, Table, Verdict, analyze},
     plan::{Plan, Study},
-    recipe::{FigureKind, Recipe},
+    recipe::Recipe,
     store::Store,
 };
 
@@ -185,7 +185,7 @@ impl Report<'_> {
     /// Draws the figures, for which the records of those that have curves are read.
     fn figures(&self) -> Vec<Figure> {
         let Self { plan, study, results, store, .. } = self;
-        let lines = study.recipe.figures.iter().filter(|figure| figure.kind == FigureKind::Line);
+        let lines = study.recipe.figures.iter().filter(|figure| figure.chart.has_curves());
         let records =
             results.records(plan, store, lines.flat_map(|figure| figure::points(figure, study)).map(|(_, id)| *id));
         let figures = study.recipe.figures.iter();

@@ -18,7 +18,7 @@ mod value;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
 pub use metric::MetricInfo;
-pub use metric_map::{Metrics, current_name};
+pub use metric_map::{Metrics, current_name, same_metric};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report, Speeds};

@@ -25,6 +25,11 @@ pub fn current_name(name: &str) -> &str {
     RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
 }
 
+/// True if both are names of one metric, which may have been renamed.
+pub fn same_metric(one: &str, other: &str) -> bool {
+    current_name(one) == current_name(other)
+}
+
 /// Metrics by name; those that were renamed are found under their earlier names, too.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]

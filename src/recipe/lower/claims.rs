@@ -1,17 +1,224 @@
 //! `claims`: statements about metrics and their bounds.
 
-use sweep_job::{Backend, Value};
+use serde_json::{Value as Json, json};
+use sweep_job::Backend;
 
-use super::{BACKEND_NAMES, CLAIM_KEYS, COMPARED_KEYS, EXPECT_KEYS, Lower, ORDER_KEYS, VALUE_KEYS, find};
+use super::{Lower, find};
 use crate::recipe::{
-    Claim, Comparison, Expectation, Names, Order, Selection, Side, Statement, Step,
+    Names, Selection, Step, Template,
+    keys::{Custom, Given, Mapping as _, Number, Text, Within, Words, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
+    schema::reference,
     source::{Span, Spanned},
 };
 
-/// The keys of a claim of which exactly one says what it is about.
-const STATEMENTS: [&str; 4] = ["value", "ratio", "difference", "order"];
+/// A statement about metrics, which a run supports, refutes or cannot decide.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// The statement in words.
+    pub says: Option<String>,
+    /// The statement in numbers.
+    pub statement: Statement,
+    /// What the paper measured.
+    pub paper: Option<f64>,
+    /// The backends that it is about; any if empty.
+    pub hardware: Vec<Backend>,
+}
+
+/// What a claim says of metrics.
+#[derive(Debug, Clone)]
+pub enum Statement {
+    /// The mean of a metric is so large.
+    Value(Comparison, Expectation),
+    /// A metric is so many times another one.
+    Ratio(Comparison, Expectation),
+    /// A metric is so much more than another one.
+    Difference(Comparison, Expectation),
+    /// The values of an axis rank so.
+    Order(Order),
+}
+
+/// A metric of some points, and of others to compare them with.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The metric.
+    pub metric: Spanned<String>,
+    /// The points.
+    pub of: Side,
+    /// The others; `None` where a value is meant.
+    pub to: Option<Side>,
+}
+
+/// Points of a step.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
+    pub step: usize,
+    /// Which of its points.
+    pub only: Selection,
+    /// Where the author says so.
+    pub span: Span,
+}
+
+/// Bounds, both included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expectation {
+    /// The smallest.
+    pub at_least: Option<f64>,
+    /// The largest.
+    pub at_most: Option<f64>,
+}
+
+/// An order of an axis's values by a metric.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The metric.
+    pub metric: Spanned<String>,
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
+    pub step: usize,
+    /// The axis.
+    pub axis: Spanned<String>,
+    /// Its values, that with the smallest metric first.
+    pub ascending: Vec<Template>,
+    /// Only these points.
+    pub only: Selection,
+    /// Where the values stand.
+    pub span: Span,
+}
+
+impl Claim {
+    /// The metric that it is about.
+    pub fn metric(&self) -> &str {
+        match &self.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => &comparison.metric.value,
+            Statement::Order(order) => &order.metric.value,
+        }
+    }
+
+    /// The steps that it is about, each with what is selected of it.
+    pub fn selections(&self) -> Vec<(usize, Selection)> {
+        match &self.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => {
+                let sides = std::iter::once(&comparison.of).chain(&comparison.to);
+                sides.map(|side| (side.step, side.only.clone())).collect()
+            }
+            Statement::Order(order) => {
+                let mut only = order.only.clone();
+                only.0.push((order.axis.clone(), order.ascending.clone()));
+                vec![(order.step, only)]
+            }
+        }
+    }
+}
+
+mapping! {
+    /// The keys of a claim.
+    struct ClaimKeys = "claim" {
+        /// The statement in words.
+        says: Text,
+        /// The mean of a metric.
+        value: Within<ValueKeys<'static>>,
+        /// How many times as large a metric is.
+        ///
+        /// It is that of geometric means.
+        ratio: Within<ComparedKeys<'static>>,
+        /// How much larger a metric is.
+        difference: Within<ComparedKeys<'static>>,
+        /// How the values of an axis rank.
+        order: Within<OrderKeys<'static>>,
+        /// What the number must be; not for `order`.
+        expect: Custom = Custom { schema: expect, accepts: "`{ at_least, at_most }`, one or both" },
+        /// What the paper measured.
+        paper: Number,
+        /// The backends that it is about; elsewhere it is undecided.
+        hardware: Words<Backend> = Words(BACKENDS),
+    }
+}
+
+mapping! {
+    /// The keys of a claim's `value`.
+    struct ValueKeys = "value" {
+        /// The metric.
+        metric [required]: Text = Text::METRIC,
+        /// The points: a step, and values of its axes.
+        of [required]: Custom = Custom::SIDE,
+    }
+}
+
+mapping! {
+    /// The keys of a claim's `ratio` and `difference`.
+    struct ComparedKeys = "ratio" {
+        /// The metric.
+        metric [required]: Text = Text::METRIC,
+        /// The points: a step, and values of its axes.
+        of [required]: Custom = Custom::SIDE,
+        /// The points that they are compared with.
+        to [required]: Custom = Custom::SIDE,
+    }
+}
+
+mapping! {
+    /// The keys of a claim's `order`.
+    struct OrderKeys = "order" {
+        /// The metric.
+        metric [required]: Text = Text::METRIC,
+        /// The step.
+        step [required]: Custom = Custom { schema: || reference("name"), accepts: "a name" },
+        /// Only points that have these values.
+        only = "where": Custom = Custom::SELECTION,
+        /// The axis whose values are ranked.
+        axis [required]: Text = Text::NAME,
+        /// The values, that with the smallest metric first.
+        ascending [required]: Custom = Custom {
+            schema: || json!({ "type": "array", "minItems": 2, "items": reference("value") }),
+            accepts: "a list of values",
+        },
+    }
+}
+
+mapping! {
+    /// The keys of a claim's `expect`.
+    struct ExpectKeys = "expect" {
+        /// The smallest value, included.
+        at_least: Number,
+        /// The largest value, included.
+        at_most: Number,
+    }
+}
+
+/// What `hardware` names.
+const BACKENDS: &[(&str, Backend)] = &[("cuda", Backend::Cuda), ("wgpu", Backend::Wgpu), ("cpu", Backend::Cpu)];
+
+fn expect() -> Json {
+    let mut schema = ExpectKeys::schema();
+    schema["minProperties"] = json!(1);
+    schema
+}
+
+/// A claim says exactly one thing, and what is expected of it.
+pub(in crate::recipe) fn one_statement() -> Json {
+    let expecting = ["value", "ratio", "difference"].map(|word| json!({ "required": [word, "expect"] }));
+    let order = json!({ "required": ["order"], "not": { "required": ["expect"] } });
+    json!({ "type": "object", "oneOf": expecting.into_iter().chain([order]).collect::<Vec<_>>() })
+}
+
+/// The schema of one side of a comparison.
+pub(in crate::recipe) fn side() -> Json {
+    json!({
+        "type": "object",
+        "required": ["step"],
+        "properties": { "step": reference("name") },
+        "propertyNames": reference("name"),
+        "additionalProperties": reference("value"),
+    })
+}
 
 /// Context for reading claims.
 struct Context<'a> {
@@ -31,78 +238,82 @@ impl Lower<'_> {
     fn claim(&mut self, entry: &Entry, context: &Context<'_>) -> Option<Claim> {
         let name = &entry.key;
         self.check_name(name, "claim");
-        let keys = self.map(&entry.value, "a claim", CLAIM_KEYS)?;
-        let says = find(keys, "says").and_then(|node| self.text(node, "`says`"));
-        let paper = find(keys, "paper").and_then(|node| self.number(node, "`paper`"));
-        let hardware = find(keys, "hardware").map(|node| self.hardware(node)).unwrap_or_default();
-        let given: Vec<&Entry> = keys.iter().filter(|entry| STATEMENTS.contains(&entry.key.value.as_str())).collect();
-        let [statement] = given.as_slice() else {
+        let keys = ClaimKeys::read(self, &entry.value, "a claim")?;
+        let expect = keys.expect.node().map(|node| self.expectation(node));
+        let statements =
+            [("value", &keys.value), ("ratio", &keys.ratio), ("difference", &keys.difference), ("order", &keys.order)];
+        let mut given: Vec<(&str, &Entry)> =
+            statements.iter().filter_map(|(word, given)| Some((*word, given.entry?))).collect();
+        given.sort_by_key(|(_, entry)| entry.key.span.start);
+        let [(kind, statement)] = given.as_slice() else {
             let message = format!("claim `{}` must say exactly one thing", name.value);
-            let help = format!("give it one of {}", STATEMENTS.map(|word| format!("`{word}`")).join(", "));
-            let span = given.get(1).map_or(name.span, |entry| entry.key.span);
+            let help = format!("give it one of {}", statements.map(|(word, _)| format!("`{word}`")).join(", "));
+            let span = given.get(1).map_or(name.span, |(_, entry)| entry.key.span);
             self.problem(span, message, "what does it claim?", help);
             return None;
         };
-        let expect = find(keys, "expect").map(|node| (self.expectation(node), node.span));
-        let statement = match statement.key.value.as_str() {
-            "order" => {
-                if let Some((_, span)) = expect {
-                    let help = "the order itself is what is expected; remove `expect`";
-                    self.problem(span, "`order` needs no `expect`", "not here", help);
-                }
-                Statement::Order(self.order(&statement.value, context)?)
+        let statement = if *kind == "order" {
+            if let Some(span) = keys.expect.span() {
+                let help = "the order itself is what is expected; remove `expect`";
+                self.problem(span, "`order` needs no `expect`", "not here", help);
             }
-            kind => {
-                let Some((expect, _)) = expect else {
-                    let help = "add `expect: { at_most: X }`, `{ at_least: X }` or both";
-                    self.problem(
-                        name.span,
-                        format!("claim `{}` expects nothing", name.value),
-                        "`expect` is missing",
-                        help,
-                    );
-                    return None;
-                };
-                let comparison = self.comparison(&statement.value, kind, context)?;
-                match kind {
-                    "value" => Statement::Value(comparison, expect?),
-                    "ratio" => Statement::Ratio(comparison, expect?),
-                    _ => Statement::Difference(comparison, expect?),
-                }
+            Statement::Order(self.order(&statement.value, context)?)
+        } else {
+            let Some(expect) = expect else {
+                let help = "add `expect: { at_most: X }`, `{ at_least: X }` or both";
+                let message = format!("claim `{}` expects nothing", name.value);
+                self.problem(name.span, message, "`expect` is missing", help);
+                return None;
+            };
+            let comparison = self.comparison(&statement.value, kind, context)?;
+            match *kind {
+                "value" => Statement::Value(comparison, expect?),
+                "ratio" => Statement::Ratio(comparison, expect?),
+                _ => Statement::Difference(comparison, expect?),
             }
         };
-        Some(Claim { name: name.clone(), says, statement, paper, hardware })
+        let hardware = keys.hardware.value.unwrap_or_default();
+        Some(Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware })
     }
 
     /// `{ metric, of, to }`; a value has no `to`.
     fn comparison(&mut self, node: &Node, kind: &str, context: &Context<'_>) -> Option<Comparison> {
-        let of_two = kind != "value";
-        let keys = self.map(node, &format!("`{kind}`"), if of_two { COMPARED_KEYS } else { VALUE_KEYS })?;
-        let mut side = |key: &str| {
-            let Some(node) = find(keys, key) else {
+        let what = format!("`{kind}`");
+        let (metric, of, to) = if kind == "value" {
+            let keys = ValueKeys::read(self, node, &what)?;
+            (keys.metric, keys.of, None)
+        } else {
+            let keys = ComparedKeys::read(self, node, &what)?;
+            (keys.metric, keys.of, Some(keys.to))
+        };
+        let mut side = |given: &Given<'_, ()>, key: &str| {
+            let Some(node) = given.node() else {
                 let help = format!("write `{key}: {{ step: NAME, axis: value }}`");
                 self.problem(node.span, format!("`{kind}` lacks `{key}`"), "which jobs?", help);
                 return None;
             };
             self.side(node, key, context)
         };
-        let of = side("of");
-        let to = if of_two { side("to").map(Some) } else { Some(None) };
-        let metric = self.metric(node, keys, kind);
-        let (of, to, metric) = (of?, to?, metric?);
+        let of = side(&of, "of");
+        let to = to.map(|to| side(&to, "to"));
+        let metric = self.metric(node, metric, kind);
+        let (of, metric) = (of?, metric?);
+        let to = match to {
+            Some(to) => Some(to?),
+            None => None,
+        };
         for side in std::iter::once(&of).chain(&to) {
             self.check_metric(&metric, &context.steps[side.step]);
         }
         Some(Comparison { metric, of, to })
     }
 
-    fn metric(&mut self, node: &Node, keys: &[Entry], kind: &str) -> Option<Spanned<String>> {
-        let Some(metric) = find(keys, "metric") else {
+    fn metric(&mut self, node: &Node, metric: Given<'_, String>, kind: &str) -> Option<Spanned<String>> {
+        if !metric.is_there() {
             let help = "add `metric:` with what the step measures, for example `metric: loss`";
             self.problem(node.span, format!("`{kind}` has no metric"), "of what?", help);
-            return None;
-        };
-        Some(Spanned::new(self.text(metric, "`metric`")?, metric.span))
+        }
+        metric.spanned()
     }
 
     pub(super) fn check_metric(&mut self, metric: &Spanned<String>, step: &Step) {
@@ -117,15 +328,15 @@ impl Lower<'_> {
     /// `{ step: train, prune: bitter7 }`: the points of a step that have these values.
     fn side(&mut self, node: &Node, what: &str, context: &Context<'_>) -> Option<Side> {
         let entries = self.entries(node, &format!("`{what}`"));
-        let step = self.claimed_step(node, entries, context)?;
+        let step = self.claimed_step(node, find(entries, "step"), context)?;
         let entries: Vec<Entry> = entries.iter().filter(|entry| entry.key.value != "step").cloned().collect();
         let rest = Node { kind: NodeKind::Map(entries), span: node.span };
         let only = self.claimed_points(&rest, &context.steps[step], context.params);
         Some(Side { step, only, span: node.span })
     }
 
-    fn claimed_step(&mut self, node: &Node, entries: &[Entry], context: &Context<'_>) -> Option<usize> {
-        let Some(step) = find(entries, "step") else {
+    fn claimed_step(&mut self, node: &Node, step: Option<&Node>, context: &Context<'_>) -> Option<usize> {
+        let Some(step) = step else {
             self.problem(node.span, "which step is this about?", "`step` is missing", "add `step: NAME`");
             return None;
         };
@@ -150,19 +361,18 @@ impl Lower<'_> {
 
     /// `{ metric, step, axis, ascending, where }`.
     fn order(&mut self, node: &Node, context: &Context<'_>) -> Option<Order> {
-        let keys = self.map(node, "`order`", ORDER_KEYS)?;
-        let metric = self.metric(node, keys, "order");
-        let step = self.claimed_step(node, keys, context);
-        let Some(ascending) = find(keys, "ascending") else {
+        let keys = OrderKeys::read(self, node, "`order`")?;
+        let metric = self.metric(node, keys.metric, "order");
+        let step = self.claimed_step(node, keys.step.node(), context);
+        let Some(ascending) = keys.ascending.node() else {
             let help = "add `ascending:` with the axis's values, that with the smallest metric first";
             self.problem(node.span, "`order` does not say which order", "`ascending` is missing", help);
             return None;
         };
-        let Some(axis) = find(keys, "axis") else {
+        if !keys.axis.is_there() {
             self.problem(node.span, "`order` does not say of what", "`axis` is missing", "add `axis: NAME`");
-            return None;
-        };
-        let axis = Spanned::new(self.text(axis, "`axis`")?, axis.span);
+        }
+        let axis = keys.axis.spanned()?;
         let NodeKind::List(items) = &ascending.kind else {
             let message = format!("`ascending` must be a list, found {}", ascending.describe());
             self.problem(ascending.span, message, "not a list", "write the values in order: `[a, b, c]`");
@@ -177,17 +387,17 @@ impl Lower<'_> {
         let owner = &context.steps[step];
         self.check_metric(&metric, owner);
         self.check_axis(&axis, owner, &owner.axes());
-        let only = find(keys, "where").map(|node| self.claimed_points(node, owner, context.params));
+        let only = keys.only.node().map(|node| self.claimed_points(node, owner, context.params));
         Some(Order { metric, step, axis, ascending: values, only: only.unwrap_or_default(), span: ascending.span })
     }
 
     fn expectation(&mut self, node: &Node) -> Option<Expectation> {
-        let keys = self.map(node, "`expect`", EXPECT_KEYS)?;
-        let at_least = find(keys, "at_least").and_then(|node| self.number(node, "`at_least`"));
-        let at_most = find(keys, "at_most").and_then(|node| self.number(node, "`at_most`"));
+        let keys = ExpectKeys::read(self, node, "`expect`")?;
+        let given = keys.at_least.is_there() || keys.at_most.is_there();
+        let (at_least, at_most) = (keys.at_least.value, keys.at_most.value);
         match (at_least, at_most) {
             (None, None) => {
-                if keys.is_empty() {
+                if !given {
                     let help = "write `{ at_most: X }`, `{ at_least: X }` or both";
                     self.problem(node.span, "`expect` expects nothing", "empty", help);
                 }
@@ -200,34 +410,5 @@ impl Lower<'_> {
             }
             _ => Some(Expectation { at_least, at_most }),
         }
-    }
-
-    fn number(&mut self, node: &Node, what: &str) -> Option<f64> {
-        let number = match &node.kind {
-            NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
-            _ => None,
-        };
-        if number.is_none() {
-            let message = format!("{what} must be a number, found {}", node.describe());
-            self.problem(node.span, message, "not a number", "write a number, for example `1.02`");
-        }
-        number
-    }
-
-    /// The backends that a claim is about.
-    fn hardware(&mut self, node: &Node) -> Vec<Backend> {
-        let mut backends = Vec::new();
-        for Spanned { value, span } in self.texts(node, "`hardware`") {
-            match [Backend::Cuda, Backend::Wgpu, Backend::Cpu].into_iter().find(|backend| backend.name() == value) {
-                Some(backend) => backends.push(backend),
-                None => self.unknown_backend(&value, span),
-            }
-        }
-        backends
-    }
-
-    fn unknown_backend(&mut self, name: &str, span: Span) {
-        let help = suggest(name, "backends", BACKEND_NAMES.iter().copied()).unwrap_or_default();
-        self.problem(span, format!("unknown backend `{name}`"), "no backend has this name", help);
     }
 }

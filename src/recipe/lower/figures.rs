@@ -1,14 +1,153 @@
 //! `figures`: declarations of figures of a step's records.
 
+use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
-use super::{FIGURE_KEYS, Lower, ROOF_KEYS, find};
-use crate::recipe::{
-    Figure, FigureKind, Names, Roof, Roofs, Step,
-    node::{Entry, Node, NodeKind},
-    problem::suggest,
-    source::Spanned,
+use super::{Lower, tables};
+use crate::{
+    charts::{Kind, Role, Roof, Roofs, Spec},
+    recipe::{
+        Names, Selection, Step,
+        keys::{Custom, Declaration, Given, Key, Mapping as _, Shape, Text, Within, Word, mapping},
+        node::{Entry, Node, NodeKind},
+        problem::suggest,
+        source::Spanned,
+    },
 };
+
+/// A figure of a step's records.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Its name: names the file.
+    pub name: Spanned<String>,
+    /// Its heading.
+    pub title: Option<String>,
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
+    pub from: Spanned<usize>,
+    /// Only these points.
+    pub only: Selection,
+    /// What is drawn.
+    pub chart: Spec,
+}
+
+mapping! {
+    /// The keys of a figure.
+    struct FigureKeys = "figure" {
+        /// The heading.
+        ///
+        /// The figure's name if left out.
+        title: Text,
+        /// The step.
+        from: Text = Text::NAME,
+        /// Only points that have these values.
+        only = "where": Custom = Custom::SELECTION,
+        /// What is drawn.
+        ///
+        /// See the kinds below.
+        kind: Word<Kind> = Word(Kind::WORDS),
+        /// To the right: an axis, a metric or `iteration`, as the kind of figure has it.
+        x: Text,
+        /// Upwards: an axis, a metric or a curve, as the kind of figure has it.
+        ///
+        /// The task says which curves it records; `train` has `loss`, `val_loss`, `lr` and `sparsity`.
+        y: Text,
+        /// The metric that is shown at each place, for kinds of figures that have one.
+        value: Text,
+        /// What the device can do at most, for kinds of figures that show it.
+        roofs: Within<RoofKeys<'static>>,
+        /// Which values of a metric are better, for kinds of figures that ask. If left out, losses, times and sizes are best
+        /// small, rates large.
+        best: Custom = Custom { schema: tables::best, accepts: "metric to `min`, `max` or `none`" },
+        /// The axis whose values have a color each.
+        ///
+        /// They have dashes or a shape each, too, so that the figure can be read in gray.
+        color: Text = Text::NAME,
+        /// Whether the 95 % confidence interval is drawn around what is averaged; `ci95` if left out.
+        band: Word<bool> = Word(&[("ci95", true), ("none", false)]),
+    }
+}
+
+mapping! {
+    /// The keys of a figure's `roofs`.
+    struct RoofKeys = "roofs" {
+        /// Operations a second: a metric, whose largest value counts, or a number.
+        compute: AtMost,
+        /// Bytes a second: a metric, whose largest value counts, or a number.
+        bandwidth: AtMost,
+    }
+}
+
+/// What a device can do at most: a metric, or a number in base units.
+#[derive(Default)]
+pub(in crate::recipe) struct AtMost;
+
+impl Shape for AtMost {
+    type Value = Roof;
+
+    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<Roof> {
+        match &node.kind {
+            NodeKind::Scalar(Value::Text(metric)) => Some(Roof::Metric(metric.clone())),
+            NodeKind::Scalar(value) if value.as_f64().is_some_and(|number| number > 0.0) => {
+                value.as_f64().map(Roof::Number)
+            }
+            _ => {
+                let help = "name a metric, or write operations or bytes a second, such as `1.5e12`";
+                let message = format!("`{key}` must be a metric or a positive number, found {}", node.describe());
+                lower.problem(node.span, message, "no roof", help);
+                None
+            }
+        }
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "type": ["string", "number"], "minLength": 1, "exclusiveMinimum": 0 })
+    }
+
+    fn accepts(&self) -> String {
+        "a metric, or a number".to_owned()
+    }
+}
+
+/// The schema of a figure.
+pub(in crate::recipe) fn figure() -> Json {
+    let mut schema = FigureKeys::schema();
+    let shown: Vec<String> = kinds().keys.iter().map(|kind| format!("{} {}", kind.doc, kind.accepts)).collect();
+    schema["properties"]["kind"]["enumDescriptions"] = json!(shown);
+    // Only an author who writes `kind` and `x` himself, and not a base, must write the rest.
+    let kinds = Kind::WORDS.iter().map(|(word, kind)| {
+        let declaration = kind.declaration();
+        let needed =
+            [("y", declaration.y.is_some()), ("value", declaration.value.is_some()), ("roofs", declaration.roofs)];
+        let needed: Vec<&str> = needed.iter().filter(|(_, needed)| *needed).map(|(key, _)| *key).collect();
+        json!({
+            "if": { "required": ["kind", "x"], "properties": { "kind": { "const": word } } },
+            "then": { "required": needed },
+        })
+    });
+    schema["allOf"] = kinds.collect();
+    schema
+}
+
+/// The kinds of figures, for the documentation.
+pub(in crate::recipe) fn kinds() -> Declaration {
+    let key = |(word, kind): &(&'static str, Kind)| {
+        let declaration = kind.declaration();
+        let names = [("x", declaration.x), ("y", declaration.y), ("value", declaration.value)];
+        let names = names.iter().filter_map(|(key, role)| Some(format!("`{key}`: {}", (*role)?.name())));
+        let own = [("roofs", declaration.roofs), ("best", declaration.best)];
+        let own = own.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
+        let accepts = names.chain(own).collect::<Vec<_>>().join(", ");
+        Key {
+            name: word,
+            doc: declaration.doc.to_owned(),
+            details: String::new(),
+            accepts,
+            required: false,
+            schema: json!({}),
+        }
+    };
+    Declaration { name: "figure-kinds", keys: Kind::WORDS.iter().map(key).collect() }
+}
 
 impl Lower<'_> {
     pub(super) fn figures(&mut self, node: &Node, steps: &[Step], written: &[String], params: &Names) -> Vec<Figure> {
@@ -19,142 +158,115 @@ impl Lower<'_> {
     fn figure(&mut self, entry: &Entry, steps: &[Step], written: &[String], params: &Names) -> Option<Figure> {
         let name = &entry.key;
         self.check_name(name, "figure");
-        let keys = self.map(&entry.value, "a figure", FIGURE_KEYS)?;
-        let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
-        let (from, step) = self.from(name, "figure", keys, steps, written)?;
+        let keys = FigureKeys::read(self, &entry.value, "a figure")?;
+        let (from, step) = self.from(name, "figure", keys.from, steps, written)?;
         let axes = step.axes();
-        let only = find(keys, "where").map(|node| self.selection(node, params)).unwrap_or_default();
+        let only = keys.only.node().map(|node| self.selection(node, params)).unwrap_or_default();
         for (axis, _) in &only.0 {
             self.check_axis(axis, step, &axes);
         }
-        let color = find(keys, "color").and_then(|node| Some(Spanned::new(self.text(node, "`color`")?, node.span)));
+        let color = keys.color.spanned();
         if let Some(axis) = &color {
             self.check_axis(axis, step, &axes);
         }
-        let band = find(keys, "band").is_none_or(|node| self.band(node));
-        let kind = self.kind(name, keys);
-        let mut given = |key: &str| {
-            let Some(node) = find(keys, key) else {
+        if !keys.kind.is_there() {
+            let words: Vec<&str> = Kind::WORDS.iter().map(|(word, _)| *word).collect();
+            let help = format!("add `kind:` with one of {}", words.join(", "));
+            self.problem(name.span, format!("figure `{}` has no `kind`", name.value), "`kind` is missing", help);
+        }
+        let kind = keys.kind.value;
+        let declaration = kind.map(Kind::declaration);
+        // The names of a kind that nobody knows are at least looked for.
+        let has =
+            |role: fn(&crate::charts::Declaration) -> Option<Role>| declaration.is_none_or(|kind| role(kind).is_some());
+        let here = [
+            ("x", keys.x.span(), has(|kind| kind.x)),
+            // Where there is no `y` beside an `x`, it has always been passed over.
+            ("y", keys.y.span(), has(|kind| kind.y.or(kind.x))),
+            ("value", keys.value.span(), has(|kind| kind.value)),
+            ("best", keys.best.span(), declaration.is_none_or(|kind| kind.best)),
+            ("roofs", keys.roofs.span(), declaration.is_none_or(|kind| kind.roofs)),
+        ];
+        for (key, span, _) in here.into_iter().filter(|(_, _, has)| !has) {
+            let word = declaration.map_or("", |kind| kind.word);
+            if let Some(span) = span {
+                let message = format!("`{key}` is not for figures of kind `{word}`");
+                self.problem(span, message, "not here", "remove it, or write another `kind`");
+            }
+        }
+        let mut given = |given: Given<'_, String>, key: &str, wanted: bool| {
+            if wanted && !given.is_there() {
                 let message = format!("figure `{}` has no `{key}`", name.value);
                 self.problem(name.span, message, format!("`{key}` is missing"), format!("add `{key}:`"));
-                return None;
-            };
-            Some(Spanned::new(self.text(node, &format!("`{key}`"))?, node.span))
+            }
+            given.spanned().filter(|_| wanted)
         };
-        let timeline = kind == Some(FigureKind::Timeline);
-        let x = if timeline { Some(Spanned::new("time".to_owned(), name.span)) } else { given("x") };
-        let y = if timeline || kind == Some(FigureKind::Histogram) { x.clone() } else { given("y") };
-        let value = if kind == Some(FigureKind::Heat) { Some(given("value")?) } else { None };
-        let (kind, x, y) = (kind?, x?, y?);
-        let roofs = find(keys, "roofs").map(|node| self.roofs(node, step)).unwrap_or_default();
-        if kind == FigureKind::Roofline && find(keys, "roofs").is_none() {
+        let x = given(keys.x, "x", has(|kind| kind.x));
+        let y = given(keys.y, "y", has(|kind| kind.y));
+        let value = given(keys.value, "value", declaration.is_some_and(|kind| kind.value.is_some()));
+        if declaration.is_some_and(|kind| kind.roofs) && !keys.roofs.is_there() {
             let help = "for example `roofs: { compute: peak.compute, bandwidth: peak.bandwidth }`";
             self.problem(name.span, format!("figure `{}` has no `roofs`", name.value), "`roofs` is missing", help);
         }
-        for key in ["x", "y"] {
-            if let Some(node) = find(keys, key).filter(|_| timeline) {
-                let help = "it shows when each job ran; remove it";
-                self.problem(node.span, format!("a timeline has no `{key}`"), "not here", help);
+        let roofs = keys.roofs.node().map(|node| self.roofs(node, step)).unwrap_or_default();
+        let (kind, declaration) = (kind?, declaration?);
+        for (given, role) in [(&x, declaration.x), (&y, declaration.y), (&value, declaration.value)] {
+            if let Some(role) = role {
+                self.check_role(given.as_ref()?, role, step);
             }
         }
-        let only_for = [("value", FigureKind::Heat), ("best", FigureKind::Pareto), ("roofs", FigureKind::Roofline)];
-        for (key, only) in only_for {
-            if let (Some(node), true) = (find(keys, key), kind != only) {
-                let word = FigureKind::WORDS.iter().find(|(_, known)| *known == only).map_or("", |(word, _)| word);
-                let message = format!("`{key}` is for figures of kind `{word}`");
-                self.problem(node.span, message, "not here", format!("remove it, or write `kind: {word}`"));
-            }
-        }
-        let both = [x.clone(), y.clone()];
-        let best = find(keys, "best").map_or_else(Vec::new, |node| self.best(node, &both));
-        match kind {
-            FigureKind::Line => {
-                if x.value != "iteration" {
+        let shown: Vec<Spanned<String>> = [&x, &y].into_iter().flatten().cloned().collect();
+        let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &shown));
+        let x = x.map_or_else(|| "time".to_owned(), |x| x.value);
+        let chart = Spec {
+            kind,
+            y: y.map_or_else(|| x.clone(), |y| y.value),
+            x,
+            value: value.map(|value| value.value),
+            roofs,
+            best: best.into_iter().map(|(metric, better)| (metric.value, better)).collect(),
+            color: color.map(|color| color.value),
+            band: keys.band.value.unwrap_or(true),
+        };
+        Some(Figure { name: name.clone(), title: keys.title.value, from, only, chart })
+    }
+
+    /// A name must be what the kind of figure shows in its place.
+    fn check_role(&mut self, name: &Spanned<String>, role: Role, step: &Step) {
+        match role {
+            Role::Iteration => {
+                if name.value != "iteration" {
                     let help = "a curve goes over the iterations: `x: iteration`";
-                    self.problem(x.span, format!("a line cannot go over `{}`", x.value), "not the iterations", help);
+                    let message = format!("a line cannot go over `{}`", name.value);
+                    self.problem(name.span, message, "not the iterations", help);
                 }
-                if !step.task.curves.contains(&y.value.as_str()) {
+            }
+            Role::Curve => {
+                if !step.task.curves.contains(&name.value.as_str()) {
                     let none = || format!("task `{}` records no curves", step.task.name);
-                    let help = suggest(&y.value, "curves", step.task.curves.iter().copied()).unwrap_or_else(none);
-                    let message = format!("task `{}` records no curve `{}`", step.task.name, y.value);
-                    self.problem(y.span, message, "unknown curve", help);
+                    let help = suggest(&name.value, "curves", step.task.curves.iter().copied()).unwrap_or_else(none);
+                    let message = format!("task `{}` records no curve `{}`", step.task.name, name.value);
+                    self.problem(name.span, message, "unknown curve", help);
                 }
             }
-            FigureKind::Bar => {
-                self.check_axis(&x, step, &axes);
-                self.check_metric(&y, step);
-            }
-            FigureKind::Timeline => {}
-            FigureKind::Scatter | FigureKind::Pareto | FigureKind::Histogram | FigureKind::Roofline => {
-                self.check_metric(&x, step);
-                self.check_metric(&y, step);
-            }
-            FigureKind::Heat => {
-                self.check_axis(&x, step, &axes);
-                self.check_axis(&y, step, &axes);
-                if let Some(value) = &value {
-                    self.check_metric(value, step);
-                }
-            }
+            Role::Axis => self.check_axis(name, step, &step.axes()),
+            Role::Metric => self.check_metric(name, step),
         }
-        Some(Figure { name: name.clone(), title, from, only, kind, x, y, roofs, value, best, color, band })
     }
 
     /// `{ compute: …, bandwidth: … }`: metrics, or numbers in base units.
     fn roofs(&mut self, node: &Node, step: &Step) -> Roofs {
-        let Some(keys) = self.map(node, "`roofs`", ROOF_KEYS) else { return Roofs::default() };
-        let mut roof = |key: &str| {
-            let node = find(keys, key)?;
-            match &node.kind {
-                NodeKind::Scalar(Value::Text(metric)) => {
-                    let metric = Spanned::new(metric.clone(), node.span);
-                    self.check_metric(&metric, step);
-                    Some(Roof::Metric(metric))
-                }
-                NodeKind::Scalar(value) if value.as_f64().is_some_and(|number| number > 0.0) => {
-                    value.as_f64().map(Roof::Number)
-                }
-                _ => {
-                    let help = "name a metric, or write operations or bytes a second, such as `1.5e12`";
-                    let message = format!("`{key}` must be a metric or a positive number, found {}", node.describe());
-                    self.problem(node.span, message, "no roof", help);
-                    None
-                }
-            }
-        };
-        let roofs = Roofs { compute: roof("compute"), bandwidth: roof("bandwidth") };
-        if keys.is_empty() {
+        let Some(keys) = RoofKeys::read(self, node, "`roofs`") else { return Roofs::default() };
+        if !keys.compute.is_there() && !keys.bandwidth.is_there() {
             self.problem(node.span, "`roofs` has none", "empty", "give `compute`, `bandwidth` or both");
         }
-        roofs
-    }
-
-    fn kind(&mut self, name: &Spanned<String>, keys: &[Entry]) -> Option<FigureKind> {
-        let words = FigureKind::WORDS.map(|(word, _)| word);
-        let Some(node) = find(keys, "kind") else {
-            let help = format!("add `kind:` with one of {}", words.join(", "));
-            self.problem(name.span, format!("figure `{}` has no `kind`", name.value), "`kind` is missing", help);
-            return None;
-        };
-        let word = self.text(node, "`kind`")?;
-        let kind = FigureKind::WORDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
-        if kind.is_none() {
-            let help = suggest(&word, "kinds", words).unwrap_or_default();
-            self.problem(node.span, format!("unknown kind of figure `{word}`"), "no kind has this name", help);
-        }
-        kind
-    }
-
-    /// `ci95` or `none`.
-    fn band(&mut self, node: &Node) -> bool {
-        match &node.kind {
-            NodeKind::Scalar(Value::Text(word)) if word == "ci95" => true,
-            NodeKind::Scalar(Value::Text(word)) if word == "none" => false,
-            _ => {
-                let help = "`ci95` draws the 95 % confidence interval, `none` leaves it out";
-                self.problem(node.span, "`band` must be `ci95` or `none`", "neither", help);
-                true
+        let mut roof = |given: Given<'_, Roof>| {
+            let Spanned { value, span } = given.spanned()?;
+            if let Roof::Metric(metric) = &value {
+                self.check_metric(&Spanned::new(metric.clone(), span), step);
             }
-        }
+            Some(value)
+        };
+        Roofs { compute: roof(keys.compute), bandwidth: roof(keys.bandwidth) }
     }
 }

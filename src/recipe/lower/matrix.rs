@@ -2,57 +2,190 @@
 
 use std::time::Duration;
 
-use sweep_job::{Value, units::parse_seconds};
+use serde_json::{Value as Json, json};
+use sweep_job::Value;
 
-use super::{Lower, find};
+use super::{Lower, StepKeys, find};
 use crate::recipe::{
-    Ablation, Adaptive, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names,
-    Progression, Random, Template,
+    Ablation, Assignment, Axis, AxisValues, Condition, Design, Dimension, Draw, Factor, Matrix, Names, Progression,
+    Random, Template,
+    keys::{Custom, Given, Mapping as _, TimeSpan, Within, Word, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
+    schema::{NAME, described, named, reference},
     source::{Span, Spanned},
 };
 
-/// The forms of an axis, besides a list: one key each.
-pub(crate) const AXIS_FORMS: &[&str] = &["range", "linspace", "logspace"];
-/// The distributions of a random axis: one key each.
-pub(crate) const DRAW_FORMS: &[&str] = &["uniform", "log_uniform", "choice"];
-/// The keys of `random`.
-pub(crate) const RANDOM_KEYS: &[&str] = &["n", "seed", "axes"];
-/// The keys of `seeds`, where their number is decided while the step runs.
-pub(crate) const ADAPTIVE_KEYS: &[&str] = &["min", "max", "until", "budget"];
-/// The keys of `ablate`.
-pub(crate) const ABLATE_KEYS: &[&str] = &["design", "baseline", "factors"];
+/// A number of seeds that is decided while a step runs: more of them are added where a claim, or a comparison that a table
+/// marks with `decide`, is undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adaptive {
+    /// Every point has so many, 0, 1, ….
+    pub least: usize,
+    /// No point has more.
+    pub most: usize,
+    /// No more are added when the added ones have taken so long, all together.
+    pub budget: Option<Duration>,
+    /// Where the author says so.
+    pub span: Span,
+}
+
+mapping! {
+    /// The keys of `matrix` that are no axes.
+    struct MatrixKeys = "matrix" {
+        /// Axes that go together, first with first, second with second.
+        zip: Custom = Custom { schema: || some(named("axis")), accepts: "axis to values" },
+        /// Points drawn at random; the same every time.
+        random: Within<RandomKeys<'static>>,
+        /// Points added, or points given further values.
+        ///
+        /// An entry that only names axes of the matrix is a point of its own and must name all of them; one with further keys
+        /// gives those to every point that it matches, or is a point of its own if it matches none; see [below](#include).
+        include: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
+        /// Points left out: those that have all values of one entry.
+        exclude: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
+    }
+}
+
+mapping! {
+    /// The forms of an axis, besides a list: one key each.
+    struct AxisForms = "axis" {
+        /// `from`, `from + step`, … below `to`: without `to` itself. A negative step counts down.
+        range: Custom = Custom { schema: || numbers("number", 2, 3), accepts: "`[from, to]` or `[from, to, step]`" },
+        /// `n` numbers from `from` to `to`, both included, equally far apart.
+        linspace: Custom = Custom { schema: || numbers("number", 3, 3), accepts: "`[from, to, n]`" },
+        /// `n` numbers from `from` to `to`, both included, with equal ratios.
+        logspace: Custom = Custom { schema: || numbers("number", 3, 3), accepts: "`[from, to, n]`" },
+    }
+}
+
+mapping! {
+    /// The keys of `random`.
+    struct RandomKeys = "random" {
+        /// How many points.
+        n [required]: Custom = Custom { schema: || reference("number"), accepts: "a number" },
+        /// Seed of the draws; 0 if left out.
+        ///
+        /// A draw depends on the seed, the axis and its number only: more points or further axes leave the earlier draws as they
+        /// were.
+        seed: Custom = Custom { schema: || reference("value"), accepts: "a value" },
+        /// How each axis is drawn.
+        axes [required]: Custom = Custom { schema: || some(named("draw")), accepts: "axis to a distribution" },
+    }
+}
+
+mapping! {
+    /// The distributions of a random axis: one key each.
+    struct DrawForms = "draw" {
+        /// Every number between them is as likely.
+        uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
+        /// Every ratio is as likely.
+        log_uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
+        /// Every one of these is as likely.
+        choice: Custom = Custom {
+            schema: || json!({ "type": "array", "minItems": 1, "items": reference("value") }),
+            accepts: "a list of values",
+        },
+    }
+}
+
+mapping! {
+    /// The keys of `seeds`, where their number is decided while the step runs.
+    struct AdaptiveKeys = "seeds" {
+        /// How many seeds every point has.
+        min [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
+        /// How many seeds a point may get.
+        max [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
+        /// Seeds are added while a claim, or a comparison with `decide: true`, is undecided.
+        until [required]: Word<()> = Word(&[("decided", ())]),
+        /// No more seeds are added when those beyond `min` have taken so long, all together.
+        budget: TimeSpan = TimeSpan { zero: true },
+    }
+}
+
+mapping! {
+    /// The keys of `ablate`.
+    struct AblateKeys = "ablate" {
+        /// Which combinations of the factors.
+        design [required]: Word<Design> = Word(Design::WORDS),
+        /// The factors' values to start from.
+        baseline [required]: Custom = Custom { schema: || some(named("value")), accepts: "axis to value" },
+        /// The value, or the list of values, that each factor is changed to.
+        factors [required]: Custom = Custom {
+            schema: || some(named("value")),
+            accepts: "axis to value, or to a list of values",
+        },
+    }
+}
+
+/// A map with something in it.
+fn some(mut map: Json) -> Json {
+    map["minProperties"] = json!(1);
+    map
+}
+
+fn numbers(item: &str, least: usize, most: usize) -> Json {
+    json!({ "type": "array", "minItems": least, "maxItems": most, "items": reference(item) })
+}
+
+fn assignments() -> Json {
+    json!({ "type": "array", "items": reference("assignment") })
+}
+
+/// The schema of `matrix`.
+pub(in crate::recipe) fn matrix() -> Json {
+    let mut schema = described("What varies: the points are the product of the axes.", named("axis"));
+    schema["properties"] = MatrixKeys::schema()["properties"].clone();
+    schema
+}
+
+/// The schema of an axis.
+pub(in crate::recipe) fn axis() -> Json {
+    let mut schema = AxisForms::schema_of_one();
+    schema["type"] = json!(["array", "object", "string"]);
+    schema["items"] = reference("value");
+    schema["minItems"] = json!(1);
+    schema["pattern"] = json!(format!(r"^\s*\$\{{\{{\s*needs\.{NAME}\.axes\.{NAME}\s*\}}\}}\s*$"));
+    schema["patternErrorMessage"] = json!("An axis is a list, or another step's: `${{ needs.STEP.axes.AXIS }}`.");
+    schema
+}
 
 impl Lower<'_> {
     /// Everything in a step's `keys` that varies it. `needed` names the steps that it needs.
-    pub(super) fn matrix(&mut self, keys: &[Entry], params: &Names, needed: &[&str]) -> Matrix {
+    pub(super) fn matrix(&mut self, keys: &StepKeys<'_>, params: &Names, needed: &[&str]) -> Matrix {
         let mut matrix = Matrix::default();
-        for entry in find(keys, "matrix").map(|node| self.entries(node, "`matrix`")).unwrap_or_default() {
-            match entry.key.value.as_str() {
-                "include" => matrix.include = self.assignments(&entry.value, "`include`", params),
-                "exclude" => matrix.exclude = self.assignments(&entry.value, "`exclude`", params),
-                "zip" => {
-                    let axes = self.entries(&entry.value, "`zip`");
-                    if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {
-                        let help = "write `zip: { a: [1, 2], b: [3, 4] }`";
-                        self.problem(entry.value.span, "`zip` has no axes", "empty", help);
-                    }
-                    let axes = axes.iter().filter_map(|axis| self.axis(axis, params, needed)).collect();
-                    matrix.dimensions.push(Dimension::Zip(axes));
+        let entries = keys.matrix.node().map(|node| self.entries(node, "`matrix`")).unwrap_or_default();
+        let own = MatrixKeys::of(self, entries);
+        let assignments = |lower: &mut Self, given: &Given<'_, ()>, what| {
+            given.node().map_or_else(Vec::new, |node| lower.assignments(node, what, params))
+        };
+        matrix.include = assignments(self, &own.include, "`include`");
+        matrix.exclude = assignments(self, &own.exclude, "`exclude`");
+        let is = |given: &Given<'_, ()>, entry: &Entry| given.entry.is_some_and(|given| std::ptr::eq(given, entry));
+        // Dimensions have the order of the text.
+        for entry in entries {
+            if is(&own.zip, entry) {
+                let axes = self.entries(&entry.value, "`zip`");
+                if axes.is_empty() && matches!(entry.value.kind, NodeKind::Map(_)) {
+                    let help = "write `zip: { a: [1, 2], b: [3, 4] }`";
+                    self.problem(entry.value.span, "`zip` has no axes", "empty", help);
                 }
-                "random" => matrix.dimensions.extend(self.random(&entry.value, params).map(Dimension::Random)),
-                _ => matrix.dimensions.extend(self.axis(entry, params, needed).map(Dimension::Axis)),
+                let axes = axes.iter().filter_map(|axis| self.axis(axis, params, needed)).collect();
+                matrix.dimensions.push(Dimension::Zip(axes));
+            } else if is(&own.random, entry) {
+                matrix.dimensions.extend(self.random(&entry.value, params).map(Dimension::Random));
+            } else if !MatrixKeys::NAMES.contains(&entry.key.value.as_str()) {
+                matrix.dimensions.extend(self.axis(entry, params, needed).map(Dimension::Axis));
             }
         }
-        if let Some(node) = find(keys, "ablate") {
+        if let Some(node) = keys.ablate.node() {
             matrix.dimensions.extend(self.ablation(node, params).map(Dimension::Ablation));
         }
-        if let Some(node) = find(keys, "seeds") {
+        if let Some(node) = keys.seeds.node() {
             matrix.dimensions.extend(self.seeds(node, params).map(Dimension::Axis));
         }
         self.check_axes(&matrix);
-        matrix.condition = find(keys, "if").and_then(|node| self.condition(node, &matrix, params));
+        matrix.condition = keys.condition.node().and_then(|node| self.condition(node, &matrix, params));
         matrix
     }
 
@@ -102,20 +235,20 @@ impl Lower<'_> {
 
     /// `{ range: [0, 10] }`, `{ linspace: [0, 1, 5] }`, `{ logspace: [1e-4, 1e-2, 3] }`.
     fn progression(&mut self, name: &str, node: &Node, params: &Names) -> Option<AxisValues> {
-        let entries = self.map(node, &format!("axis `{name}`"), AXIS_FORMS)?;
-        let [entry] = entries else {
+        let keys = AxisForms::read(self, node, &format!("axis `{name}`"))?;
+        let forms = [
+            (&keys.range, Progression::Range, 2..=3, "`range: [from, to]` or `range: [from, to, step]`"),
+            (&keys.linspace, Progression::Linspace, 3..=3, "`linspace: [from, to, n]`"),
+            (&keys.logspace, Progression::Logspace, 3..=3, "`logspace: [from, to, n]`"),
+        ];
+        if !is_one(node) {
             let help = "write `[a, b]`, `{ range: [from, to] }`, `{ linspace: [from, to, n] }` or `{ logspace: [from, to, n] }`";
             self.problem(node.span, format!("axis `{name}` must be a list, or one form of it"), "not an axis", help);
             return None;
-        };
-        let (kind, counts, usage) = match entry.key.value.as_str() {
-            "range" => (Progression::Range, 2..=3, "`range: [from, to]` or `range: [from, to, step]`"),
-            "linspace" => (Progression::Linspace, 3..=3, "`linspace: [from, to, n]`"),
-            "logspace" => (Progression::Logspace, 3..=3, "`logspace: [from, to, n]`"),
-            _ => return None,
-        };
-        let numbers = self.numbers(&entry.value, counts, usage, params)?;
-        Some(AxisValues::Numbers(kind, numbers, entry.value.span))
+        }
+        let (form, kind, counts, usage) = forms.into_iter().find(|(form, ..)| form.is_there())?;
+        let node = form.node()?;
+        Some(AxisValues::Numbers(kind, self.numbers(node, counts, usage, params)?, node.span))
     }
 
     /// A list of so many values; whether they are numbers is known once the params are.
@@ -160,16 +293,16 @@ impl Lower<'_> {
     }
 
     fn random(&mut self, node: &Node, params: &Names) -> Option<Random> {
-        let keys = self.map(node, "`random`", RANDOM_KEYS)?;
+        let keys = RandomKeys::read(self, node, "`random`")?;
         let mut axes = Vec::new();
-        for entry in find(keys, "axes").map(|node| self.entries(node, "`axes`")).unwrap_or_default() {
+        for entry in keys.axes.node().map(|node| self.entries(node, "`axes`")).unwrap_or_default() {
             self.check_name(&entry.key, "axis");
             if let Some(draw) = self.draw(&entry.value, params) {
                 axes.push((entry.key.clone(), draw));
             }
         }
-        let n = find(keys, "n").and_then(|node| self.value(node, params));
-        let seed = find(keys, "seed").and_then(|node| self.value(node, params));
+        let n = keys.n.node().and_then(|node| self.value(node, params));
+        let seed = keys.seed.node().and_then(|node| self.value(node, params));
         let (Some(n), false) = (n, axes.is_empty()) else {
             let help = "write `random: { n: 8, axes: { lr: { log_uniform: [1e-4, 1e-2] } } }`";
             self.problem(node.span, "`random` needs `n` and `axes`", "incomplete", help);
@@ -179,47 +312,34 @@ impl Lower<'_> {
     }
 
     fn draw(&mut self, node: &Node, params: &Names) -> Option<Draw> {
-        let entries = self.map(node, "a random axis", DRAW_FORMS)?;
-        let [entry] = entries else {
+        let keys = DrawForms::read(self, node, "a random axis")?;
+        if !is_one(node) {
             let help = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }` or `{ choice: [a, b] }`";
             self.problem(node.span, "a random axis has one distribution", "not one", help);
             return None;
-        };
-        let span = entry.value.span;
-        match entry.key.value.as_str() {
-            "uniform" => {
-                self.numbers(&entry.value, 2..=2, "`uniform: [from, to]`", params).map(|two| Draw::Uniform(two, span))
-            }
-            "log_uniform" => self
-                .numbers(&entry.value, 2..=2, "`log_uniform: [from, to]`", params)
-                .map(|two| Draw::LogUniform(two, span)),
-            "choice" => self.numbers(&entry.value, 1..=usize::MAX, "`choice: [a, b]`", params).map(Draw::Choice),
-            _ => None,
         }
+        if let Some(node) = keys.uniform.node() {
+            let two = self.numbers(node, 2..=2, "`uniform: [from, to]`", params)?;
+            return Some(Draw::Uniform(two, node.span));
+        }
+        if let Some(node) = keys.log_uniform.node() {
+            let two = self.numbers(node, 2..=2, "`log_uniform: [from, to]`", params)?;
+            return Some(Draw::LogUniform(two, node.span));
+        }
+        self.numbers(keys.choice.node()?, 1..=usize::MAX, "`choice: [a, b]`", params).map(Draw::Choice)
     }
 
     fn ablation(&mut self, node: &Node, params: &Names) -> Option<Ablation> {
-        let keys = self.map(node, "`ablate`", ABLATE_KEYS)?;
-        let words = Design::WORDS.map(|(word, _)| word);
-        let design = match find(keys, "design") {
-            None => {
-                let help = format!("add `design:` with one of {}", words.join(", "));
-                self.problem(node.span, "`ablate` has no design", "which combinations?", help);
-                return None;
-            }
-            Some(node) => {
-                let word = self.text(node, "`design`")?;
-                let design = Design::WORDS.iter().find(|(known, _)| *known == word).map(|(_, design)| *design);
-                if design.is_none() {
-                    let help = suggest(&word, "designs", words).unwrap_or_default();
-                    self.problem(node.span, format!("unknown design `{word}`"), "no design has this name", help);
-                }
-                design?
-            }
-        };
-        let baseline = find(keys, "baseline").map(|node| self.entries(node, "`baseline`")).unwrap_or_default();
-        let changes = find(keys, "factors").map(|node| self.entries(node, "`factors`"));
-        if find(keys, "factors").is_none_or(|node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty())) {
+        let keys = AblateKeys::read(self, node, "`ablate`")?;
+        if !keys.design.is_there() {
+            let words: Vec<&str> = Design::WORDS.iter().map(|(word, _)| *word).collect();
+            let help = format!("add `design:` with one of {}", words.join(", "));
+            self.problem(node.span, "`ablate` has no design", "which combinations?", help);
+        }
+        let design = keys.design.value?;
+        let baseline = keys.baseline.node().map(|node| self.entries(node, "`baseline`")).unwrap_or_default();
+        let changes = keys.factors.node().map(|node| self.entries(node, "`factors`"));
+        if keys.factors.node().is_none_or(|node| matches!(&node.kind, NodeKind::Map(entries) if entries.is_empty())) {
             let help = "add `factors:` with the values that the baseline's are changed to";
             self.problem(node.span, "`ablate` has no factors", "nothing is changed", help);
         }
@@ -274,10 +394,10 @@ impl Lower<'_> {
     /// undecided.
     pub(super) fn adaptive(&mut self, node: &Node, params: &Names) -> Option<Adaptive> {
         let NodeKind::Map(_) = &node.kind else { return None };
-        let keys = self.map(node, "`seeds`", ADAPTIVE_KEYS)?;
+        let keys = AdaptiveKeys::read(self, node, "`seeds`")?;
         let usage = "write `seeds: { min: 2, max: 10, until: decided }`";
-        let mut bound = |key: &str| {
-            let Some(node) = find(keys, key) else {
+        let mut bound = |given: &Given<'_, ()>, key: &str| {
+            let Some(node) = given.node() else {
                 self.problem(node.span, format!("`seeds` lacks `{key}`"), "incomplete", usage);
                 return None;
             };
@@ -293,27 +413,19 @@ impl Lower<'_> {
                 }
             }
         };
-        let (least, most) = (bound("min"), bound("max"));
-        match find(keys, "until") {
-            Some(until) => {
-                let word = self.text(until, "`until`")?;
-                if word != "decided" {
-                    self.problem(until.span, format!("`until` must be `decided`, not `{word}`"), "unknown word", usage);
-                }
-            }
-            None => self.problem(node.span, "`seeds` lacks `until`", "until when?", usage),
+        let (least, most) = (bound(&keys.min, "min"), bound(&keys.max, "max"));
+        if keys.until.is_there() {
+            keys.until.value?;
+        } else {
+            self.problem(node.span, "`seeds` lacks `until`", "until when?", usage);
         }
-        let help = "write a span of time such as `2h` or `30m`";
-        let budget = find(keys, "budget")
-            .and_then(|node| self.with_unit(node, "budget", parse_seconds, "no span of time", help))
-            .map(Duration::from_secs_f64);
         let (least, most) = (least?, most?);
         if least > most {
             let message = format!("`min` is {least} and `max` is {most}");
             self.problem(node.span, message, "cannot hold", "exchange the two");
             return None;
         }
-        Some(Adaptive { least, most, budget, span: node.span })
+        Some(Adaptive { least, most, budget: keys.budget.value, span: node.span })
     }
 
     fn condition(&mut self, node: &Node, matrix: &Matrix, params: &Names) -> Option<Condition> {
@@ -344,4 +456,9 @@ impl Lower<'_> {
         }
         assignments
     }
+}
+
+/// Whether a map has one entry.
+fn is_one(node: &Node) -> bool {
+    matches!(&node.kind, NodeKind::Map(entries) if entries.len() == 1)
 }

@@ -1,45 +1,252 @@
 //! `tables`: steps, metrics, rows and columns.
 
+use serde_json::{Value as Json, json};
 use sweep_job::{
-    Unit, Value, current_name,
+    Task, Unit, Value, same_metric,
     units::{parse_bytes, parse_seconds},
 };
 
-use super::{COMPARE_KEYS, Lower, SUMMARY_KEYS, TABLE_KEYS, find};
-use crate::recipe::{
-    Better, Claim, Compare, Names, PaperRow, Selection, Statement, Step, Summary, Table,
-    node::{Entry, Node, NodeKind},
-    problem::suggest,
-    source::Spanned,
+use super::{Lower, find};
+use crate::{
+    recipe::{
+        Claim, Names, Selection, Statement, Step, Template,
+        keys::{Custom, Flag, Given, Mapping as _, Text, Texts, Within, Word, mapping, meaning},
+        node::{Entry, Node, NodeKind},
+        problem::suggest,
+        schema::reference,
+        source::Spanned,
+    },
+    stats::Better,
 };
 
-/// True if a table has claims as rows.
-fn is_summary(entry: &Entry) -> bool {
+/// A table of a report.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its name: names the files.
+    pub name: Spanned<String>,
+    /// Its heading.
+    pub title: Option<String>,
+    /// The metrics shown.
+    pub cells: Vec<Spanned<String>>,
+    /// What is shown of them.
+    pub kind: TableKind,
+}
+
+/// The kinds of tables.
+#[derive(Debug, Clone)]
+pub enum TableKind {
+    /// The metrics themselves, by axes.
+    Metrics(Metrics),
+    /// Differences or ratios of them between values of an axis.
+    Compare(Compare),
+    /// Ratios of them between the sides of some claims that compare as a ratio, as indices into
+    /// [`crate::recipe::Recipe::claims`].
+    Claims(Vec<Spanned<usize>>),
+}
+
+/// Points of a step.
+#[derive(Debug, Clone)]
+pub struct OfStep {
+    /// The step, as an index into [`crate::recipe::Recipe::steps`].
+    pub step: usize,
+    /// Only these of its points.
+    pub only: Selection,
+}
+
+/// Metrics by axes.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Where they were measured.
+    pub of: OfStep,
+    /// The axes that make the rows.
+    pub rows: Vec<Spanned<String>>,
+    /// The axes that make groups of columns.
+    pub columns: Vec<Spanned<String>>,
+    /// Whether the smallest or the largest value of a metric is marked, where the author says so; `None` marks nothing.
+    pub best: Vec<(Spanned<String>, Option<Better>)>,
+    /// What the paper measured.
+    pub paper: Vec<PaperRow>,
+}
+
+/// What a paper measured at some points.
+#[derive(Debug, Clone)]
+pub struct PaperRow {
+    /// The points.
+    pub only: Selection,
+    /// Metric and value, in base units.
+    pub metrics: Vec<(Spanned<String>, f64)>,
+}
+
+/// Values of an axis that a table compares.
+#[derive(Debug, Clone)]
+pub struct Compare {
+    /// Where they were measured.
+    pub of: OfStep,
+    /// The axis.
+    pub axis: Spanned<String>,
+    /// The value, and that which it is compared with.
+    pub pairs: Vec<(Template, Template)>,
+    /// Whether ratios are shown, not differences.
+    pub ratio: bool,
+    /// The axis along which the same job is repeated, which says how much the measuring itself varies.
+    pub noise: Option<Spanned<String>>,
+    /// Whether seeds are added until chance cannot explain the differences.
+    pub decide: bool,
+}
+
+impl Compare {
+    /// Every value that is compared, as a selection.
+    fn selection(&self) -> Selection {
+        let values = self.pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]);
+        Selection(vec![(self.axis.clone(), values.collect())])
+    }
+}
+
+impl Table {
+    /// The steps that it is about, as indices into [`crate::recipe::Recipe::steps`].
+    pub fn steps(&self, claims: &[Claim]) -> Vec<usize> {
+        match &self.kind {
+            TableKind::Metrics(Metrics { of, .. }) | TableKind::Compare(Compare { of, .. }) => vec![of.step],
+            TableKind::Claims(rows) => {
+                rows.iter().flat_map(|row| claims[row.value].selections()).map(|(step, _)| step).collect()
+            }
+        }
+    }
+
+    /// What it selects itself, and of which step; what claims select is theirs.
+    pub fn selections(&self) -> Vec<(usize, Selection)> {
+        match &self.kind {
+            TableKind::Metrics(Metrics { of, paper, .. }) => {
+                let paper = paper.iter().map(|row| (of.step, row.only.clone()));
+                std::iter::once((of.step, of.only.clone())).chain(paper).collect()
+            }
+            TableKind::Compare(compare) => {
+                vec![(compare.of.step, compare.of.only.clone()), (compare.of.step, compare.selection())]
+            }
+            TableKind::Claims(_) => Vec::new(),
+        }
+    }
+}
+
+mapping! {
+    /// The keys of a table.
+    struct TableKeys = "table" {
+        /// The heading.
+        title: Text,
+        /// The step.
+        from: Text = Text::NAME,
+        /// Only points that have these values.
+        only = "where": Custom = Custom::SELECTION,
+        /// The axes that make the rows.
+        rows: Texts = Texts::NAMES,
+        /// The axes whose values have columns of their own.
+        ///
+        /// Every combination of them has a column for each metric.
+        columns: Texts = Texts::NAMES,
+        /// The metrics shown; axes that are neither rows nor columns are averaged.
+        ///
+        /// They are metrics of the step's task; any name for `command`.
+        cells: Texts = Texts { schema: cells, accepts: "a metric, or a list of metrics" },
+        /// Shows differences instead of the metrics themselves, a row for each pair.
+        ///
+        /// It takes the place of `rows` and `columns`.
+        compare: Within<CompareKeys<'static>>,
+        /// Metric to `min`, `max` or `none`: which value is marked. Losses, times and sizes are best small, rates large.
+        best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
+        /// What the paper measured: values of axes, and of metrics, which are shown beside ours.
+        ///
+        /// For example `{ prune: none, loss: 3.15, time.step: 40ms }`.
+        paper: Custom = Custom {
+            schema: || json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } }),
+            accepts: "a list of maps",
+        },
+        /// Instead of a step: claims with a `ratio`, each a row with its sides, the paper's value and the verdict.
+        ///
+        /// A column for each metric of `cells` has its ratio between the two sides, whose steps may differ. Of the other keys only
+        /// `title` and `cells` go with it.
+        claims: Texts = Texts::NAMES,
+    }
+}
+
+mapping! {
+    /// The keys of a table's `compare`.
+    struct CompareKeys = "compare" {
+        /// The axis.
+        axis [required]: Text = Text::NAME,
+        /// A value of the axis, and the one that it is compared with.
+        pairs [required]: Custom = Custom { schema: pairs, accepts: "`[[value, other], …]`" },
+        /// Whether a pair is shown as a difference or as a ratio, that of geometric means; `difference` if left out.
+        show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
+        /// The axis along which the same job is repeated: differences below its noise are shown as such.
+        noise: Text = Text::NAME,
+        /// Whether a step with `seeds: { min, max, until: decided }` gets more of them until chance cannot explain the differences.
+        decide: Flag,
+    }
+}
+
+fn cells() -> Json {
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut docs: Vec<String> = Vec::new();
+    for (task, metric) in Task::ALL.iter().flat_map(|task| task.metrics().map(move |metric| (task, metric))) {
+        let doc = format!("{}: {}", task.name, metric.doc);
+        match metrics.iter().position(|known| *known == metric.name) {
+            Some(known) => docs[known] = format!("{} {doc}", docs[known]),
+            None => {
+                metrics.push(metric.name);
+                docs.push(doc);
+            }
+        }
+    }
+    // A task with metrics of its own choosing (`command`) makes every name possible; which step a table is about, a
+    // schema cannot see. The declared ones are still offered.
+    json!({
+        "type": ["string", "array"],
+        "minLength": 1,
+        "minItems": 1,
+        "items": { "anyOf": [{ "enum": metrics, "enumDescriptions": docs }, { "type": "string", "minLength": 1 }] },
+    })
+}
+
+/// The schema of `best`.
+pub(super) fn best() -> Json {
+    let words: Vec<&str> = Better::WORDS.iter().map(|(word, _)| *word).collect();
+    json!({ "type": "object", "additionalProperties": { "enum": words } })
+}
+
+fn pairs() -> Json {
+    let pair = json!({ "type": "array", "minItems": 2, "maxItems": 2, "items": reference("value") });
+    json!({ "type": "array", "minItems": 1, "items": pair })
+}
+
+/// The keys that go together with `claims`.
+pub(in crate::recipe) const WITH_CLAIMS: &[&str] = &["title", "claims", "cells"];
+
+/// Whether a table has claims as rows.
+fn has_claims(entry: &Entry) -> bool {
     matches!(&entry.value.kind, NodeKind::Map(keys) if find(keys, "claims").is_some())
 }
 
 impl Lower<'_> {
     pub(super) fn tables(&mut self, node: &Node, steps: &[Step], written: &[String], params: &Names) -> Vec<Table> {
         let entries = self.entries(node, "`tables`");
-        let tables = entries.iter().filter(|entry| !is_summary(entry));
+        let tables = entries.iter().filter(|entry| !has_claims(entry));
         tables.filter_map(|entry| self.table(entry, steps, written, params)).collect()
     }
 
     /// The tables that have claims as rows.
-    pub(super) fn summaries(&mut self, node: &Node, steps: &[Step], claims: &[Claim]) -> Vec<Summary> {
+    pub(super) fn tables_of_claims(&mut self, node: &Node, steps: &[Step], claims: &[Claim]) -> Vec<Table> {
         // What is no map has been reported with the other tables.
         let NodeKind::Map(entries) = &node.kind else { return Vec::new() };
-        let summaries = entries.iter().filter(|entry| is_summary(entry));
-        summaries.filter_map(|entry| self.summary(entry, steps, claims)).collect()
+        let tables = entries.iter().filter(|entry| has_claims(entry));
+        tables.filter_map(|entry| self.table_of_claims(entry, steps, claims)).collect()
     }
 
-    fn summary(&mut self, entry: &Entry, steps: &[Step], claims: &[Claim]) -> Option<Summary> {
+    fn table_of_claims(&mut self, entry: &Entry, steps: &[Step], claims: &[Claim]) -> Option<Table> {
         let name = &entry.key;
         self.check_name(name, "table");
-        let keys = self.map(&entry.value, "a table of claims", SUMMARY_KEYS)?;
-        let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
-        let wanted = find(keys, "claims").map_or_else(Vec::new, |node| self.texts(node, "`claims`"));
-        let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
+        let entries = self.map(&entry.value, "a table of claims", WITH_CLAIMS)?;
+        let keys = TableKeys::of(self, entries);
+        let (wanted, cells) = (keys.claims.value.unwrap_or_default(), keys.cells.value.unwrap_or_default());
         if cells.is_empty() {
             let help = "add `cells:` with metrics that the claims' steps measure, for example `[time.call]`";
             self.problem(name.span, format!("table `{}` shows no metric", name.value), "`cells` is missing", help);
@@ -65,18 +272,16 @@ impl Lower<'_> {
             }
             rows.push(Spanned::new(index, claim.span));
         }
-        Some(Summary { name: name.clone(), title, claims: rows, cells })
+        Some(Table { name: name.clone(), title: keys.title.value, cells, kind: TableKind::Claims(rows) })
     }
 
     fn table(&mut self, entry: &Entry, steps: &[Step], written: &[String], params: &Names) -> Option<Table> {
         let name = &entry.key;
         self.check_name(name, "table");
-        let keys = self.map(&entry.value, "a table", TABLE_KEYS)?;
-        let title = find(keys, "title").and_then(|node| self.text(node, "`title`"));
-        let (from, step) = self.from(name, "table", keys, steps, written)?;
+        let keys = TableKeys::read(self, &entry.value, "a table")?;
+        let (from, step) = self.from(name, "table", keys.from, steps, written)?;
         let axes = step.axes();
-        let rows = find(keys, "rows").map_or_else(Vec::new, |node| self.texts(node, "`rows`"));
-        let columns = find(keys, "columns").map_or_else(Vec::new, |node| self.texts(node, "`columns`"));
+        let (rows, columns) = (keys.rows.value.unwrap_or_default(), keys.columns.value.unwrap_or_default());
         for axis in rows.iter().chain(&columns) {
             self.check_axis(axis, step, &axes);
         }
@@ -84,11 +289,11 @@ impl Lower<'_> {
             let message = format!("axis `{}` is in `rows` and in `columns`", twice.value);
             self.problem(twice.span, message, "also a row", "keep it in one of them");
         }
-        let only = find(keys, "where").map(|node| self.selection(node, params)).unwrap_or_default();
+        let only = keys.only.node().map(|node| self.selection(node, params)).unwrap_or_default();
         for (axis, _) in &only.0 {
             self.check_axis(axis, step, &axes);
         }
-        let cells = find(keys, "cells").map_or_else(Vec::new, |node| self.texts(node, "`cells`"));
+        let cells = keys.cells.value.unwrap_or_default();
         if cells.is_empty() {
             let metrics: Vec<_> = step.task.metrics().map(|metric| metric.name).collect();
             let more = if step.task.open_metrics { ", and what the program reports" } else { "" };
@@ -105,20 +310,26 @@ impl Lower<'_> {
         for cell in &cells {
             self.check_metric(cell, step);
         }
-        let compare = find(keys, "compare").and_then(|node| self.compare(node, step, params));
+        let of = OfStep { step: from.value, only };
+        let compare = keys.compare.node().and_then(|node| self.compare(node, step, &of, params));
         if let (Some(axis), true) = (rows.iter().chain(&columns).next(), compare.is_some()) {
             let help = "remove `rows` and `columns`, or `compare`";
             self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
         }
-        let best = find(keys, "best").map_or_else(Vec::new, |node| self.best(node, &cells));
-        let paper = find(keys, "paper").map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
-        for (key, given) in [("best", !best.is_empty()), ("paper", !paper.is_empty())] {
-            if let (Some(node), true, true) = (find(keys, key), given, compare.is_some()) {
+        let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &cells));
+        let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
+        for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
+        {
+            if let (Some(node), false, true) = (given.node(), is_empty, compare.is_some()) {
                 let message = format!("a table that compares has no place for `{key}`");
                 self.problem(node.span, message, "shown beside values only", "remove it, or give it to another table");
             }
         }
-        Some(Table { name: name.clone(), title, from, only, rows, columns, cells, compare, best, paper })
+        let kind = match compare {
+            Some(compare) => TableKind::Compare(compare),
+            None => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
+        };
+        Some(Table { name: name.clone(), title: keys.title.value, cells, kind })
     }
 
     /// `{ loss: min, accuracy: max, perplexity: none }`.
@@ -127,20 +338,14 @@ impl Lower<'_> {
         for entry in self.entries(node, "`best`") {
             self.check_cell(&entry.key, cells, "`best`");
             let Some(word) = self.text(&entry.value, "`best`") else { continue };
-            match Better::WORDS.iter().find(|(known, _)| *known == word) {
-                Some((_, better)) => best.push((entry.key.clone(), *better)),
-                None => {
-                    let help = suggest(&word, "words", Better::WORDS.map(|(word, _)| word)).unwrap_or_default();
-                    let message = format!("the best value is `min`, `max` or `none`, not `{word}`");
-                    self.problem(entry.value.span, message, "unknown word", help);
-                }
-            }
+            let word = Spanned::new(word, entry.value.span);
+            best.extend(meaning(self, Better::WORDS, &word, "best").map(|better| (entry.key.clone(), better)));
         }
         best
     }
 
     fn check_cell(&mut self, metric: &Spanned<String>, cells: &[Spanned<String>], what: &str) {
-        if !cells.iter().any(|cell| current_name(&cell.value) == current_name(&metric.value)) {
+        if !cells.iter().any(|cell| same_metric(&cell.value, &metric.value)) {
             let names = cells.iter().map(|cell| cell.value.as_str());
             let help = suggest(&metric.value, "metrics shown", names).unwrap_or_default();
             let message = format!("{what} speaks of `{}`, which is not shown", metric.value);
@@ -212,16 +417,15 @@ impl Lower<'_> {
         &mut self,
         name: &Spanned<String>,
         what: &str,
-        keys: &[Entry],
+        from: Given<'_, String>,
         steps: &'s [Step],
         written: &[String],
     ) -> Option<(Spanned<usize>, &'s Step)> {
-        let Some(from) = find(keys, "from") else {
+        if !from.is_there() {
             let message = format!("{what} `{}` does not say which step it is about", name.value);
             self.problem(name.span, message, "`from` is missing", "add `from:` with the name of a step");
-            return None;
-        };
-        let from = Spanned::new(self.text(from, "`from`")?, from.span);
+        }
+        let from = from.spanned()?;
         let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
             // A step that is written but not there has a mistake of its own, which has been reported.
             if !written.contains(&from.value) {
@@ -235,14 +439,14 @@ impl Lower<'_> {
     }
 
     /// `{ axis: prune, pairs: [[bitter7, none], …] }`.
-    fn compare(&mut self, node: &Node, step: &Step, params: &Names) -> Option<Compare> {
-        let keys = self.map(node, "`compare`", COMPARE_KEYS)?;
+    fn compare(&mut self, node: &Node, step: &Step, of: &OfStep, params: &Names) -> Option<Compare> {
+        let keys = CompareKeys::read(self, node, "`compare`")?;
         let usage = "write `{ axis: NAME, pairs: [[value, other], …] }`";
-        let (Some(axis), Some(pairs)) = (find(keys, "axis"), find(keys, "pairs")) else {
+        let (Some(_), Some(pairs)) = (keys.axis.node(), keys.pairs.node()) else {
             self.problem(node.span, "`compare` needs `axis` and `pairs`", "incomplete", usage);
             return None;
         };
-        let axis = Spanned::new(self.text(axis, "`axis`")?, axis.span);
+        let axis = keys.axis.spanned()?;
         self.check_axis(&axis, step, &step.axes());
         let mut found = Vec::new();
         let items = if let NodeKind::List(items) = &pairs.kind { items.as_slice() } else { &[] };
@@ -257,15 +461,7 @@ impl Lower<'_> {
                 _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
             }
         }
-        let ratio = find(keys, "show").is_some_and(|node| {
-            let word = self.text(node, "`show`").unwrap_or_else(|| "difference".to_owned());
-            if word != "difference" && word != "ratio" {
-                let help = suggest(&word, "words", ["difference", "ratio"]).unwrap_or_default();
-                self.problem(node.span, format!("`show` is `difference` or `ratio`, not `{word}`"), "neither", help);
-            }
-            word == "ratio"
-        });
-        let noise = find(keys, "noise").and_then(|node| Some(Spanned::new(self.text(node, "`noise`")?, node.span)));
+        let noise = keys.noise.spanned();
         if let Some(noise) = &noise {
             self.check_axis(noise, step, &step.axes());
             if noise.value == axis.value {
@@ -273,7 +469,7 @@ impl Lower<'_> {
                 self.problem(noise.span, "the axis that is compared is no noise", "also `axis`", help);
             }
         }
-        let decide = find(keys, "decide").is_some_and(|node| self.flag(node, "decide"));
-        (!found.is_empty()).then_some(Compare { axis, pairs: found, ratio, noise, decide })
+        let (ratio, decide) = (keys.show.value.unwrap_or(false), keys.decide.value.unwrap_or(false));
+        (!found.is_empty()).then_some(Compare { of: of.clone(), axis, pairs: found, ratio, noise, decide })
     }
 }

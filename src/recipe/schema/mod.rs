@@ -1,28 +1,31 @@
 //! The JSON Schemas of recipes and sweep files, with which an editor completes and checks a file.
 //!
-//! They are generated from the reader's definitions: the lists of keys in [`crate::recipe`] and the declarations of the
-//! tasks. They cover everything that needs no look-up of names: keys, shapes, types, ranges and choices. `sweep plan`
-//! checks that a step, a param or an axis exists.
+//! It is made from what the reader goes by: the declarations of the keys ([`super::keys`]) and of the tasks. It
+//! says what can be said without looking a name up: keys, shapes, types, ranges and words. Whether a step, a param or an
+//! axis exists is for `sweep plan`.
 //!
 //! The YAML server of VS Code and similar ones are written for draft 7. Alternatives of one type are written as a list
 //! of types rather than as `anyOf`, because the server then describes the mistake instead of "matches no schema".
 
 mod params;
-mod report;
 mod shapes;
-mod steps;
 
 use serde_json::{Value, json};
-use sweep_job::Task;
+use sweep_job::{Task, TaskInfo};
 
 pub(crate) use self::params::number;
-use self::{
-    params::{with, with_name},
-    report::{claim, figure, one_statement, side, table},
-    shapes::{NAME, Reach, described, named, object, one_expression, reference, text_of, value, whole},
-    steps::{axis, draw, matrix, need, span_of_time, step},
+use self::params::{with, with_name};
+use self::shapes::value;
+pub(super) use self::shapes::{NAME, Reach, SIZE, SPAN_OF_TIME, described, named, one_expression, reference, whole};
+use super::{
+    keys::{Declaration, Mapping as _},
+    lower::{self, ClaimKeys, DrawForms, RecipeKeys, StepKeys, SweepKeys, TableKeys},
 };
-use crate::recipe::{CITE_KEYS, EXECUTOR_KEYS, RECIPE_KEYS, SLURM_KEYS, SLURM_STEP_KEYS, SUMMARY_KEYS, SWEEP_KEYS};
+
+/// Every mapping of the language with its keys, in the order of the documentation; the kinds of figures among them.
+pub fn declarations() -> Vec<Declaration> {
+    lower::declarations()
+}
 
 /// A schema as a text, as `docs/recipe.schema.json` and `docs/sweep.schema.json` have it.
 pub fn text(mut schema: Value) -> String {
@@ -61,30 +64,7 @@ fn write(value: &Value, indent: usize, text: &mut String) {
 
 /// The schema of a recipe.
 pub fn recipe() -> Value {
-    let mut schema = object(
-        RECIPE_KEYS,
-        &[],
-        vec![
-            ("name", described("Names the report's folder; the file's name if left out.", reference("name"))),
-            ("about", text_of("The question that the study answers, for readers.")),
-            ("cite", described("The work that the study is about, as the report names it.", cite())),
-            ("extends", text_of("A recipe that this one changes and adds to; a path from this file's folder.")),
-            (
-                "params",
-                described(
-                    "Values for the whole study; `--set name=value` overrides one. `${{ params.NAME }}` stands for it.",
-                    named("literal"),
-                ),
-            ),
-            ("steps", described("What to run: a task each, at every point of its matrix.", named("step"))),
-            ("tables", described("What to print: metrics of a step by its axes.", named("table"))),
-            ("figures", described("What to draw of a step's metrics and curves.", named("figure"))),
-            (
-                "claims",
-                described("Statements about metrics, which a run supports, refutes or cannot decide.", named("claim")),
-            ),
-        ],
-    );
+    let mut schema = RecipeKeys::schema();
     let Value::Object(entries) = &mut schema else { return schema };
     // What extends a recipe may leave out what that one has, and take a step or a table away with `null`.
     let whole = |least: usize, required: &[&str]| json!({ "minProperties": least, "additionalProperties": { "type": "object", "required": required } });
@@ -99,11 +79,11 @@ pub fn recipe() -> Value {
                     "type": "object",
                     "required": ["cells"],
                     "if": { "required": ["claims"] },
-                    "then": { "propertyNames": { "enum": SUMMARY_KEYS } },
+                    "then": { "propertyNames": { "enum": lower::WITH_CLAIMS } },
                     "else": { "required": ["from"] },
                 } },
                 "figures": whole(0, &["from", "kind"]),
-                "claims": { "additionalProperties": one_statement() },
+                "claims": { "additionalProperties": lower::one_statement() },
             },
         }),
     );
@@ -119,14 +99,14 @@ pub fn recipe() -> Value {
         "selection": described("Axis to a value, or to a list of values.", named("value")),
         "assignment": described("Axis to value.", named("value")),
         "step": step(),
-        "need": need(&["string", "object"]),
-        "matrix": matrix(),
-        "axis": axis(),
-        "draw": draw(),
-        "table": table(),
-        "figure": figure(),
-        "claim": claim(),
-        "side": side(),
+        "need": lower::need(&["string", "object"]),
+        "matrix": lower::matrix(),
+        "axis": lower::axis(),
+        "draw": DrawForms::schema_of_one(),
+        "table": or_null(TableKeys::schema()),
+        "figure": or_null(lower::figure()),
+        "claim": or_null(ClaimKeys::schema()),
+        "side": lower::side(),
     });
     for task in Task::ALL {
         definitions[with_name(task)] = with(task);
@@ -135,48 +115,41 @@ pub fn recipe() -> Value {
     schema
 }
 
-fn cite() -> Value {
-    let mut schema = object(
-        CITE_KEYS,
-        &["title"],
-        vec![
-            ("title", text_of("Its title.")),
-            ("authors", text_of("Who wrote it.")),
-            ("year", json!({ "type": ["integer", "string"], "description": "When." })),
-            ("venue", text_of("Where it appeared.")),
-            ("url", text_of("Where it can be read.")),
-        ],
-    );
-    schema["minProperties"] = json!(1);
+/// A step; what it may have in `with` depends on its task.
+fn step() -> Value {
+    let mut schema = or_null(StepKeys::schema());
+    schema["allOf"] = Task::ALL.iter().map(by_task).collect();
     schema
+}
+
+/// What a step that uses `task` may have in `with`, and on the axes that set its parameters.
+fn by_task(task: &TaskInfo) -> Value {
+    // An axis with a parameter's name sets it, unless `with` says otherwise; then its values can be anything.
+    let axes: Vec<Value> = task
+        .params()
+        .map(|param| {
+            let parameter = json!({ "$ref": format!("#/definitions/{}/properties/{}", with_name(task), param.name) });
+            json!({
+                "if": { "properties": { "with": { "not": { "required": [param.name] } } } },
+                "then": { "properties": { "matrix": { "properties": { param.name: { "items": parameter } } } } },
+            })
+        })
+        .collect();
+    json!({
+        "if": { "required": ["uses"], "properties": { "uses": { "const": task.name } } },
+        "then": { "properties": { "with": reference(&with_name(task)) }, "allOf": axes },
+    })
+}
+
+/// `null` takes away what a recipe that is extended has.
+fn or_null(mut map: Value) -> Value {
+    map["type"] = json!(["object", "null"]);
+    map
 }
 
 /// The schema of a sweep file.
 pub fn sweep() -> Value {
-    let axis_name = json!({
-        "type": "string",
-        "pattern": whole(&format!(r"{NAME}(?:\.{NAME})?")),
-        "patternErrorMessage": "`AXIS`, or `STEP.AXIS`.",
-    });
-    let path = || json!({ "type": "string", "minLength": 1 });
-    let mut axes = json!({ "type": "object", "additionalProperties": reference("axis") });
-    axes["propertyNames"] = axis_name;
-    let recipes = json!({ "type": ["array", "string"], "minItems": 1, "minLength": 1, "items": path() });
-    let only = json!({ "type": ["array", "string"], "items": { "type": "string" } });
-    let mut schema = object(
-        SWEEP_KEYS,
-        &[],
-        vec![
-            ("name", described("Names the reports' folder; the file's name if left out.", reference("name"))),
-            ("about", text_of("What this is for, for readers.")),
-            ("recipe", described("The recipe; a path from this file's folder.", path())),
-            ("recipes", described("The recipes; paths from this file's folder.", recipes)),
-            ("set", described("Other values for params.", named("literal"))),
-            ("axes", described("Other values for axes: `AXIS`, or `STEP.AXIS` for those of one step.", axes)),
-            ("only", described("A part of the recipes: `STEP`, or `STEP/AXIS=VALUE,…`, and what that needs.", only)),
-            ("executor", executor()),
-        ],
-    );
+    let mut schema = SweepKeys::schema();
     schema["oneOf"] = json!([{ "required": ["recipe"] }, { "required": ["recipes"] }]);
     schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     schema["title"] = json!("A sweep file of sweep");
@@ -186,35 +159,10 @@ pub fn sweep() -> Value {
         "literal": value("literal", Reach::Nowhere),
         "value": value("value", Reach::Params),
         "number": a_number(),
-        "axis": axis(),
+        "axis": lower::axis(),
+        "slurm-step": lower::slurm_of_step(),
     });
     schema
-}
-
-/// `executor` of a sweep file.
-fn executor() -> Value {
-    let of_step = object(SLURM_STEP_KEYS, &[], slurm_request());
-    let mut entries = slurm_request();
-    let steps = json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": of_step });
-    entries.push(("steps", described("The same for the jobs of single steps.", steps)));
-    let slurm = described("What is asked of Slurm for every job.", object(SLURM_KEYS, &[], entries));
-    let mut schema = object(EXECUTOR_KEYS, &["slurm"], vec![("slurm", slurm)]);
-    schema["type"] = json!(["string", "object"]);
-    schema["pattern"] = json!(whole("local|slurm"));
-    schema["patternErrorMessage"] = json!("Expected `local` or `slurm`.");
-    described("How the jobs get their processes: `local`, `slurm`, or a map with what is asked of Slurm.", schema)
-}
-
-fn slurm_request() -> Vec<(&'static str, Value)> {
-    let options = json!({ "type": ["array", "string"], "items": { "type": "string", "pattern": "^-" } });
-    vec![
-        ("partition", text_of("`--partition`.")),
-        ("account", text_of("`--account`.")),
-        ("qos", text_of("`--qos`.")),
-        ("gres", text_of("`--gres`, in the place of the GPUs that `resources` asks for.")),
-        ("time", span_of_time("`--time`, in the place of what follows from a job's `timeout`.")),
-        ("options", described("Further options of `sbatch`, one an entry, as they are.", options)),
-    ]
 }
 
 fn name() -> Value {
@@ -237,12 +185,6 @@ fn a_number() -> Value {
 mod tests {
     use super::*;
     use crate::recipe::is_name;
-
-    /// `object` compares the keys of the schema with those of the reader.
-    #[test]
-    fn the_schema_and_the_reader_know_the_same_keys() {
-        assert!(recipe()["definitions"]["step"]["properties"]["uses"].is_object());
-    }
 
     #[test]
     fn every_reference_has_its_definition() {

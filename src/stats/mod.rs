@@ -3,6 +3,16 @@
 use std::{cell::RefCell, collections::HashMap};
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use sweep_job::Unit;
+
+/// Which values of a metric are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller ones.
+    Less,
+    /// The larger ones.
+    More,
+}
 
 /// Mean and spread of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,6 +56,21 @@ pub(crate) const LEVEL: f64 = 0.95;
 /// a wrong decision at any evaluation is no likelier than at a single one of [`LEVEL`].
 pub(crate) fn level_of(looks: usize) -> f64 {
     1.0 - (1.0 - LEVEL) / looks.max(1) as f64
+}
+
+impl Better {
+    /// The words that a recipe writes.
+    pub(crate) const WORDS: &'static [(&'static str, Option<Self>)] =
+        &[("min", Some(Self::Less)), ("max", Some(Self::More)), ("none", None)];
+
+    /// What the unit of a metric says.
+    pub(crate) fn of(unit: Unit) -> Option<Self> {
+        match unit {
+            Unit::Nats | Unit::Seconds | Unit::Bytes => Some(Self::Less),
+            rate if rate.is_rate() => Some(Self::More),
+            _ => None,
+        }
+    }
 }
 
 impl Sample {

@@ -6,24 +6,38 @@ use plotters::{
 };
 use sweep_job::{Unit, Value};
 
-use super::{Area, Canvas, Dot, Drawn, FONT, INK, ON_COLOR, SIZE, heading, pixels};
+use super::{Area, Canvas, Chart, Declaration, Drawn, FONT, INK, ON_COLOR, Role, SIZE, heading, pixels};
 use crate::{
-    analysis::Sample,
     format::{Scale, clean},
-    recipe,
+    stats::Sample,
 };
 
 /// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for color-blind people and in gray, too.
 const SHADES: [(u8, u8, u8); 5] = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)];
 
-pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
-    let Some(metric) = &figure.value else { return Ok(false) };
+/// Room above the map, below it and beside it, in pixels.
+const TOP: i32 = 52;
+const BELOW: i32 = 62;
+const BESIDE: i32 = 120;
+
+pub(super) const HEAT: Declaration = Declaration {
+    word: "heat",
+    doc: "A metric by two axes, as numbers on colors.",
+    x: Some(Role::Axis),
+    y: Some(Role::Axis),
+    value: Some(Role::Metric),
+    ..Declaration::NOTHING
+};
+
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
+    let Some(metric) = &spec.value else { return Ok(false) };
     let (mut columns, mut rows): (Vec<&Value>, Vec<&Value>) = (Vec::new(), Vec::new());
     let mut unit = Unit::One;
     let mut values: Vec<(usize, usize, f64)> = Vec::new();
-    for dot in dots {
-        let measured = dot.measured.metrics.get(&metric.value);
-        let (Some(x), Some(y)) = (dot.point.get(&figure.x.value), dot.point.get(&figure.y.value)) else { continue };
+    for dot in &chart.dots {
+        let measured = dot.metrics.get(metric);
+        let (Some(x), Some(y)) = (dot.x, dot.y) else { continue };
         let place = |known: &mut Vec<_>, value| {
             known.iter().position(|known| *known == value).unwrap_or_else(|| {
                 known.push(value);
@@ -49,11 +63,11 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
         return Ok(false);
     }
     let scale = Scale::of(ends.0.abs().max(ends.1.abs()), unit);
-    let (left, top) = (120, 52);
-    let (right, bottom) = (pixels(SIZE.0) - 120, pixels(SIZE.1) - 62);
+    let (left, top) = (BESIDE, TOP);
+    let (right, bottom) = (pixels(SIZE.0) - BESIDE, pixels(SIZE.1) - BELOW);
     let font = |size: u32| (FONT, size).into_font().color(&INK);
     let at = |h, v| Pos::new(h, v);
-    root.draw(&Text::new(title.to_owned(), (pixels(SIZE.0) / 2, 16), font(17).pos(at(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(chart.title.to_owned(), (pixels(SIZE.0) / 2, 16), font(17).pos(at(HPos::Center, VPos::Top))))?;
     let x_at = |column: usize| left + (right - left) * pixels(column) / pixels(columns.len().max(1));
     let y_at = |row: usize| top + (bottom - top) * pixels(row) / pixels(rows.len().max(1));
     for (column, row, mean) in &cells {
@@ -83,24 +97,32 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
         ))?;
     }
     let below = (i32::midpoint(left, right), bottom + 34);
-    root.draw(&Text::new(clean(&figure.x.value).into_owned(), below, font(13).pos(at(HPos::Center, VPos::Top))))?;
-    root.draw(&Text::new(
-        clean(&figure.y.value).into_owned(),
-        (left - 8, top - 18),
-        font(13).pos(at(HPos::Right, VPos::Top)),
-    ))?;
-    // What the colors mean.
+    root.draw(&Text::new(clean(&spec.x).into_owned(), below, font(13).pos(at(HPos::Center, VPos::Top))))?;
+    root.draw(&Text::new(clean(&spec.y).into_owned(), (left - 8, top - 18), font(13).pos(at(HPos::Right, VPos::Top))))?;
+    scale_of_colors(root, &heading(metric, scale, unit), ends, scale)?;
+    Ok(true)
+}
+
+/// What the colors mean, to the right.
+fn scale_of_colors<B: Canvas>(
+    root: &Area<B>,
+    name: &str,
+    ends: (f64, f64),
+    scale: Scale,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let font = |size: u32| (FONT, size).into_font().color(&INK);
+    let (top, right, bottom) = (TOP, pixels(SIZE.0) - BESIDE, pixels(SIZE.1) - BELOW);
     let (from, to) = (right + 24, right + 40);
     for step in 0..64 {
         let y = |step: i32| bottom - (bottom - top) * step / 64;
         root.draw(&Rectangle::new([(from, y(step + 1)), (to, y(step))], shade(f64::from(step) / 63.0).filled()))?;
     }
     for (value, y, v) in [(ends.1, top, VPos::Top), (ends.0, bottom, VPos::Bottom)] {
-        root.draw(&Text::new(scale.show(value), (to + 6, y), font(13).pos(at(HPos::Left, v))))?;
+        root.draw(&Text::new(scale.show(value), (to + 6, y), font(13).pos(Pos::new(HPos::Left, v))))?;
     }
-    let name = heading(&metric.value, scale, unit);
-    root.draw(&Text::new(name, (pixels(SIZE.0) - 14, top - 18), font(13).pos(at(HPos::Right, VPos::Top))))?;
-    Ok(true)
+    let place = (pixels(SIZE.0) - 14, top - 18);
+    root.draw(&Text::new(name.to_owned(), place, font(13).pos(Pos::new(HPos::Right, VPos::Top))))?;
+    Ok(())
 }
 
 fn shade(share: f64) -> RGBColor {

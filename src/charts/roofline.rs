@@ -9,11 +9,12 @@ use plotters::{
 };
 use sweep_job::Unit;
 
-use super::{Area, Canvas, Dot, Drawn, FAINT, FONT, INK, Series, builder, by_color, legend, marker};
+use super::{
+    Area, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Role, Roof, Series, builder, legend, marker,
+};
 use crate::{
-    analysis::Sample,
     format::{Scale, clean, number},
-    recipe::{self, Roof},
+    stats::Sample,
 };
 
 /// Intersection of the roofs, and their heights.
@@ -23,22 +24,33 @@ struct Heights {
     bandwidth: Option<f64>,
 }
 
-pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) const ROOFLINE: Declaration = Declaration {
+    word: "roofline",
+    doc: "A rate against the operations for each byte, both in powers of ten, below what the device can do at most.",
+    x: Some(Role::Metric),
+    y: Some(Role::Metric),
+    roofs: true,
+    mark: Mark::Dot,
+    ..Declaration::NOTHING
+};
+
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
     let height = |roof: &Option<Roof>| match roof.as_ref()? {
         Roof::Number(number) => Some(*number),
         Roof::Metric(name) => {
-            let values = dots.iter().filter_map(|dot| Some(dot.measured.metrics.get(&name.value)?.value));
+            let values = chart.dots.iter().filter_map(|dot| Some(dot.metrics.get(name)?.value));
             values.filter(|value| *value > 0.0).reduce(f64::max)
         }
     };
-    let heights = Heights { compute: height(&figure.roofs.compute), bandwidth: height(&figure.roofs.bandwidth) };
+    let heights = Heights { compute: height(&spec.roofs.compute), bandwidth: height(&spec.roofs.bandwidth) };
     let mut series = Vec::new();
     let mut unit = Unit::FlopsPerSecond;
-    for (name, dots) in by_color(figure, dots) {
+    for (name, dots) in chart.by_color() {
         let mut points = Vec::new();
         for dot in dots {
-            let metric = |name: &str| dot.measured.metrics.get(name).filter(|metric| metric.value > 0.0);
-            let (Some(x), Some(y)) = (metric(&figure.x.value), metric(&figure.y.value)) else { continue };
+            let metric = |name: &str| dot.metrics.get(name).filter(|metric| metric.value > 0.0);
+            let (Some(x), Some(y)) = (metric(&spec.x), metric(&spec.y)) else { continue };
             // What a program measures has no unit, and is one of these here.
             unit = if y.unit == Unit::One { Unit::FlopsPerSecond } else { y.unit };
             points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
@@ -50,14 +62,14 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     let Some((left, right)) = decades(points().map(|(x, _)| x).chain(ridge)) else { return Ok(false) };
     let Some((bottom, top)) = decades(points().map(|(_, y)| y).chain(heights.compute)) else { return Ok(false) };
 
-    let mut chart = builder(root, title, &series)
+    let mut plot = builder(root, chart.title, &series)
         .y_label_area_size(104)
         .build_cartesian_2d(f64::from(left)..f64::from(right), f64::from(bottom)..f64::from(top))?;
     let x_text = |value: &f64| power(*value, Unit::One);
     let y_text = |value: &f64| power(*value, unit);
-    let y_name = clean(&figure.y.value).into_owned();
-    let x_name = format!("{} (operations for each byte)", clean(&figure.x.value));
-    let mut mesh = chart.configure_mesh();
+    let y_name = clean(&spec.y).into_owned();
+    let x_name = format!("{} (operations for each byte)", clean(&spec.x));
+    let mut mesh = plot.configure_mesh();
     mesh.light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
     mesh.x_label_formatter(&x_text).y_label_formatter(&y_text).x_desc(x_name).y_desc(y_name);
     mesh.x_labels(steps(left, right)).y_labels(steps(bottom, top));
@@ -66,10 +78,10 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
 
     let line = heights.line([left, right].map(|end| 10_f64.powi(end)), [bottom, top].map(|end| 10_f64.powi(end)));
     let line: Vec<(f64, f64)> = line.into_iter().map(|(x, y)| (x.log10(), y.log10())).collect();
-    chart.draw_series(LineSeries::new(line.iter().copied(), INK.stroke_width(2)))?;
+    plot.draw_series(LineSeries::new(line.iter().copied(), INK.stroke_width(2)))?;
     let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
     if let (Some(compute), Some((x, y))) = (heights.compute, line.last()) {
-        let (x, y) = chart.backend_coord(&(*x, *y));
+        let (x, y) = plot.backend_coord(&(*x, *y));
         let name = format!("compute {}", shown(compute, unit));
         root.draw(&Text::new(name, (x - 6, y - 6), style(Pos::new(HPos::Right, VPos::Bottom))))?;
     }
@@ -79,17 +91,17 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
         let to = f64::from(right).min(ridge.map_or(f64::from(top) - bandwidth.log10(), f64::log10));
         if from < to {
             let x = f64::midpoint(from, to);
-            let (x, y) = chart.backend_coord(&(x, x + bandwidth.log10()));
+            let (x, y) = plot.backend_coord(&(x, x + bandwidth.log10()));
             let name = format!("bandwidth {}", shown(bandwidth, Unit::BytesPerSecond));
             root.draw(&Text::new(name, (x + 10, y + 4), style(Pos::new(HPos::Left, VPos::Top))))?;
         }
     }
     for (index, series) in series.iter().enumerate() {
         for (x, sample) in &series.points {
-            marker(root, index, chart.backend_coord(&(x.log10(), sample.mean.log10())))?;
+            marker(root, index, plot.backend_coord(&(x.log10(), sample.mean.log10())))?;
         }
     }
-    legend(root, figure.kind, &series)?;
+    legend(root, spec.kind, &series)?;
     Ok(true)
 }
 

@@ -11,12 +11,10 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, Canvas, Dot, Drawn, FAINT, FONT, INK, Series, by_color, heading, legend, legend_width, tick,
+    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Series, heading, legend, legend_width,
+    tick,
 };
-use crate::{
-    format::{Scale, clean},
-    recipe,
-};
+use crate::format::Scale;
 
 /// Up to so many jobs have a row with their names; more share rows.
 const MOST_NAMED: usize = 24;
@@ -34,15 +32,23 @@ struct Span {
     row: usize,
 }
 
-pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
-    let Some(first) = dots.iter().map(|dot| dot.measured.started).min() else { return Ok(false) };
-    let groups = by_color(figure, dots);
+pub(super) const TIMELINE: Declaration = Declaration {
+    word: "timeline",
+    doc: "When which job ran, a row for each, or for more than 24 as many rows as ran side by side; long pauses are cut out.",
+    mark: Mark::Area,
+    ..Declaration::NOTHING
+};
+
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
+    let Some(first) = chart.dots.iter().map(|dot| dot.started).min() else { return Ok(false) };
+    let groups = chart.by_color();
     let mut spans: Vec<(Span, String)> = Vec::new();
     for (color, (_, group)) in groups.iter().enumerate() {
         for dot in group {
-            let begin = dot.measured.started.duration_since(first).as_secs_f64();
-            let span = Span { begin, end: begin + dot.measured.seconds.max(0.0), color, row: 0 };
-            spans.push((span, clean(&dot.point.to_string()).into_owned()));
+            let begin = dot.started.duration_since(first).as_secs_f64();
+            let span = Span { begin, end: begin + dot.seconds.max(0.0), color, row: 0 };
+            spans.push((span, dot.name.clone()));
         }
     }
     spans.sort_by(|(a, _), (b, _)| a.begin.total_cmp(&b.begin).then(a.color.cmp(&b.color)));
@@ -64,14 +70,14 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     let room = if named { 20 + 7 * u32::try_from(longest.min(34)).unwrap_or(0) } else { 48 };
     let mut builder = ChartBuilder::on(root);
     builder.margin(14).margin_right(legend_width(&series)).x_label_area_size(48).y_label_area_size(room);
-    builder.caption(title, (FONT, 17).into_font().color(&INK));
-    let mut chart = builder.build_cartesian_2d(0.0..right * 1.01, 0.0..rows as f64)?;
+    builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
+    let mut plot = builder.build_cartesian_2d(0.0..right * 1.01, 0.0..rows as f64)?;
     let scale = Scale::of(right, Unit::Seconds);
     let cut = if cuts.0.is_empty() { "" } else { ", long pauses cut out" };
     let x_name = format!("{}{cut}", heading("time since the first job began", scale, Unit::Seconds));
     let y_name = if named { "" } else { "jobs side by side" };
     let x_text = |value: &f64| tick(*value, scale);
-    let mut mesh = chart.configure_mesh();
+    let mut mesh = plot.configure_mesh();
     mesh.disable_y_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
     mesh.x_label_formatter(&x_text).x_desc(x_name).y_desc(y_name).x_labels(8).y_labels(0);
     mesh.label_style((FONT, 13).into_font().color(&INK));
@@ -79,9 +85,9 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     // The first row is on top.
     let from_below = |row: usize| (rows - 1 - row) as f64;
     for at in cuts.marks() {
-        chart.draw_series(DashedLineSeries::new([(at, 0.0), (at, rows as f64)], 3, 4, INK.stroke_width(1)))?;
+        plot.draw_series(DashedLineSeries::new([(at, 0.0), (at, rows as f64)], 3, 4, INK.stroke_width(1)))?;
     }
-    chart.draw_series(spans.iter().map(|(span, _)| {
+    plot.draw_series(spans.iter().map(|(span, _)| {
         let (from, to) = (cuts.place(span.begin), cuts.place(span.end));
         let (bottom, top) = (from_below(span.row) + 0.14, from_below(span.row) + 0.86);
         // An interval shorter than a pixel stays visible.
@@ -89,13 +95,13 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
         Rectangle::new([(from, bottom), (to, top)], COLORS[span.color % COLORS.len()].mix(0.85).filled())
     }))?;
     for (span, name) in spans.iter().filter(|_| named) {
-        let (x, y) = chart.backend_coord(&(0.0, from_below(span.row) + 0.5));
+        let (x, y) = plot.backend_coord(&(0.0, from_below(span.row) + 0.5));
         let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         let short: String =
             if name.chars().count() > 34 { name.chars().take(33).chain(['…']).collect() } else { name.clone() };
         root.draw(&Text::new(short, (x - 8, y), style))?;
     }
-    legend(root, figure.kind, &series)?;
+    legend(root, spec.kind, &series)?;
     Ok(true)
 }
 

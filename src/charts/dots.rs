@@ -3,23 +3,42 @@
 use std::collections::BTreeMap;
 
 use plotters::prelude::*;
-use sweep_job::Unit;
+use sweep_job::{Unit, same_metric};
 
-use super::{Area, Canvas, Dot, Drawn, INK, Series, Ticks, builder, by_color, heading, legend, marker, mesh, range};
+use super::{
+    Area, Canvas, Chart, Declaration, Drawn, INK, Kind, Mark, Role, Series, Spec, Ticks, builder, heading, legend,
+    marker, mesh, range,
+};
 use crate::{
-    analysis::{Sample, better_of},
     format::Scale,
-    recipe::{self, Better, FigureKind},
+    stats::{Better, Sample},
 };
 
-pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<'_>], root: &Area<B>) -> Drawn {
+pub(super) const SCATTER: Declaration = Declaration {
+    word: "scatter",
+    doc: "One metric against another, a dot for each job.",
+    x: Some(Role::Metric),
+    y: Some(Role::Metric),
+    mark: Mark::Dot,
+    ..Declaration::NOTHING
+};
+
+pub(super) const PARETO: Declaration = Declaration {
+    word: "pareto",
+    doc: "The same, with a line along the dots that no other one beats in both.",
+    best: true,
+    ..SCATTER
+};
+
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
     let mut units = (Unit::One, Unit::One);
     let mut series = Vec::new();
-    for (name, dots) in by_color(figure, dots) {
+    for (name, dots) in chart.by_color() {
         let mut points = Vec::new();
         for dot in dots {
-            let metrics = &dot.measured.metrics;
-            let (Some(x), Some(y)) = (metrics.get(&figure.x.value), metrics.get(&figure.y.value)) else { continue };
+            let metrics = &dot.metrics;
+            let (Some(x), Some(y)) = (metrics.get(&spec.x), metrics.get(&spec.y)) else { continue };
             units = (x.unit, y.unit);
             points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
         }
@@ -31,28 +50,27 @@ pub(super) fn draw<B: Canvas>(figure: &recipe::Figure, title: &str, dots: &[Dot<
     let (x_scale, y_scale) =
         (Scale::of(right.abs().max(left.abs()), units.0), Scale::of(top.abs().max(bottom.abs()), units.1));
 
-    let mut chart = builder(root, title, &series).build_cartesian_2d(left..right, bottom..top)?;
-    let names = (heading(&figure.x.value, x_scale, units.0), heading(&figure.y.value, y_scale, units.1));
-    mesh(&mut chart, &names.0, &names.1, Ticks { x: Some(x_scale), y: y_scale })?;
+    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(left..right, bottom..top)?;
+    let names = (heading(&spec.x, x_scale, units.0), heading(&spec.y, y_scale, units.1));
+    mesh(&mut plot, &names.0, &names.1, Ticks { x: Some(x_scale), y: y_scale })?;
     for (index, series) in series.iter().enumerate() {
         for (x, sample) in &series.points {
-            marker(root, index, chart.backend_coord(&(*x, sample.mean)))?;
+            marker(root, index, plot.backend_coord(&(*x, sample.mean)))?;
         }
     }
-    if figure.kind == FigureKind::Pareto {
-        let better = [&figure.x, &figure.y]
-            .map(|axis| better(figure, &axis.value, if axis.value == figure.x.value { units.0 } else { units.1 }));
+    if spec.kind == Kind::Pareto {
+        let better = [&spec.x, &spec.y].map(|axis| better(spec, axis, if *axis == spec.x { units.0 } else { units.1 }));
         let all: Vec<(f64, f64)> = points().map(|(x, sample)| (*x, sample.mean)).collect();
-        chart.draw_series(LineSeries::new(steps(&front(&all, better), better), INK.stroke_width(1)))?;
+        plot.draw_series(LineSeries::new(steps(&front(&all, better), better), INK.stroke_width(1)))?;
     }
-    legend(root, figure.kind, &series)?;
+    legend(root, spec.kind, &series)?;
     Ok(true)
 }
 
-/// Direction in which a metric is better: as the author declares, or according to its unit; smaller values if neither
-/// is known.
-fn better(figure: &recipe::Figure, metric: &str, unit: Unit) -> Better {
-    better_of(&figure.best, metric, unit).unwrap_or(Better::Less)
+/// The better values of a metric: as the author says, else as its unit implies, else the smaller ones.
+fn better(spec: &Spec, metric: &str, unit: Unit) -> Better {
+    let said = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
+    said.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)
 }
 
 /// The dots that no other one beats in both directions, from left to right.

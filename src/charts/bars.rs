@@ -1,0 +1,87 @@
+//! Bars: a metric by an axis.
+
+use std::collections::BTreeMap;
+
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+use sweep_job::{Unit, Value};
+
+use super::{
+    Area, COLORS, Canvas, Chart, Declaration, Drawn, FONT, INK, Mark, Role, Series, Ticks, builder, heading, legend,
+    mesh, range,
+};
+use crate::{
+    format::{Scale, clean},
+    stats::Sample,
+};
+
+pub(super) const BAR: Declaration = Declaration {
+    word: "bar",
+    doc: "A metric by an axis.",
+    x: Some(Role::Axis),
+    y: Some(Role::Metric),
+    mark: Mark::Area,
+    ..Declaration::NOTHING
+};
+
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
+    let mut groups: Vec<&Value> = Vec::new();
+    let mut unit = Unit::One;
+    let mut series = Vec::new();
+    for (name, dots) in chart.by_color() {
+        let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for dot in dots {
+            let metric = dot.metrics.get(&spec.y);
+            let (Some(metric), Some(group)) = (metric, dot.x) else { continue };
+            unit = metric.unit;
+            let index = groups.iter().position(|known| *known == group).unwrap_or_else(|| {
+                groups.push(group);
+                groups.len() - 1
+            });
+            values.entry(index).or_default().push(metric.value);
+        }
+        let bars = values.iter().filter_map(|(group, values)| Some((*group, Sample::new(values)?))).collect();
+        series.push(Series { name, points: Vec::new(), bars });
+    }
+    let half = |sample: &Sample| chart.half(sample);
+    let ends = series
+        .iter()
+        .flat_map(|series| series.bars.values())
+        .flat_map(|sample| [sample.mean - half(sample), sample.mean + half(sample)]);
+    let ends: Vec<f64> = ends.collect();
+    if ends.is_empty() {
+        return Ok(false);
+    }
+    // A bar begins at zero, or its length means nothing.
+    let Some((bottom, top)) = range(ends.into_iter().chain([0.0]), true) else { return Ok(false) };
+    let scale = Scale::of(top.abs().max(bottom.abs()), unit);
+
+    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(0.0..groups.len() as f64, bottom..top)?;
+    let y_name = heading(&spec.y, scale, unit);
+    mesh(&mut plot, &clean(&spec.x), &y_name, Ticks { x: None, y: scale })?;
+    for (index, group) in groups.iter().enumerate() {
+        let (x, y) = plot.backend_coord(&(index as f64 + 0.5, bottom));
+        let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+        root.draw(&Text::new(clean(&group.to_string()).into_owned(), (x, y + 6), style))?;
+    }
+    // The bars of a group share three quarters of its room.
+    let width = 0.75 / series.len() as f64;
+    for (index, series) in series.iter().enumerate() {
+        let color = COLORS[index % COLORS.len()];
+        let left = |group: usize| group as f64 + 0.125 + width * index as f64;
+        plot.draw_series(series.bars.iter().map(|(group, sample)| {
+            let (left, right) = (left(*group) + 0.06 * width, left(*group) + 0.94 * width);
+            Rectangle::new([(left, 0.0), (right, sample.mean)], color.mix(0.85).filled())
+        }))?;
+        plot.draw_series(series.bars.iter().filter(|(_, sample)| half(sample) > 0.0).map(|(group, sample)| {
+            let (x, half) = (left(*group) + width / 2.0, half(sample));
+            let (low, high) = (sample.mean - half, sample.mean + half);
+            ErrorBar::new_vertical(x, low, sample.mean, high, INK.stroke_width(1), 8)
+        }))?;
+    }
+    legend(root, spec.kind, &series)?;
+    Ok(true)
+}

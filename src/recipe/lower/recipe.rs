@@ -1,0 +1,214 @@
+//! The keys of a recipe itself: its name, what it is about, and its parts.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+use sweep_job::Value;
+
+use super::Lower;
+use crate::recipe::{
+    Names, Recipe, TableKind, is_name,
+    keys::{Custom, Mapping as _, Shape, Text, Within, mapping},
+    node::{Node, NodeKind},
+    schema::named,
+    source::{Sources, Span, Spanned},
+};
+
+/// A work that a study is about, as its report names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Citation {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: Option<String>,
+    /// When.
+    pub year: Option<String>,
+    /// Where it appeared.
+    pub venue: Option<String>,
+    /// Where it can be read.
+    pub url: Option<String>,
+}
+
+impl std::fmt::Display for Citation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(authors) = &self.authors {
+            write!(f, "{authors}: ")?;
+        }
+        f.write_str(&self.title)?;
+        for part in [&self.venue, &self.year, &self.url].into_iter().flatten() {
+            write!(f, ", {part}")?;
+        }
+        Ok(())
+    }
+}
+
+mapping! {
+    /// The keys of a recipe.
+    struct RecipeKeys = "recipe" {
+        /// Names the report's folder; the file's name if left out.
+        name: Text = Text::NAME,
+        /// The question that the study answers, for readers.
+        about: Text,
+        /// The work that the study is about, as the report names it.
+        cite: Within<CiteKeys<'static>>,
+        /// A recipe that this one changes and adds to; a path from this file's folder.
+        ///
+        /// See [`extends`](#extends).
+        extends: Custom = Custom { schema: || json!({ "type": "string" }), accepts: "a path" },
+        /// Values for the whole study; `--set name=value` overrides one. `${{ params.NAME }}` stands for it.
+        params: Custom = Custom { schema: || named("literal"), accepts: "name to value" },
+        /// What to run: a task each, at every point of its matrix.
+        ///
+        /// See [`steps`](#steps).
+        steps: Custom = Custom { schema: || named("step"), accepts: "name to step" },
+        /// What to print: metrics of a step by its axes.
+        ///
+        /// See [`tables`](#tables).
+        tables: Custom = Custom { schema: || named("table"), accepts: "name to table" },
+        /// What to draw of a step's metrics and curves.
+        ///
+        /// See [`figures`](#figures).
+        figures: Custom = Custom { schema: || named("figure"), accepts: "name to figure" },
+        /// Statements about metrics, which a run supports, refutes or cannot decide.
+        ///
+        /// See [`claims`](#claims).
+        claims: Custom = Custom { schema: || named("claim"), accepts: "name to claim" },
+    }
+}
+
+mapping! {
+    /// The keys of `cite`.
+    struct CiteKeys = "cite" {
+        /// Its title.
+        title [required]: Text,
+        /// Who wrote it.
+        authors: Text,
+        /// When.
+        year: Year,
+        /// Where it appeared.
+        venue: Text,
+        /// Where it can be read.
+        url: Text,
+    }
+}
+
+/// A year, as a number or as text.
+#[derive(Default)]
+pub(in crate::recipe) struct Year;
+
+impl Shape for Year {
+    type Value = String;
+
+    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<String> {
+        match &node.kind {
+            NodeKind::Scalar(Value::Int(year)) => Some(year.to_string()),
+            _ => lower.text(node, &format!("`{key}`")),
+        }
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "type": ["integer", "string"] })
+    }
+
+    fn accepts(&self) -> String {
+        "an integer, or text".to_owned()
+    }
+}
+
+impl Lower<'_> {
+    /// Reads a whole recipe, put together from what it extends; also answers the place of its name.
+    pub(in crate::recipe) fn recipe(mut self, node: &Node, path: &Path) -> (Recipe, Span) {
+        let keys = RecipeKeys::read_or_empty(&mut self, node, "a recipe");
+        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let named = keys.name.is_there();
+        let name = if named { keys.name.spanned() } else { Some(Spanned::new(stem, node.span.part(0, 1))) };
+        match &name {
+            Some(name) if !is_name(&name.value) && !named => {
+                let message = format!("the file's name `{}` cannot name a recipe", name.value);
+                self.problem(name.span, message, "this recipe has no name of its own", "add `name:` with a name");
+            }
+            Some(name) => self.check_name(name, "recipe"),
+            None => {}
+        }
+        let cite = keys.cite.node().and_then(|node| self.cite(node));
+        let params = self.params(keys.params.node());
+        let steps = match keys.steps.node() {
+            Some(steps) => self.steps(steps, &params),
+            None => {
+                // A recipe whose base could not be read has steps that nobody knows.
+                if matches!(node.kind, NodeKind::Map(_)) && !keys.extends.is_there() {
+                    let span = node.span.part(0, 1);
+                    let help = "a recipe needs `steps:` with at least one step";
+                    self.problem(span, "this recipe has no steps", "nothing to run", help);
+                }
+                Vec::new()
+            }
+        };
+        let written = keys.steps.node().map(written).unwrap_or_default();
+        let (tables, figures, claims) = (keys.tables.node(), keys.figures.node(), keys.claims.node());
+        let of_claims = tables;
+        let mut tables = tables.map_or_else(Vec::new, |node| self.tables(node, &steps, &written, &params));
+        let figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
+        let claims = claims.map_or_else(Vec::new, |node| self.claims(node, &steps, &written, &params));
+        tables.extend(of_claims.into_iter().flat_map(|node| self.tables_of_claims(node, &steps, &claims)));
+        let decides = !claims.is_empty()
+            || tables.iter().any(|table| matches!(&table.kind, TableKind::Compare(compare) if compare.decide));
+        for adaptive in steps.iter().filter_map(|step| step.adaptive.as_ref()).filter(|_| !decides) {
+            let help = "add a claim, or `decide: true` to a table's `compare`";
+            let message = "seeds are added until something is decided, but nothing is to be decided";
+            self.problem(adaptive.span, message, "until what is decided?", help);
+        }
+        let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
+        let name = name.map(|name| name.value).unwrap_or_default();
+        let sources = Sources::default();
+        (
+            Recipe {
+                name,
+                about: keys.about.value,
+                cite,
+                report: PathBuf::new(),
+                flags: String::new(),
+                params,
+                steps,
+                tables,
+                figures,
+                claims,
+                sources,
+            },
+            span,
+        )
+    }
+
+    /// The work that a study is about.
+    fn cite(&mut self, node: &Node) -> Option<Citation> {
+        let keys = CiteKeys::read(self, node, "`cite`")?;
+        if !keys.title.is_there() {
+            self.problem(node.span, "`cite` has no `title`", "which work?", "add `title:`");
+        }
+        Some(Citation {
+            title: keys.title.value?,
+            authors: keys.authors.value,
+            year: keys.year.value,
+            venue: keys.venue.value,
+            url: keys.url.value,
+        })
+    }
+
+    fn params(&mut self, node: Option<&Node>) -> Names {
+        let mut params = Names::new();
+        for entry in node.map(|node| self.entries(node, "`params`")).unwrap_or_default() {
+            self.check_name(&entry.key, "param");
+            let Some(value) = self.literal(&entry.value) else { continue };
+            params.insert(entry.key.value.clone(), Spanned::new(value, entry.value.span));
+        }
+        params
+    }
+}
+
+/// The names of all steps that the author wrote, those included of which a mistake has left nothing.
+fn written(steps: &Node) -> Vec<String> {
+    match &steps.kind {
+        NodeKind::Map(entries) => entries.iter().map(|entry| entry.key.value.clone()).collect(),
+        NodeKind::Scalar(_) | NodeKind::List(_) => Vec::new(),
+    }
+}

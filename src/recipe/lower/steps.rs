@@ -1,0 +1,314 @@
+//! `steps`: what is run, after what, and with which parameters.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use sweep_job::{Task, TaskInfo};
+
+use super::{
+    Lower,
+    matrix::{AblateKeys, AdaptiveKeys},
+    resources::ResourceKeys,
+};
+use crate::recipe::{
+    Condition, Dimension, Known, Names, Reference, Scope, Selection, Step, Template, check_references,
+    keys::{Custom, Flag, Mapping as _, Text, TimeSpan, Whole, Within, mapping},
+    node::{Entry, Node, NodeKind},
+    problem::suggest,
+    schema::{NAME, Reach, one_expression, reference, whole},
+    source::{Span, Spanned},
+};
+
+/// A step that must be done before.
+#[derive(Debug, Clone)]
+pub struct Need {
+    /// Its index in [`crate::recipe::Recipe::steps`].
+    pub step: usize,
+    /// Only these of its points.
+    pub only: Selection,
+    /// Where the author says so.
+    pub span: Span,
+}
+
+/// What becomes of a job that takes too long, falls silent or fails. Not part of any key: it decides whether there is a
+/// result, never which.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Policy {
+    /// How often a job that failed is started again.
+    pub retries: u32,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// How long it may show no sign of life.
+    pub heartbeat: Option<Duration>,
+    /// Whether the run goes on and counts as done although it failed.
+    pub tolerated: bool,
+}
+
+mapping! {
+    /// The keys of a step.
+    struct StepKeys = "step" {
+        /// The task. `sweep tasks` lists them, `sweep tasks NAME` shows one.
+        uses: Text = Text { schema: uses, accepts: "a [task](#tasks)" },
+        /// The step, or the list of steps, that must be done before. Steps join on the axes that both have.
+        ///
+        /// `eval` at `prune=none` waits for `train` at `prune=none`; where they share no axis, every job waits for every job.
+        /// `{ step: train, where: { prune: none } }` in the list waits for less.
+        needs: Custom = Custom { schema: needs, accepts: "a name, a map with `step` and `where`, or a list of these" },
+        /// What varies: the points are the product of the axes.
+        ///
+        /// See [`matrix`](#matrix).
+        matrix: Custom = Custom { schema: || reference("matrix"), accepts: "axis to values" },
+        /// How many seeds: adds the axis `seed` with 0, 1, …, the same for every point.
+        ///
+        /// Or how many at least and at most; see [below](#seeds-until-it-is-decided).
+        seeds: Custom = Custom { schema: seeds, accepts: "an integer from 1, or `{ min, max, until, budget }`" },
+        /// An ablation design: what is changed against a baseline.
+        ///
+        /// See [`ablate`](#ablate).
+        ablate: Within<AblateKeys<'static>>,
+        /// A condition on params and axes, for example `matrix.lr < 1e-3 && params.deep`; points for which it does not hold are
+        /// left out.
+        ///
+        /// See [`if`](#if).
+        condition = "if": Custom = Custom {
+            schema: || json!({ "type": "string", "minLength": 1 }),
+            accepts: "a condition",
+        },
+        /// The task's parameters.
+        with: Custom = Custom { schema: || json!({ "type": "object" }), accepts: "parameter to value" },
+        /// What a job takes of the machine.
+        ///
+        /// See [`resources`](#resources).
+        resources: Within<ResourceKeys<'static>>,
+        /// Whether nothing else runs meanwhile, so that what the job measures means something; `false` if left out.
+        exclusive: Flag,
+        /// How long a job may take; it is ended when that has passed.
+        ///
+        /// It is asked to end (SIGTERM), and 5 s later ended (SIGKILL) with all that it has started.
+        timeout: TimeSpan = TimeSpan { zero: false },
+        /// How long a job may show no sign of life; it is ended when that has passed.
+        ///
+        /// See [below](#what-becomes-of-a-job).
+        heartbeat: TimeSpan = TimeSpan { zero: false },
+        /// How often a job that failed is started again; 0 if left out.
+        ///
+        /// After 1 s, 2 s, 4 s, … up to a minute.
+        retries: Whole = Whole { range: 0..=100, of: "retries" },
+        /// Whether a failure neither stops the run nor changes its exit code; jobs that need the job are skipped all the same.
+        /// `false` if left out.
+        tolerated = "continue-on-error": Flag,
+    }
+}
+
+mapping! {
+    /// The keys of an entry of `needs`.
+    struct NeedKeys = "needs" {
+        /// The step.
+        step [required]: Custom = Custom { schema: || reference("name"), accepts: "a name" },
+        /// Only the step's points that have these values.
+        only = "where": Custom = Custom::SELECTION,
+    }
+}
+
+fn uses() -> Json {
+    let (hidden, listed): (Vec<&TaskInfo>, Vec<&TaskInfo>) = Task::ALL.iter().partition(|task| task.hidden);
+    let names: Vec<&str> = listed.iter().map(|task| task.name).collect();
+    let about: Vec<&str> = listed.iter().map(|task| task.about).collect();
+    let hidden: Vec<&str> = hidden.iter().map(|task| task.name).collect();
+    json!({
+        "type": "string",
+        // The words are offered, the pattern is only accepted: that is what hidden means.
+        "anyOf": [
+            { "enum": names, "enumDescriptions": about },
+            { "pattern": format!("^(?:{})$", hidden.join("|")), "patternErrorMessage": format!("Tasks: {}.", names.join(", ")) },
+        ],
+    })
+}
+
+/// An entry of `needs`; `types` are the forms accepted.
+pub(in crate::recipe) fn need(types: &[&str]) -> Json {
+    let mut schema = NeedKeys::schema();
+    schema["type"] = json!(types);
+    schema["pattern"] = json!(whole(NAME));
+    schema
+}
+
+fn needs() -> Json {
+    let mut schema = need(&["string", "object", "array"]);
+    schema["items"] = reference("need");
+    schema["uniqueItems"] = json!(true);
+    schema
+}
+
+fn seeds() -> Json {
+    let mut schema = AdaptiveKeys::schema();
+    schema["type"] = json!(["integer", "string", "object"]);
+    schema["minimum"] = json!(1);
+    schema["pattern"] = json!(one_expression(Reach::Params));
+    schema["patternErrorMessage"] = json!("Expected a number of seeds, or `${{ params.NAME }}`.");
+    schema
+}
+
+impl Lower<'_> {
+    pub(super) fn steps(&mut self, node: &Node, params: &Names) -> Vec<Step> {
+        let entries = self.entries(node, "`steps`");
+        if entries.is_empty() && matches!(node.kind, NodeKind::Map(_)) {
+            self.problem(node.span, "this recipe has no steps", "nothing to run", "add a step");
+        }
+        let names: Vec<&str> = entries.iter().map(|entry| entry.key.value.as_str()).collect();
+        let steps: Vec<Option<Step>> = entries.iter().map(|entry| self.step(entry, &names, params)).collect();
+        // A step with a mistake that leaves nothing of it is gone; the indices of the others move up.
+        let mut moved = vec![None; steps.len()];
+        let present = steps.iter().enumerate().filter(|(_, step)| step.is_some());
+        for (to, (from, _)) in present.enumerate() {
+            moved[from] = Some(to);
+        }
+        let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
+        for step in &mut steps {
+            step.needs.retain_mut(|need| moved[need.step].map(|to| need.step = to).is_some());
+        }
+        self.check_selections(&steps);
+        for step in &steps {
+            self.check_axes_used(step, &steps);
+        }
+        steps
+    }
+
+    fn step(&mut self, entry: &Entry, names: &[&str], params: &Names) -> Option<Step> {
+        let name = &entry.key;
+        self.check_name(name, "step");
+        let keys = StepKeys::read(self, &entry.value, "a step")?;
+        let needs = keys.needs.node().map_or_else(Vec::new, |node| self.needs(node, name, names, params));
+        let needed: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
+        let matrix = self.matrix(&keys, params, &needed);
+        let adaptive = keys.seeds.node().and_then(|node| self.adaptive(node, params));
+        let mut resources = keys.resources.node().map(|node| self.resources(node)).unwrap_or_default();
+        resources.exclusive = keys.exclusive.value.unwrap_or(false);
+        let policy = Policy {
+            retries: keys.retries.value.unwrap_or(0),
+            timeout: keys.timeout.value,
+            heartbeat: keys.heartbeat.value,
+            tolerated: keys.tolerated.value.unwrap_or(false),
+        };
+        let mut with = Vec::new();
+        for entry in keys.with.node().map(|node| self.entries(node, "`with`")).unwrap_or_default() {
+            if let Some(template) = Template::parse_any(&entry.value, self.sources, self.problems) {
+                with.push((entry.key.clone(), template));
+            }
+        }
+        if !keys.uses.is_there() {
+            let help = format!("add `uses:` with a task: {}", task_list());
+            self.problem(name.span, format!("step `{}` uses no task", name.value), "what should it run?", help);
+        }
+        let uses = keys.uses.spanned()?;
+        let Some(task) = Task::info(&uses.value) else {
+            let tasks = Task::ALL.iter().filter(|info| !info.hidden).map(|info| info.name);
+            let help = suggest(&uses.value, "tasks", tasks).unwrap_or_default();
+            self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
+            return None;
+        };
+        let step = Step { name: name.clone(), task, needs, matrix, adaptive, with, resources, policy };
+        self.check_step(&step, params, &needed);
+        Some(step)
+    }
+
+    /// What can be said of a step without expanding it: names of parameters and axes.
+    fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
+        let axes = step.axes();
+        for (key, template) in &step.with {
+            let known = Known { axes: Some(&axes), needs: Some(needed) };
+            check_references(template, params, known, self.sources, self.problems);
+            if step.task.param(&key.value).is_none() {
+                let allowed = step.task.params().map(|param| param.name);
+                let what = format!("parameters of `{}`", step.task.name);
+                let help = suggest(&key.value, &what, allowed).unwrap_or_default();
+                let message = format!("task `{}` has no parameter `{}`", step.task.name, key.value);
+                self.problem(key.span, message, "unknown parameter", help);
+            }
+        }
+    }
+
+    /// An axis sets the parameter of its name, or is used in `with` or `if`, or decides which jobs of another step are
+    /// needed.
+    fn check_axes_used(&mut self, step: &Step, steps: &[Step]) {
+        let joins = |axis: &str| step.needs.iter().any(|need| steps[need.step].axes().contains(&axis));
+        let given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
+        let condition = step.matrix.condition.iter().flat_map(Condition::references);
+        let with = step.with.iter().flat_map(|(_, template)| template.references());
+        let references: Vec<&Reference> = with.chain(condition).collect();
+        let referenced =
+            |axis: &str| references.iter().any(|reference| reference.scope == Scope::Matrix && reference.name == axis);
+        let declared = step.matrix.dimensions.iter().flat_map(Dimension::axes);
+        let further = step.matrix.include.iter().flat_map(|entry| entry.values.iter().map(|(name, _)| name));
+        let mut seen = Vec::new();
+        for axis in declared.chain(further) {
+            let name = axis.value.as_str();
+            if seen.contains(&name) || referenced(name) || (joins(name) && !given(name)) {
+                continue;
+            }
+            seen.push(name);
+            if given(name) {
+                let help = format!("write `{name}: ${{{{ matrix.{name} }}}}` in `with`, or remove it there");
+                let message = format!("axis `{name}` is not used: `with` gives `{name}` another value");
+                self.problem(axis.span, message, "unused axis", help);
+            } else if step.task.param(name).is_none() {
+                let help = suggest(name, "parameters", step.task.params().map(|param| param.name)).unwrap_or_default();
+                let message = format!(
+                    "axis `{name}` is not used: `{}` has no such parameter, and `with` does not mention it",
+                    step.task.name
+                );
+                self.problem(axis.span, message, "unused axis", help);
+            }
+        }
+    }
+
+    /// `needs: step`, `needs: [step, …]`, or maps with `step` and `where` in that list.
+    fn needs(&mut self, node: &Node, step: &Spanned<String>, names: &[&str], params: &Names) -> Vec<Need> {
+        let items = match &node.kind {
+            NodeKind::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        let mut needs: Vec<Need> = Vec::new();
+        for item in items {
+            let (name, only) = if let NodeKind::Map(_) = &item.kind {
+                let keys = NeedKeys::read_or_empty(self, item, "an entry of `needs`");
+                let only = keys.only.node().map(|node| self.selection(node, params)).unwrap_or_default();
+                (keys.step.node().unwrap_or(item), only)
+            } else {
+                (item, Selection::default())
+            };
+            let span = name.span;
+            let Some(name) = self.text(name, "`needs`") else { continue };
+            match names.iter().position(|known| *known == name) {
+                Some(index) if needs.iter().any(|need| need.step == index) => {
+                    self.problem(span, format!("`{name}` is needed twice"), "again", "remove one of them");
+                }
+                Some(step) => needs.push(Need { step, only, span }),
+                None => {
+                    let others = names.iter().copied().filter(|known| *known != step.value);
+                    let help = suggest(&name, "steps", others).unwrap_or_else(|| "there is no other step".into());
+                    let message = format!("step `{}` needs unknown step `{name}`", step.value);
+                    self.problem(span, message, "no step has this name", help);
+                }
+            }
+        }
+        needs
+    }
+
+    /// The axes that `needs` selects by must be axes of the needed step, which may stand further down.
+    fn check_selections(&mut self, steps: &[Step]) {
+        for need in steps.iter().flat_map(|step| &step.needs) {
+            let needed = &steps[need.step];
+            let axes = needed.axes();
+            for (axis, _) in &need.only.0 {
+                self.check_axis(axis, needed, &axes);
+            }
+        }
+    }
+}
+
+fn task_list() -> String {
+    let names: Vec<_> = Task::ALL.iter().filter(|info| !info.hidden).map(|info| format!("`{}`", info.name)).collect();
+    names.join(", ")
+}

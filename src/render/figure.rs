@@ -1,0 +1,72 @@
+//! Figures of a recipe: what is done of a step, as a chart.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
+
+use crate::{
+    charts::{Chart, Dot},
+    format::clean,
+    plan::{JobId, Point, Study, resolved, selected},
+    recipe,
+    record::Record,
+    store::Measured,
+};
+
+/// A drawn figure.
+#[derive(Debug)]
+pub struct Figure {
+    /// Its name, which names its file.
+    pub name: String,
+    /// Its heading.
+    pub title: String,
+    /// The SVG; `None` while there is nothing to draw.
+    pub svg: Option<String>,
+    /// The same as PNG, twice as large.
+    pub png: Option<Vec<u8>>,
+}
+
+impl Figure {
+    /// Draws a figure from what is done.
+    pub(super) fn new(
+        figure: &recipe::Figure,
+        study: &Study,
+        measured: &BTreeMap<JobId, Measured>,
+        records: &BTreeMap<JobId, Cow<'_, Record>>,
+    ) -> Self {
+        let spec = &figure.chart;
+        let mut jobs = HashSet::new();
+        let mut dots = Vec::new();
+        for (point, job) in points(figure, study) {
+            // Points that are the same job are one measurement.
+            let Some(measured) = measured.get(job).filter(|_| jobs.insert(*job)) else { continue };
+            let color = spec.color.as_ref().and_then(|axis| point.get(axis));
+            dots.push(Dot {
+                name: clean(&point.to_string()).into_owned(),
+                color: color.map_or_else(String::new, |value| clean(&value.to_string()).into_owned()),
+                x: point.get(&spec.x),
+                y: point.get(&spec.y),
+                metrics: &measured.metrics,
+                curves: records.get(job).map(|record| &record.outcome.curves),
+                started: measured.started,
+                seconds: measured.seconds,
+            });
+        }
+        let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();
+        let chart = Chart { spec, title: &title, dots };
+        let svg = chart.svg();
+        let png = svg.is_some().then(|| chart.png()).flatten();
+        Self { name: figure.name.value.clone(), title, svg, png }
+    }
+}
+
+/// The points that a figure is about, with their jobs.
+pub(super) fn points<'s>(
+    figure: &recipe::Figure,
+    study: &'s Study,
+) -> impl Iterator<Item = &'s (Point, JobId)> + use<'s> {
+    let only = resolved(&study.recipe, &figure.only);
+    let points = study.steps[figure.from.value].iter().filter(|(point, _)| selected(point, &only));
+    points.collect::<Vec<_>>().into_iter()
+}
