@@ -60,7 +60,9 @@ fn every_declared_key_is_in_the_schema_with_its_documentation() {
     }
     let schemas = [schema::recipe(), schema::sweep()];
     let mut found = Vec::new();
-    schemas.iter().for_each(|schema| properties(schema, &mut found));
+    for schema in &schemas {
+        properties(schema, &mut found);
+    }
     for mapping in schema::declarations().iter().filter(|mapping| mapping.name != "figure-kinds") {
         let mut names: Vec<&str> = mapping.keys.iter().map(|key| key.name).collect();
         names.sort_unstable();
