@@ -127,9 +127,9 @@ mod tests {
         for (kind, word) in [
             (EntryType::GNULongName, "longer than any path"),
             (EntryType::GNULongLink, "longer than any path"),
-            (EntryType::GNUSparse, "of the kind 'S'"),
-            (EntryType::XHeader, "of the kind 'x'"),
-            (EntryType::XGlobalHeader, "of the kind 'g'"),
+            (EntryType::GNUSparse, "kind 'S'"),
+            (EntryType::XHeader, "kind 'x'"),
+            (EntryType::XGlobalHeader, "kind 'g'"),
         ] {
             let begin = endless(kind, 1 << 40);
             let mut read = 0;

@@ -164,15 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn only_an_imitation_is_warned_of() {
-        let imitation = device(Backend::Wgpu, "llvmpipe (LLVM 15.0.6, 256 bits)", true);
-        let probe = Probe { devices: vec![imitation, device(Backend::Cpu, "EPYC", false)], rejected: Vec::new() };
+    fn only_software_is_warned_of() {
+        let software = device(Backend::Wgpu, "llvmpipe (LLVM 15.0.6, 256 bits)", true);
+        let probe = Probe { devices: vec![software, device(Backend::Cpu, "EPYC", false)], rejected: Vec::new() };
         let warned = |choice| warning(&choose(&probe, choice).unwrap());
         assert_eq!(
             warned(BackendChoice::Only(Backend::Wgpu)).as_deref(),
             Some(
-                "`--backend wgpu` computes on llvmpipe (LLVM 15.0.6, 256 bits), a program that imitates a GPU, far slower \
-                 than `--backend cpu`"
+                "`--backend wgpu` computes on llvmpipe (LLVM 15.0.6, 256 bits), a software implementation of a GPU, which is \
+                 far slower than `--backend cpu`"
             )
         );
         assert_eq!(warned(BackendChoice::Auto), None);

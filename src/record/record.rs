@@ -162,7 +162,7 @@ fn is_sealed(text: &[u8]) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use sweep_job::{Task, Unit, tasks::Mock};
+    use sweep_job::{Task, Unit};
 
     use super::*;
     use crate::record::Needed;
@@ -172,7 +172,7 @@ pub(crate) mod tests {
         let params = task.complete(Values::new());
         let identity = Identity::new(task, &params, None, BTreeMap::new(), Needed::default());
         let mut outcome = Outcome::default();
-        outcome.set(&Mock::VALUE, 0.1 + 0.2);
+        outcome.set_open("value", 0.1 + 0.2, Unit::One);
         Record {
             format: RECORD_FORMAT,
             key: identity.key().unwrap(),

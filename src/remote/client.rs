@@ -439,7 +439,7 @@ mod tests {
             ("s3:///x", "no bucket"),
             ("s3://key:secret@bucket", "from the environment"),
             ("az://c/x?sig=1", "ends with the path"),
-            ("file:///no/such/folder", "no such folder"),
+            ("file:///no/such/folder", "the folder does not exist"),
         ] {
             let error = Remote::open(address, &options()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

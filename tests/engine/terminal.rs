@@ -169,6 +169,7 @@ fn a_log_is_above_the_bars() {
             && !log.iter().any(|line| line.contains("/6 jobs") || line.contains("/6000"))
     });
     terminal.program.signal(Signal::INT);
+    until("the engine has heard it", || terminal.lines().iter().any(|line| line.contains("Ctrl-C")));
     terminal.program.signal(Signal::INT);
     let Terminal { program, reader, keyboard, .. } = terminal;
     drop(keyboard);

@@ -65,7 +65,7 @@ mod tests {
         let mut read = Read { files: MOST_FILES, bytes: 0 };
         assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("1000000 files"));
         let mut read = Read { files: 0, bytes: MOST_BYTES };
-        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files may have"));
+        assert!(read.add(Path::new("x"), 1).unwrap_err().to_string().contains("its files have more than"));
         Read::default().add(Path::new("records/x.json"), LARGEST_RECORD).unwrap();
     }
 }

@@ -363,12 +363,12 @@ pub(in crate::recipe) fn meaning<T: Copy>(
 ) -> Option<T> {
     let meaning = known.iter().find(|(known, _)| *known == word.value).map(|(_, meaning)| *meaning);
     if meaning.is_none() {
-        let help = suggest(&word.value, "words", words(known)).unwrap_or_default();
+        let help = suggest(&word.value, "allowed", words(known)).unwrap_or_default();
         let message = match known.len() {
             ..=3 => format!("`{key}` must be {}, not `{}`", any_of(known), word.value),
             _ => format!("unknown {key} `{}`", word.value),
         };
-        lower.problem(word.span, message, "unknown word", help);
+        lower.problem(word.span, message, "not an allowed value", help);
     }
     meaning
 }

@@ -20,7 +20,7 @@ mod regional;
 mod sharding;
 
 use crate::{
-    Conflict, Group, MetricInfo, Param, Task, TaskInfo, TaskSpec, Value, Values, metric::metrics, params::params,
+    Conflict, Group, MetricInfo, Param, TaskInfo, TaskSpec, Value, Values, metric::metrics, params::params,
     task::Named, tasks::WorkerMetrics,
 };
 
@@ -123,7 +123,7 @@ impl<P: Declared> TaskSpec for P {
 const fn pair<P: Declared>() -> TaskInfo {
     TaskInfo::new::<P>(|values| {
         let protocol = Protocol::from_values(values)?;
-        Some(Task::Pair(Pair { protocol, way: P::build(values)?.into() }))
+        Some(Pair { protocol, way: P::build(values)?.into() }.into())
     })
 }
 
