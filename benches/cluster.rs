@@ -29,7 +29,7 @@ fn main() {
     if ready.trim() == "ready" {
         measure(jobs, folder.path(), &cluster.join("etc/slurm.conf"));
     } else {
-        println!("not measured: there is no Slurm here");
+        println!("not measured: Slurm was not found");
     }
     // The end of its input takes the cluster down.
     drop(script.stdin.take());

@@ -143,7 +143,7 @@ pub enum Error {
     )]
     BackendElsewhere,
     /// There is no Slurm to speak to.
-    #[error("there is no Slurm here: no working `sbatch` is on the PATH; run on a node that can submit jobs")]
+    #[error("Slurm was not found: no working `sbatch` is on the PATH; run on a node that can submit jobs")]
     NoSlurm,
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]

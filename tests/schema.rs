@@ -232,7 +232,7 @@ fn bad_keys() -> Vec<(String, &'static str)> {
         (figure("from: a, kind: pie, x: seed, y: value"), "/figures/f/kind"),
         (figure("from: a, kind: bar, x: seed"), "/figures/f"),
         (figure("from: a, kind: bar, x: seed, y: value, band: sd"), "/figures/f/band"),
-        (figure("from: a, kind: bar, x: seed, y: value, colour: seed"), "/figures/f"),
+        (figure("from: a, kind: bar, x: seed, y: value, hue: seed"), "/figures/f"),
     ]
 }
 

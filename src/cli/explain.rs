@@ -55,7 +55,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
 
 fn describe(plan: &Plan, explanation: &Explanation<'_>, lines: &mut Vec<String>) {
     let Some(nearest) = explanation.nearest else {
-        lines.push("  nothing like it has run: the store has no record of this task".to_owned());
+        lines.push("  no similar job has run: the store has no record of this task".to_owned());
         return;
     };
     let label = clean(&nearest.label).into_owned();

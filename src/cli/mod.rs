@@ -274,7 +274,7 @@ fn warn(plan: &Plan) {
     }
 }
 
-/// Where an export goes, and which records it has: the older forms of these commands have the file first.
+/// The destination of an export, and its records: the older forms of these commands have the file first.
 fn destination<'a, T: AsRef<OsStr>>(output: Option<&'a Path>, which: &'a [T]) -> (&'a Path, &'a [T]) {
     match (output, which) {
         (None, [first, rest @ ..]) => (Path::new(first), rest),

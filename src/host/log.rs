@@ -12,7 +12,7 @@ pub(crate) const SPAWN: &str = "spawn";
 pub(crate) const STORE: &str = "store";
 /// Records on their way to a remote and from there.
 pub(crate) const REMOTE: &str = "remote";
-/// Batch jobs: submitting, polling, cancelling.
+/// Batch jobs: submitting, polling, canceling.
 pub(crate) const CLUSTER: &str = "cluster";
 
 /// All stages; each is the target of its spans and events.
@@ -33,7 +33,7 @@ pub(crate) const VARIABLE: &str = "SWEEP_LOG";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filter([LevelFilter; STAGES.len()]);
 
-/// Why a filter cannot be used.
+/// An invalid filter.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{VARIABLE}` has `{part}`, but `{word}` is not a {expected}: write a level, or STAGE=LEVEL, separated by commas, \
@@ -75,7 +75,7 @@ impl Filter {
         Self(self.0.map(|own| own.max(least)))
     }
 
-    /// Whether nothing is logged.
+    /// True if nothing is logged.
     pub(crate) fn is_off(&self) -> bool {
         self.0.iter().all(|level| *level == LevelFilter::OFF)
     }

@@ -158,8 +158,10 @@ impl Builder<'_> {
             let (first, last) = group.rounds;
             if first < last {
                 let name = &self.recipe.steps[need.step].name.value;
-                let message =
-                    format!("`{}` needs every seed of `{name}`, whose number is decided on the way", step.name.value);
+                let message = format!(
+                    "`{}` needs every seed of `{name}`, but the run decides how many there are",
+                    step.name.value
+                );
                 let help = format!("select seeds that always exist: `{{ step: {name}, where: {{ seed: [0, 1] }} }}`");
                 let problem = Problem::new(&self.recipe.sources, need.span, message, "not a count").help(help);
                 self.problems.push(need.span, problem);

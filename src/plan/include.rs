@@ -76,7 +76,7 @@ impl<'s> Inclusion<'s> {
         }
         let left: HashSet<usize> = self.given.values().copied().collect();
         for index in giving.into_iter().filter(|index| !left.contains(index) && self.step.matrix.narrowed.is_empty()) {
-            let message = "`include` gives nothing here: later entries set other values for all points that it matches";
+            let message = "`include` has no effect here: later entries set other values for all points that it matches";
             let help = "name every axis of the matrix to add a point, or remove the entry";
             context.problem(self.step.matrix.include[index].span, message, "without effect", help);
         }

@@ -82,7 +82,7 @@ pub fn summary(summary: &Summary) -> String {
     let parts: Vec<_> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let jobs = summary.cached + summary.done + summary.failed + summary.tolerated + summary.skipped;
-    let end = if summary.interrupted.is_some() { ", interrupted; run it again to go on" } else { "" };
+    let end = if summary.interrupted.is_some() { ", interrupted; run the command again to continue" } else { "" };
     format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
 }
 

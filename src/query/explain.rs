@@ -218,7 +218,7 @@ impl<'a> Explainer<'a> {
     /// An explanation in one line, down to what the author has changed.
     pub fn line(&self, explanation: &Explanation<'_>) -> String {
         if explanation.nearest.is_none() {
-            return "nothing like it has run".to_owned();
+            return "no similar job has run".to_owned();
         }
         let mut found = Vec::new();
         self.roots(&explanation.causes, &mut found);

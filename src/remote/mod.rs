@@ -61,7 +61,7 @@ pub enum Trusting {
 pub enum RemoteError {
     /// The address makes no sense.
     #[error(
-        "`{0}` is no remote: {1}; write for example s3://bucket/folder, gs://bucket, az://container or file:///shared/folder"
+        "`{0}` is not a remote: {1}; write for example s3://bucket/folder, gs://bucket, az://container or file:///shared/folder"
     )]
     Address(String, String),
     /// A key cannot be used.

@@ -15,7 +15,7 @@ use sweep_job::{Backend, Device, Failure, FailureKind};
 
 use super::{
     Control, Disposition, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary,
-    job_specs::{self, Orders},
+    job_specs::{self, JobSpecs},
     journal,
     slots::Limits,
 };
@@ -43,21 +43,21 @@ pub enum Ended {
     Blocked(Key),
 }
 
-/// Runs one job of a run, whose order begins at `at`.
+/// Runs one job of a run, whose specification begins at `at`.
 pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);
-    let order = job_specs::read_at(folder.path(), at)?;
-    if order.key != key {
-        return Err(invalid(format!("at {at} is the order of {}, not of {key}", order.key)));
+    let spec = job_specs::read_at(folder.path(), at)?;
+    if spec.key != key {
+        return Err(invalid(format!("at {at} is the specification of {}, not of {key}", spec.key)));
     }
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = store.hold()?;
-    let mut journal = Journal::part(&folder.part(key), Some(order.index))?;
+    let mut journal = Journal::part(&folder.part(key), Some(spec.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
-    let missing = order.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
-    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..order };
-    let plan = from_serialized(Orders { jobs: vec![alone], lists: HashMap::new() })?;
+    let missing = spec.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
+    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
+    let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() })?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
@@ -132,8 +132,8 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn from_serialized(orders: Orders) -> io::Result<Plan> {
-    Plan::from_serialized(orders.jobs, &orders.lists).map_err(|error| invalid(error.to_string()))
+fn from_serialized(specs: JobSpecs) -> io::Result<Plan> {
+    Plan::from_serialized(specs.jobs, &specs.lists).map_err(|error| invalid(error.to_string()))
 }
 
 /// True if a needed job has a record, or gets one within the delay of a network file system. A job that is known to

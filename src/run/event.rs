@@ -15,7 +15,7 @@ pub enum RunEvent {
     Begun {
         /// Jobs in all.
         jobs: usize,
-        /// Of which are done already.
+        /// Jobs of these that are done already.
         cached: usize,
     },
     /// A job that was held in reserve is to run after all.

@@ -16,7 +16,7 @@ use crate::{
     record::{Key, KeyList},
 };
 
-/// The file in a run's folder.
+/// The file in a run's folder. Batch jobs that an earlier version submitted read it under this name.
 const FILE: &str = "orders.jsonl";
 
 /// The file of the shared lists; not there if there are none.
@@ -32,7 +32,7 @@ struct List {
 }
 
 /// All job specifications of a run.
-pub(super) struct Orders {
+pub(super) struct JobSpecs {
     /// The jobs.
     pub(super) jobs: Vec<SerializedJob>,
     /// The places of the jobs of the shared lists, by the lists' numbers.
@@ -99,16 +99,16 @@ pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<SerializedJob> {
         BufReader::new(file).read_line(&mut line)?;
         Ok(line)
     };
-    let mut order: SerializedJob = serde_json::from_str(&line(FILE, at)?)?;
-    for list in &order.lists {
+    let mut spec: SerializedJob = serde_json::from_str(&line(FILE, at)?)?;
+    for list in &spec.lists {
         let list: List = serde_json::from_str(&line(LISTS, *list as u64)?)?;
-        order.identity.needs.push(Arc::new(KeyList::new(list.keys)));
+        spec.identity.needs.push(Arc::new(KeyList::new(list.keys)));
     }
-    Ok(order)
+    Ok(spec)
 }
 
-/// All of them.
-pub(super) fn read(folder: &Path) -> io::Result<Orders> {
+/// All job specifications.
+pub(super) fn read(folder: &Path) -> io::Result<JobSpecs> {
     let (mut lists, mut keys) = (HashMap::new(), HashMap::new());
     match fs::read_to_string(folder.join(LISTS)) {
         Ok(text) => {
@@ -125,11 +125,11 @@ pub(super) fn read(folder: &Path) -> io::Result<Orders> {
     }
     let lines = BufReader::new(fs::File::open(folder.join(FILE))?).lines();
     let jobs = lines.map(|line| {
-        let mut order: SerializedJob = serde_json::from_str(&line?)?;
-        for list in order.lists.iter().filter_map(|list| keys.get(list)) {
-            order.identity.needs.push(Arc::clone(list));
+        let mut spec: SerializedJob = serde_json::from_str(&line?)?;
+        for list in spec.lists.iter().filter_map(|list| keys.get(list)) {
+            spec.identity.needs.push(Arc::clone(list));
         }
-        Ok(order)
+        Ok(spec)
     });
-    Ok(Orders { jobs: jobs.collect::<io::Result<_>>()?, lists })
+    Ok(JobSpecs { jobs: jobs.collect::<io::Result<_>>()?, lists })
 }

@@ -72,11 +72,11 @@ impl Worker {
         let child = command.spawn()?;
         // From here on a failure ends the process, too.
         let mut worker = Self { child, ended: false, heard: Arc::new(Mutex::new(Instant::now())) };
-        let mut order = serde_json::to_vec(start.job)?;
-        order.push(b'\n');
+        let mut line = serde_json::to_vec(start.job)?;
+        line.push(b'\n');
         if let Some(mut stdin) = worker.child.stdin.take() {
             // The exit status shows that a worker is gone.
-            let _ = stdin.write_all(&order);
+            let _ = stdin.write_all(&line);
         }
         if let Some(stdout) = worker.child.stdout.take() {
             let id = start.id;

@@ -84,7 +84,7 @@ pub enum Disposition {
     Cached,
     /// Nothing: it was not selected, and nothing that was selected needs it.
     No,
-    /// Perhaps to run it: a further seed, if something is undecided without it.
+    /// Perhaps to run it: an additional seed, if something is undecided without it.
     Reserve,
 }
 

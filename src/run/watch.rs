@@ -35,7 +35,7 @@ pub struct Snapshot {
 pub enum State {
     /// It was not selected.
     NotSelected,
-    /// A further seed, which runs if something is undecided without it.
+    /// A additional seed, which runs if something is undecided without it.
     Reserve,
     /// It was done before.
     Cached,
@@ -204,7 +204,7 @@ impl Snapshot {
         if live {
             self.explain();
         } else {
-            self.bury();
+            self.mark_lost();
         }
         self
     }
@@ -390,8 +390,8 @@ impl Snapshot {
         "waits for its turn".into()
     }
 
-    /// The engine is gone: what it had not finished, it will not.
-    fn bury(&mut self) {
+    /// Marks the unfinished jobs of an engine that has gone.
+    fn mark_lost(&mut self) {
         for job in (0..self.jobs.len()).filter(|_| !self.elsewhere) {
             if self.is_open(job) {
                 self.jobs[job] = State::Lost;

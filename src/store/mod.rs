@@ -152,7 +152,7 @@ impl Store {
     fn text(&self, key: Key) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.record(key);
         let no_file =
-            || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is no file".into() });
+            || StoreError::Record(RecordError::Damaged { path: path.clone(), reason: "it is not a file".into() });
         // Opening a pipe without a writer would never return.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut file = match std::fs::File::options().read(true).custom_flags(flags).open(&path) {

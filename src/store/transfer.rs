@@ -215,7 +215,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         Ok(())
     })?;
     if keys.is_empty() {
-        return Err(TransferError::Foreign("there is nothing in it".to_owned()));
+        return Err(TransferError::Foreign("it is empty".to_owned()));
     }
     if only.is_some() && !is_blank(from)? {
         return Err(TransferError::Foreign("there is data after its end".to_owned()));

@@ -16,7 +16,7 @@ fn done() -> Sandbox {
     sandbox
 }
 
-/// What a command prints, and that it is the same in its older form.
+/// Asserts that a command and its older form print the same.
 fn same(sandbox: &Sandbox, new: &[&str], old: &[&str]) {
     let (new, old) = (sandbox.sweep(new), sandbox.sweep(old));
     assert_eq!((new.code, old.code), (Some(0), Some(0)), "{}{}", new.stderr, old.stderr);

@@ -230,7 +230,7 @@ fn mistakes_are_shown_where_they_were_made() {
         &["base.yaml", "--axis", "sed=1"],
         &["base.yaml", "--axis", "seed=one,two"],
         &["base.yaml", "--axis", "seed={ rnage: [0, 1] }"],
-        &["base.yaml", "--axis", "a.colour=red"],
+        &["base.yaml", "--axis", "a.color=red"],
     ];
     let mut text = String::new();
     for args in cases {

@@ -17,7 +17,7 @@ steps:
 /// Cores that are free, which depends on the machine.
 const CORES: &str = r"(waits for) \d+ cores?, \d+ of \d+ free";
 
-/// What each job is doing.
+/// The state of each job.
 fn states(status: &Value) -> Vec<(&str, &str)> {
     let jobs = status["jobs"].as_array().unwrap().iter();
     jobs.map(|job| (job["job"].as_str().unwrap(), job["state"].as_str().unwrap())).collect()

@@ -161,7 +161,7 @@ impl Sandbox {
         skipped.collect()
     }
 
-    /// How often each job was started, over all runs.
+    /// Number of starts of each job, over all runs.
     pub(crate) fn starts(&self) -> BTreeMap<String, usize> {
         let mut starts = BTreeMap::new();
         for (label, _) in self.events().into_iter().filter(|(_, kind)| kind == "started") {

@@ -48,7 +48,7 @@ fn seeds_are_added_only_where_they_are_needed() {
     assert_message!(sandbox.sweep(&["plan", "recipe.yaml"]).stdout.lines().next().unwrap());
     let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(seeds(&sandbox, "y"), 3, "what is decided at once gets no further seed: {}", ended.stderr);
+    assert_eq!(seeds(&sandbox, "y"), 3, "what is decided at once gets no additional seed: {}", ended.stderr);
     assert_eq!((seeds(&sandbox, "w"), seeds(&sandbox, "x")), (6, 6), "what stays undecided uses up its seeds");
     let z = seeds(&sandbox, "z");
     assert!((4..6).contains(&z), "z has {z} seeds");

@@ -28,9 +28,9 @@ pub struct Tensors {
     pub new_max: bool,
     /// Factor of the gradient: one number.
     pub gradient_factor: Option<Handle>,
-    /// What both means keep, one number each; instead of what the factors say.
+    /// Factors of both means themselves, one number each, instead of `factors.keep`.
     pub keeps: Option<[Handle; 2]>,
-    /// 1 where a number stays, 0 where it is pruned; and whether the means of what is pruned become 0 too.
+    /// 1 where a number stays, 0 where it is pruned; and true if the means of pruned weights become 0 too.
     pub mask: Option<(Handle, bool)>,
 }
 

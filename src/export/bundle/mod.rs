@@ -267,7 +267,7 @@ pub fn unpack(from: impl Read, into: &Path) -> Result<Opened, BundleError> {
         Ok(())
     })?;
     if read.files == 0 {
-        return Err(foreign("there is nothing in it".to_owned()));
+        return Err(foreign("it is empty".to_owned()));
     }
     let text = fs::read(into.join(CONTENTS)).map_err(|_| foreign(format!("it has no `{CONTENTS}`")))?;
     let parsed = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| foreign(error.to_string()))?;

@@ -63,7 +63,7 @@ impl Rerun {
                 inputs.map(|(path, digest)| (opened.original(&path), digest)).find_map(|(path, digest)| {
                     match digests.of(&path) {
                         Ok(found) if found == digest => None,
-                        Ok(_) => Some(format!("{} is not what it was", path.display())),
+                        Ok(_) => Some(format!("{} has changed", path.display())),
                         Err(error) => Some(format!("{} cannot be read: {error}", path.display())),
                     }
                 })

@@ -131,7 +131,7 @@ impl Opened {
                 None => verified.defects.push(format!("{label} is not in the bundle's list of jobs")),
             }
         }
-        verified.defects.extend(said.keys().map(|label| format!("{label} is no job of the recipe")));
+        verified.defects.extend(said.keys().map(|label| format!("{label} is not a job of the recipe")));
     }
 
     /// Checks that the records are those of the jobs; lays them out as a store has them.

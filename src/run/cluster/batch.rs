@@ -104,7 +104,7 @@ pub enum QueuedState {
     /// Its program has ended well.
     Completed,
     /// It was canceled.
-    Cancelled,
+    Canceled,
     /// Its program has ended with a failure of its own.
     Failed(String),
     /// It was ended in another way: the system's word.

@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 pub(super) struct Run<'a, 'o> {
     session: ClusterSession<'a, 'o>,
     /// Offset of each job's specification.
-    orders: Vec<u64>,
+    job_specs: Vec<u64>,
     jobs: Jobs,
     by_key: HashMap<Key, usize>,
     /// Batch jobs that are no longer needed.
@@ -46,12 +46,12 @@ pub(super) struct Run<'a, 'o> {
 impl<'a, 'o> Run<'a, 'o> {
     pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> io::Result<Self> {
         let plan = session.plan;
-        let orders = job_specs::write(plan, session.options.folder.path())?;
+        let job_specs = job_specs::write(plan, session.options.folder.path())?;
         let jobs = Jobs::new(plan, wanted);
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
         Ok(Self {
             session,
-            orders,
+            job_specs,
             jobs,
             by_key,
             to_cancel: Vec::new(),
@@ -169,13 +169,13 @@ impl<'a, 'o> Run<'a, 'o> {
             self.jobs.close(job, false);
             return;
         }
-        if self.session.stopping && matches!(state, Some(QueuedState::Cancelled) | None) {
+        if self.session.stopping && matches!(state, Some(QueuedState::Canceled) | None) {
             self.jobs.close(job, false);
             self.session.skipped(job, None);
             return;
         }
         // A job that the batch system has ended says that it was ended, which says less than the system does.
-        let its_own = !matches!(state, Some(QueuedState::Ended(_) | QueuedState::Cancelled));
+        let its_own = !matches!(state, Some(QueuedState::Ended(_) | QueuedState::Canceled));
         if let Some((seconds, failure)) = self.jobs[job].last.take().filter(|_| its_own) {
             self.fail(job, seconds, failure);
             return;
@@ -184,7 +184,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let Stage::Sent(sent) = &mut self.jobs[job].stage else { return };
         let (id, since) = (sent.id, now - *sent.gone.get_or_insert(now));
         let patience = match state {
-            Some(QueuedState::Cancelled) if orphaned => Duration::ZERO,
+            Some(QueuedState::Canceled) if orphaned => Duration::ZERO,
             Some(QueuedState::Completed) => LAG,
             None => MISSING,
             Some(_) => SETTLE,
@@ -198,8 +198,8 @@ impl<'a, 'o> Run<'a, 'o> {
         let crash = |message: String| Failure { kind: FailureKind::Crash, message };
         match state {
             // What it needs is submitted again, and then so is this; or that has failed, and this will be skipped.
-            Some(QueuedState::Cancelled) if orphaned => self.jobs[job].stage = Stage::Held,
-            Some(QueuedState::Cancelled) => self.fail(job, 0.0, crash(format!("job {id} was cancelled in {system}"))),
+            Some(QueuedState::Canceled) if orphaned => self.jobs[job].stage = Stage::Held,
+            Some(QueuedState::Canceled) => self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}"))),
             Some(QueuedState::Completed) => {
                 self.lose(
                     job,
@@ -209,8 +209,8 @@ impl<'a, 'o> Run<'a, 'o> {
             }
             None => match self.session.cluster.remembered(id).filter(|state| !state.is_live()) {
                 Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, id, &word),
-                Some(QueuedState::Cancelled) => {
-                    self.fail(job, 0.0, crash(format!("job {id} was cancelled in {system}")));
+                Some(QueuedState::Canceled) => {
+                    self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}")));
                 }
                 _ => {
                     let message = format!("{system} does not know job {id} any more, and it has left no result");
@@ -323,12 +323,12 @@ impl<'a, 'o> Run<'a, 'o> {
                 if sent.running { &mut running } else { &mut pending }.push(sent.id);
             }
         }
-        let mut cancelled = self.session.cancel(&pending, CancelScope::Pending);
+        let mut canceled = self.session.cancel(&pending, CancelScope::Pending);
         if self.session.ending {
-            cancelled = cancelled.and_then(|()| self.session.cancel(&pending, CancelScope::All));
-            cancelled = cancelled.and_then(|()| self.session.cancel(&running, CancelScope::All));
+            canceled = canceled.and_then(|()| self.session.cancel(&pending, CancelScope::All));
+            canceled = canceled.and_then(|()| self.session.cancel(&running, CancelScope::All));
         }
-        match cancelled {
+        match canceled {
             Err(error) => {
                 self.to_cancel.extend(pending);
                 self.session.trouble(&error);
@@ -453,7 +453,9 @@ impl<'a, 'o> Run<'a, 'o> {
             tag: tag.to_string(),
             output: session.launch.output(&format!("{}.txt", planned.key.short())),
             folder: &session.launch.folder,
-            script: session.launch.script(&format!("exec-job {run} --at {} --key {}", self.orders[job], planned.key)),
+            script: session
+                .launch
+                .script(&format!("exec-job {run} --at {} --key {}", self.job_specs[job], planned.key)),
             request: jobs::request(planned),
             step: Some(&planned.label.step),
             after: needs,

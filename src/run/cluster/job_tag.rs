@@ -8,7 +8,7 @@ use crate::record::Key;
 /// `RUN|KEY|SUBMISSION`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobTag {
-    /// The name of the run whose folder has the job's order.
+    /// The name of the run whose folder has the job's specification.
     pub(crate) run: String,
     /// The job.
     pub(crate) key: Key,

@@ -75,7 +75,7 @@ pub(super) struct Job {
 
 /// Stage of a job.
 pub(super) enum Stage {
-    /// Here: it is still to be submitted.
+    /// Not yet submitted.
     Held,
     /// In the batch system.
     Sent(Sent),
@@ -86,7 +86,7 @@ pub(super) enum Stage {
 /// A job in the batch system.
 pub(super) struct Sent {
     pub(super) id: u64,
-    /// The run whose folder has its order.
+    /// The run whose folder has its specification.
     pub(super) run: String,
     pub(super) running: bool,
     /// Reason for waiting.

@@ -211,15 +211,15 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.pilots.values().filter(|pilot| !pilot.over).partition(|pilot| pilot.running);
             let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id).collect::<Vec<u64>>();
             let (running, pending) = (ids(&running), ids(&pending));
-            let mut cancelled = self.session.cancel(&pending, CancelScope::All);
+            let mut canceled = self.session.cancel(&pending, CancelScope::All);
             if self.session.ending {
-                cancelled = cancelled.and_then(|()| self.session.cancel(&running, CancelScope::All));
+                canceled = canceled.and_then(|()| self.session.cancel(&running, CancelScope::All));
             } else if !std::mem::replace(&mut self.interrupted, true) {
                 // As Ctrl-C does to any engine: it starts nothing more, and lets its jobs end.
                 // Those that do not hear it are ended in the end.
                 let _ = self.session.cancel(&running, CancelScope::Interrupt);
             }
-            if let Err(error) = cancelled {
+            if let Err(error) = canceled {
                 self.session.trouble(&error);
             }
             self.session.next_poll = self.session.next_poll.min(now + self.session.options.poll);

@@ -214,7 +214,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
 
     /// Ends batch jobs, or tells them to end.
     pub(super) fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String> {
-        let _cancelling = (!ids.is_empty()).then(|| info_span!(target: log::CLUSTER, "cancel", ?ids, ?scope).entered());
+        let _canceling = (!ids.is_empty()).then(|| info_span!(target: log::CLUSTER, "cancel", ?ids, ?scope).entered());
         self.cluster.cancel(ids, scope)
     }
 

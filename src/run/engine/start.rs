@@ -91,7 +91,7 @@ impl Run<'_, '_> {
         let span =
             info_span!(target: host::log::SPAWN, "spawn", job = planned.label.to_string(), attempt, pid = field::Empty);
         let _spawning = span.enter();
-        let order = sweep_job::Job {
+        let spec = sweep_job::Job {
             protocol: PROTOCOL,
             task: planned.task.name.to_owned(),
             params: values.clone(),
@@ -107,7 +107,7 @@ impl Run<'_, '_> {
         let gpus = (!names.is_empty()).then(|| names.join(","));
         let (started, begun, memory) = (host::clock::now(), Instant::now(), OutOfMemory::now());
         host::failpoints::point("run: before a worker")?;
-        let worker = Worker::spawn(&Start { id: job, job: &order, log: &log, gpus }, self.sender.clone())?;
+        let worker = Worker::spawn(&Start { id: job, job: &spec, log: &log, gpus }, self.sender.clone())?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let (outcome, ending, peak) = (None, None, 0);

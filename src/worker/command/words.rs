@@ -46,7 +46,7 @@ pub(super) fn read_json(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     };
     // Checked first, because opening a pipe would wait for its writer.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err("is no file".into());
+        return Err("is not a file".into());
     }
     let mut text = Vec::new();
     File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut text)).map_err(unreadable)?;
@@ -110,7 +110,7 @@ mod tests {
         for text in ["", "[1]", "{\"loss\": NaN}"] {
             assert!(read(text).is_err(), "{text}");
         }
-        assert_eq!(read_json(folder.path()), Err("is no file".into()));
+        assert_eq!(read_json(folder.path()), Err("is not a file".into()));
         assert_eq!(read_json(&folder.path().join("x")), Err("was not written".into()));
     }
 }

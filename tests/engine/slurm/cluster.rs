@@ -19,7 +19,7 @@ pub(crate) struct Cluster {
 
 struct Script {
     process: Child,
-    orders: ChildStdin,
+    commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
@@ -39,7 +39,7 @@ fn cluster() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
     let cluster = CLUSTER.get_or_init(Cluster::start).as_ref();
     if cluster.is_none() {
-        eprintln!("not run: there is no Slurm here; scripts/test-deps.sh installs it");
+        eprintln!("not run: Slurm was not found; scripts/test-deps.sh installs it");
     }
     cluster
 }
@@ -68,7 +68,7 @@ impl Cluster {
             .spawn()
             .unwrap();
         let mut script = Script {
-            orders: process.stdin.take().unwrap(),
+            commands: process.stdin.take().unwrap(),
             answers: BufReader::new(process.stdout.take().unwrap()),
             process,
         };
@@ -79,9 +79,9 @@ impl Cluster {
     }
 
     /// Has the script do something to the cluster.
-    pub(crate) fn order(&self, order: &str) {
+    pub(crate) fn send(&self, command: &str) {
         let mut script = self.script.lock().unwrap();
-        writeln!(script.orders, "{order}").unwrap();
+        writeln!(script.commands, "{command}").unwrap();
         assert_eq!(script.answer(), "done");
     }
 

@@ -26,7 +26,7 @@ fn status(cluster: &Cluster, sandbox: &Sandbox) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-/// How often each job's process was started in an allocation, over all runs.
+/// Number of starts of each job's process in allocations, over all runs.
 fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
     let mut starts = BTreeMap::new();
     for folder in list(&sandbox.path("results/runs")) {
@@ -206,7 +206,7 @@ fn the_first_interrupt_cancels_what_waits_and_the_second_what_runs() {
     let engine = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
     until("a job runs", || sandbox.events().iter().any(|(_, kind)| kind == "started"));
     engine.signal(Signal::INT);
-    until("what waits is cancelled", || {
+    until("pending jobs are canceled", || {
         let jobs = cluster.jobs(&sandbox);
         jobs.iter().any(|(_, state, _)| state == "CANCELLED") && !jobs.iter().any(|(_, state, _)| state == "PENDING")
     });
@@ -346,9 +346,9 @@ steps:
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         let folder = format!("results/runs/{}", sandbox.runs()[0]);
         assert_eq!(sandbox.read(&format!("{folder}/needs.jsonl")).lines().count(), 1);
-        for order in sandbox.read(&format!("{folder}/orders.jsonl")).lines() {
-            let order: Value = serde_json::from_str(order).unwrap();
-            assert!(order["identity"]["needs"].is_null() && order["needs"].as_array().unwrap().is_empty(), "{order}");
+        for spec in sandbox.read(&format!("{folder}/orders.jsonl")).lines() {
+            let spec: Value = serde_json::from_str(spec).unwrap();
+            assert!(spec["identity"]["needs"].is_null() && spec["needs"].as_array().unwrap().is_empty(), "{spec}");
         }
         let records = sandbox.records();
         assert_eq!(records["b/seed=1"]["identity"]["needs"].as_array().unwrap().len(), 4);
@@ -369,17 +369,17 @@ steps:
     );
     assert_eq!(cluster.sweep(&sandbox, &run("recipe.yaml", &[])).code, Some(5));
     let bad = cluster.jobs(&sandbox).iter().find(|(_, state, _)| state == "FAILED").unwrap().0.clone();
-    cluster.order("forget");
+    cluster.send("forget");
     // Slurm takes a dependency on what it has forgotten for one that is satisfied.
-    let orders = sandbox.read(&format!("results/runs/{}/orders.jsonl", sandbox.runs()[0]));
-    let order: Value = serde_json::from_str(orders.lines().nth(1).unwrap()).unwrap();
-    let at = orders.find('\n').unwrap() + 1;
+    let specs = sandbox.read(&format!("results/runs/{}/orders.jsonl", sandbox.runs()[0]));
+    let spec: Value = serde_json::from_str(specs.lines().nth(1).unwrap()).unwrap();
+    let at = specs.find('\n').unwrap() + 1;
     let command = format!(
         "{} --results {} exec-job {} --at {at} --key {}",
         env!("CARGO_BIN_EXE_sweep"),
         sandbox.path("results").display(),
         sandbox.runs()[0],
-        order["key"].as_str().unwrap()
+        spec["key"].as_str().unwrap()
     );
     let output = sandbox.path("output");
     let dependency = format!("--dependency=afterok:{bad}");
@@ -405,7 +405,7 @@ fn a_controller_that_starts_again_is_waited_for() {
     let sandbox = Sandbox::with(SLOW);
     let engine = cluster.start_sweep(&sandbox, &run("recipe.yaml", &[]));
     until("a job is done", || !sandbox.records().is_empty());
-    cluster.order("restart");
+    cluster.send("restart");
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(sandbox.tally(), [("done", 11)]);
@@ -426,7 +426,7 @@ steps:
     sandbox.write("sweep.yaml", "recipe: recipe.yaml\nexecutor: { slurm: { partition: frail } }\n");
     let engine = cluster.start_sweep(&sandbox, &["run", "sweep.yaml", "--poll", "0.2"]);
     until("the jobs run", || sandbox.events().iter().filter(|(_, kind)| kind == "started").count() == 4);
-    cluster.order("kill n3");
+    cluster.send("kill n3");
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(sandbox.tally(), [("done", 5)]);

@@ -164,7 +164,7 @@ pub fn backward(qkv: &[f32], out: &[f32], normalizers: &[f32], gradient: &[f32],
     let shared = Shared::new(&mut d_qkv);
     shape.tasks().zip(normalizers.par_chunks(length)).for_each(|([row, column], normalizers)| {
         with_scratch(2 * BLOCK.min(length) * length, |scratch| {
-            // Backwards, because the last block sees all keys: it writes what the others add to.
+            // In reverse, because the last block sees all keys: it writes what the others add to.
             for (first, queries) in shape.blocks().rev() {
                 let keys = first + queries;
                 let at = [row + first, column];

@@ -270,7 +270,7 @@ impl Architecture {
                 Selection::Rms { tau } => Selection::Rms { tau: self.cross_tau.unwrap_or(tau) },
                 Selection::All => Selection::All,
             },
-            normalise: self.cross_normalise.unwrap_or(preset.normalise),
+            normalize: self.cross_normalise.unwrap_or(preset.normalize),
             projection: match projection {
                 CrossProjection::Full => CrossProjection::Full,
                 CrossProjection::Bottleneck { dim } => {

@@ -84,16 +84,16 @@ impl Optimizer {
 /// The factors of a step of AdamW, in single precision, as kernels take them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamWFactors {
-    /// What the first and the second mean keep.
+    /// Factors of the first and the second mean themselves.
     pub keep: [f32; 2],
-    /// What the first and the second mean take of the gradient and of its square.
+    /// Factors of the gradient in the first mean, and of its square in the second.
     pub new: [f32; 2],
     /// The learning rate, corrected for the first mean's start at 0.
     pub step_size: f32,
-    /// What the root of the second mean is multiplied by.
+    /// Factor of the second mean's root, against its start at 0.
     pub root_correction: f32,
     /// Added to that root.
     pub epsilon: f32,
-    /// What a weight keeps: 1 less its decay.
+    /// Factor of a weight: 1 less its decay.
     pub weight: f32,
 }

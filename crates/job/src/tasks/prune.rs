@@ -13,7 +13,7 @@ choice! {
         None = "none",
         /// `|w|` (ratio-ablation, section 8.4). As with `movement`, gradients and moments are not masked.
         Magnitude = "magnitude",
-        /// `w (w - w0)`: prunes weights that have moved towards zero (ratio-ablation, section 8.5).
+        /// `w (w - w0)`: prunes weights that have moved toward zero (ratio-ablation, section 8.5).
         Movement = "movement",
         /// `|w m| |w| / (sqrt(v) + e)`. This and the following scores: ratio-ablation, section 8.2.
         Bitter0 = "bitter0",
@@ -25,7 +25,7 @@ choice! {
         Bitter3 = "bitter3",
         /// As `bitter3`, with a threshold per layer; later layers are sparser.
         Bitter4 = "bitter4",
-        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: prunes weights that Adam moves towards zero.
+        /// `0.1 |w| - sign(w) m / (sqrt(v) + e)`: prunes weights that Adam moves toward zero.
         Bitter5 = "bitter5",
         /// `|w| sqrt(|m| + e) sqrt(m^2 / (v + e))`.
         Bitter6 = "bitter6",

@@ -44,7 +44,7 @@ pub trait Compute: Selects {
     }
 }
 
-/// What a device's allocator has given out, in bytes.
+/// Memory that a device's allocator has given out, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// In tensors.

@@ -1,12 +1,12 @@
 //! Tokens for training and held-out tokens: their sources, and the windows that a job reads.
 
-mod ahead;
+mod prefetch;
 mod source;
 mod stories;
 mod windows;
 mod words;
 
-pub use ahead::{Batches, Order};
+pub use prefetch::{Batches, Order};
 pub use source::{Dataset, KJV, Tokens};
 pub use stories::VOCAB_STORIES;
 pub use windows::Batch;

@@ -38,7 +38,7 @@ pub(crate) fn integers<B: Backend>(tensor: Tensor<B, 1, Int>) -> Result<Vec<i64>
     vector(counted(|| tensor.try_into_data())?.convert::<i64>())
 }
 
-/// What holds the numbers of a tensor of the processor's, one after the other: no reading, because they are here.
+/// The contiguous storage of a tensor on the CPU. It counts as no read, because the numbers are in host memory.
 pub(crate) fn dense(tensor: &Tensor<Flex, 1>) -> FlexTensor {
     let tensor = tensor.clone().into_primitive().tensor();
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// Why tokens cannot be used.
+/// Tokens that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The file cannot be read.
@@ -29,7 +29,7 @@ pub enum DataError {
     Format {
         /// The data.
         name: String,
-        /// What does not fit.
+        /// The problem.
         problem: &'static str,
     },
     /// A token that the network has no row for.

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// Why a folder is no network that this program can use.
+/// A folder without a network that this program can use.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// A file cannot be read.
@@ -13,7 +13,7 @@ pub enum HubError {
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// `model.safetensors` is not what it should be.
@@ -21,7 +21,7 @@ pub enum HubError {
     Weights {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }

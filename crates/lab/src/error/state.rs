@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// Why a state cannot be restored.
+/// A state that cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// The file cannot be read.
@@ -13,7 +13,7 @@ pub enum StateError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// Something that must be there is not.

@@ -22,7 +22,7 @@ pub(crate) fn peak_memory() -> Option<f64> {
     Some(bytes(&status, "VmHWM:")?.max(FORGOTTEN.load(Relaxed) as f64))
 }
 
-/// What `work` gives, and by how many bytes it raised resident memory at most; `None` where the system does not say.
+/// The result of `work`, and the most bytes by which it raised resident memory; `None` where the system does not say.
 ///
 /// Linux keeps the largest size so far, and forgets it when asked to (`/proc/self/clear_refs`). Sizes are whole pages,
 /// and memory that the allocator had already is not seen.

@@ -101,7 +101,7 @@ impl Drop for Sampler {
 struct Log {
     gpu: Result<Gpu, String>,
     series: BTreeMap<&'static str, (&'static MetricInfo, Series)>,
-    /// When processor time was last looked at, and how much there was.
+    /// Time of the last reading of processor time, and its value.
     last: (Instant, Option<f64>),
     /// Sampled seconds, and seconds of processor time in them.
     processor: (f64, f64),
@@ -207,7 +207,7 @@ impl Gpu {
         }
     }
 
-    /// What it says now.
+    /// Its current values.
     fn look(&self) -> Vec<(&'static MetricInfo, f64)> {
         match self {
             #[cfg(feature = "cuda")]

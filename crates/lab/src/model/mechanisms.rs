@@ -160,7 +160,7 @@ impl<B: Ops> CrossToken<B> {
                 weights.mask_fill(small, 0.0)
             }
         };
-        if self.spec.normalise { kept.clone() / kept.sum_dim(1).clamp_min(1e-8) } else { kept }
+        if self.spec.normalize { kept.clone() / kept.sum_dim(1).clamp_min(1e-8) } else { kept }
     }
 }
 

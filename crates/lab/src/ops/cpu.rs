@@ -273,7 +273,7 @@ impl Kernels<Flex> for Cpu {
     }
 }
 
-/// What a step multiplies by.
+/// The factors of a step.
 fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
     let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
     let mut factors = step.factors(decay);

@@ -43,16 +43,16 @@ pub struct Dropout {
     pub at: [u64; 2],
 }
 
-/// Of which parameters a backward pass gives gradients. It computes no others, and ends where nothing more is wanted.
+/// The parameters whose gradients a backward pass computes. It ends where no more are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// Of all.
+pub enum Requested {
+    /// All of them.
     All,
-    /// Of the one at this place in the network's order.
+    /// The one at this place in the network's order.
     Only(usize),
 }
 
-impl Wanted {
+impl Requested {
     fn has(self, index: usize) -> bool {
         match self {
             Self::All => true,
@@ -60,7 +60,7 @@ impl Wanted {
         }
     }
 
-    /// Up to which part of `network` the backward pass has to go.
+    /// The part of `network` at which the backward pass ends.
     fn reach<B: Backend>(self, network: &Gpt<B>) -> Reach {
         let Self::Only(index) = self else { return Reach::Tables };
         let name = model::infos(network).swap_remove(index).name;
@@ -134,37 +134,37 @@ impl<B: Ops> Forward<B> {
         computing: &Computing,
         dropout: Dropout,
     ) -> Self {
-        Self::of(network, tokens, targets, computing, dropout, Wanted::All)
+        Self::of(network, tokens, targets, computing, dropout, Requested::All)
     }
 
-    /// As [`new`](Self::new), for a backward pass that gives the gradients that are `wanted`.
+    /// As [`new`](Self::new), for a backward pass that gives the gradients that are `requested`.
     pub fn of(
         network: &Gpt<Autodiff<B>>,
         tokens: Tensor<B, 2, Int>,
         targets: Tensor<B, 2, Int>,
         computing: &Computing,
         dropout: Dropout,
-        wanted: Wanted,
+        requested: Requested,
     ) -> Self {
         let inner = || in_precision(network, computing.precision);
-        let same = activations(computing.precision) == DType::F32 && wanted == Wanted::All;
+        let same = activations(computing.precision) == DType::F32 && requested == Requested::All;
         let products = autocasts(computing.precision);
         let (loss, rest) = autocast::with(products, || match computing.checkpointing {
             Checkpointing::Off => {
-                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner(), wanted) };
+                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner(), requested) };
                 let loss = loss_of(&network, tokens, targets, dropout.p);
                 (loss.clone().inner(), Rest::Kept(Box::new(network), loss))
             }
             Checkpointing::Balanced => {
-                let network = tracked::<Balanced<B>>(inner(), wanted);
+                let network = tracked::<Balanced<B>>(inner(), requested);
                 let loss = loss_of(&network, tokens, targets, dropout.p);
                 (loss.clone().inner(), Rest::Balanced(Box::new(network), loss))
             }
             _ => {
                 let blocks = computing.checkpointing.segment().unwrap_or(1);
                 let inner = inner();
-                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), wanted) };
-                let segments = Segments::new(network, &inner, [tokens, targets], blocks, dropout, wanted);
+                let network = if same { network.clone() } else { tracked::<Autodiff<B>>(inner.clone(), requested) };
+                let segments = Segments::new(network, &inner, [tokens, targets], blocks, dropout, requested);
                 (segments.loss.clone().inner(), Rest::Segments(Box::new(segments)))
             }
         });
@@ -198,9 +198,9 @@ impl<B: Ops> Segments<B> {
         [tokens, targets]: [Tensor<B, 2, Int>; 2],
         blocks: usize,
         dropout: Dropout,
-        wanted: Wanted,
+        requested: Requested,
     ) -> Self {
-        let reach = wanted.reach(inner);
+        let reach = requested.reach(inner);
         let [batch, length] = tokens.dims();
         let layers = inner.h.len();
         let rows = inner.rows(length);
@@ -231,7 +231,7 @@ impl<B: Ops> Segments<B> {
         drop(last);
         let mut gradients = model::gradients(&network, &mut found);
         while let Some((range, (x, handed))) = kept.pop().filter(|(range, _)| reach.is_before(range.end)) {
-            // Of what comes before, nothing may be wanted.
+            // Perhaps no gradient of an earlier part is requested.
             let further = reach.is_before(range.start);
             let x = leaf_if(further, x);
             let gate = handed.gate.map(|gate| leaf_if(further, gate));
@@ -345,38 +345,38 @@ fn derived<A: AutodiffBackend>(network: &Gpt<A>, loss: Tensor<A, 1>, scale: f64)
     model::gradients(network, &mut found)
 }
 
-/// A network that notes its graph, as far as it leads to parameters whose gradients are `wanted`.
-fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, wanted: Wanted) -> Gpt<A> {
-    track(<Gpt<A> as AutodiffModule<A>>::from_inner(inner), wanted)
+/// A network that notes its graph, as far as it leads to parameters whose gradients are `requested`.
+fn tracked<A: AutodiffBackend>(inner: Gpt<A::InnerBackend>, requested: Requested) -> Gpt<A> {
+    track(<Gpt<A> as AutodiffModule<A>>::from_inner(inner), requested)
 }
 
-/// `module`, noting its graph as far as it leads to parameters whose gradients are `wanted`.
-pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, wanted: Wanted) -> M {
+/// `module`, noting its graph as far as it leads to parameters whose gradients are `requested`.
+pub(crate) fn track<A: AutodiffBackend, M: Module<A>>(module: M, requested: Requested) -> M {
     struct Track {
         index: usize,
-        wanted: Wanted,
+        requested: Requested,
     }
 
     impl<B: Backend> ModuleMapper<B> for Track {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
             let (id, tensor, mapper) = param.consume();
-            let wanted = self.wanted.has(self.index);
+            let requested = self.requested.has(self.index);
             self.index += 1;
-            Param::from_mapped_value(id, tensor.set_require_grad(wanted), mapper)
+            Param::from_mapped_value(id, tensor.set_require_grad(requested), mapper)
         }
     }
 
-    module.map(&mut Track { index: 0, wanted })
+    module.map(&mut Track { index: 0, requested })
 }
 
-/// A tensor whose gradient is wanted.
+/// A tensor whose gradient is requested.
 fn leaf<B: Ops, const D: usize>(tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
     Tensor::from_inner(tensor).require_grad()
 }
 
-/// A tensor whose gradient may be wanted.
-fn leaf_if<B: Ops, const D: usize>(wanted: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
-    if wanted { leaf(tensor) } else { Tensor::from_inner(tensor) }
+/// A tensor whose gradient may be requested.
+fn leaf_if<B: Ops, const D: usize>(requested: bool, tensor: Tensor<B, D>) -> Tensor<Autodiff<B>, D> {
+    if requested { leaf(tensor) } else { Tensor::from_inner(tensor) }
 }
 
 /// The scalar product of `output` and the gradient that comes back to it, `[1]`. Its gradient with respect to the output

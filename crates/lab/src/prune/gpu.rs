@@ -22,7 +22,7 @@ use crate::{
 pub struct DeviceSelect(Prune);
 
 impl DeviceSelect {
-    /// What does what `settings` ask on a GPU: kernels, or the host where they do not reach.
+    /// The selector for `settings` on a GPU: kernels where they support them, else the host.
     pub fn selector<B: CubeMemory>(settings: &Prune) -> Box<dyn Select<B>> {
         if in_one_pass(settings) { Box::new(Self(settings.clone())) } else { Box::new(HostSelect::new(settings)) }
     }
@@ -44,7 +44,7 @@ impl DeviceSelect {
     }
 }
 
-/// What `method` finds among the scores of `inputs`, and the masks, `[numbers]` by layer.
+/// The result of `method` for the scores of `inputs`, and the masks, `[numbers]` by layer.
 fn find<B: CubeMemory>(
     inputs: &[Inputs<B>],
     formula: Formula,

@@ -133,7 +133,7 @@ impl<B: Backend> Select<B> for HostSelect {
     }
 }
 
-/// Why there is no threshold.
+/// A reason for having no threshold.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// The device failed, or something else.
@@ -148,7 +148,7 @@ impl From<LabError> for Unfit {
     }
 }
 
-/// Which layer of `group` has a score that is no number.
+/// The error that names the layer of `group` with a NaN score.
 fn named<B: Backend>(layers: &mut Layers<'_, B>, group: &Group) -> LabError {
     for layer in group.layers.clone() {
         let scores = layers.scores(layer);
@@ -183,7 +183,7 @@ fn corresponding(k: usize, total: usize, size: usize) -> usize {
     usize::try_from(rank).unwrap_or(usize::MAX).clamp(1, size.max(1))
 }
 
-/// How many of the scores in `parts` are at most `threshold`. Reads one number for each part.
+/// Number of scores in `parts` that are at most `threshold`. Reads one number for each part.
 fn count_up_to<B: Backend>(parts: &[Tensor<B, 1>], threshold: f32) -> Result<usize, LabError> {
     let counts = parts.iter().map(|scores| scores.clone().lower_equal_elem(threshold).int().sum());
     let count: i64 = integers(Tensor::cat(counts.collect(), 0))?.into_iter().sum();

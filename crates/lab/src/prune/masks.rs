@@ -16,7 +16,7 @@ pub enum Masks<B: Backend> {
 }
 
 impl<B: Backend> Masks<B> {
-    /// What they take.
+    /// Their size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Host(masks) => masks.bytes(),
@@ -53,7 +53,7 @@ impl HostMasks {
         }
     }
 
-    /// What they take.
+    /// Their size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::None(_) => 0,

@@ -129,14 +129,14 @@ pub(crate) fn part_of(fraction: f64, total: usize) -> usize {
     (fraction * total as f64).floor() as usize
 }
 
-/// Whether scores are to be computed where they are looked at, and are such as kernels compute.
+/// True if scores are computed in the pass that compares them, in a form that kernels support.
 pub(super) fn in_one_pass(settings: &Prune) -> bool {
     settings.prune_update == PruneUpdate::OnePass
         && settings.threshold == ThresholdMethod::Exact
         && settings.score_precision == ScorePrecision::F32
 }
 
-/// Whether all weights are in 32 bits, as kernels want them. Moments are if weights are.
+/// True if all weights are in 32 bits, as kernels require. Moments are if weights are.
 pub(super) fn in_32_bits<B: Backend>(layers: &Layers<'_, B>) -> bool {
     layers.inputs().iter().all(|inputs| inputs.weights.dtype() == DType::F32)
 }
@@ -163,7 +163,7 @@ pub(super) fn by_group<B: Backend>(
     Ok(choices)
 }
 
-/// What the first moments of all layers must be divided by to be without bias.
+/// Divisor that corrects the bias of the first moments of all layers.
 pub(super) fn bias_correction_1<B: Backend>(inputs: &[Inputs<B>]) -> f64 {
     inputs.iter().find_map(|inputs| Some(inputs.moments.as_ref()?.bias_correction_1)).unwrap_or(1.0)
 }

@@ -11,13 +11,13 @@ use crate::{LabError, ops::Ops, selection::Found};
 
 /// A backend with its best ways to choose.
 pub trait Selects: Ops {
-    /// What does what `settings` ask.
+    /// The selector for `settings`.
     fn selector(settings: &Prune) -> Box<dyn Select<Self>> {
         Box::new(HostSelect::new(settings))
     }
 
-    /// What a method that streams writes masks to, for thresholds alone without a `format`; `None` where this backend has no
-    /// such masks.
+    /// Memory for the masks of a streaming method, for thresholds alone without a `format`; `None` where this backend has
+    /// no such masks.
     fn masks(_format: Option<MaskFormat>, _inputs: &[Inputs<Self>]) -> Option<Masks<Self>> {
         None
     }

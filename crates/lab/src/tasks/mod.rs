@@ -28,7 +28,7 @@ use crate::{
     model::{Gpt, GptDims, Network, hub},
 };
 
-/// Where a job computes, where it writes, and who is told of it.
+/// A job's surroundings: its backend, its folders, and the receiver of its progress.
 pub(crate) struct Context<'a> {
     pub(crate) backend: Backend,
     pub(crate) folders: &'a Folders,

@@ -52,7 +52,7 @@ fn state(word: &str) -> QueuedState {
             QueuedState::Running
         }
         "COMPLETED" => QueuedState::Completed,
-        "CANCELLED" => QueuedState::Cancelled,
+        "CANCELLED" => QueuedState::Canceled,
         "FAILED" => QueuedState::Failed(word.to_owned()),
         other => QueuedState::Ended(other.to_owned()),
     }
@@ -70,7 +70,7 @@ impl Client {
         }
         // `ID`, or `ID;CLUSTER`.
         let id = answer.out.trim().split(';').next().and_then(|id| id.trim().parse().ok());
-        id.ok_or_else(|| Refusal::Unreachable(format!("sbatch answered {:?}, which is no job", answer.out.trim())))
+        id.ok_or_else(|| Refusal::Unreachable(format!("sbatch answered {:?}, which is not a job", answer.out.trim())))
     }
 
     /// All jobs of this name that Slurm still knows, ended ones included.

@@ -121,7 +121,8 @@ pub struct CrossSpec {
     /// The attention weights to keep.
     pub select: Selection,
     /// Normalize the kept weights to a sum of 1; never with [`Selection::All`].
-    pub normalise: bool,
+    #[serde(rename = "normalise")]
+    pub normalize: bool,
     /// Projection of the gathered values.
     pub projection: CrossProjection,
 }
@@ -205,7 +206,7 @@ impl CrossSpec {
         Self {
             alpha: 0.3,
             select: Selection::TopK { k: 8 },
-            normalise: true,
+            normalize: true,
             projection: CrossProjection::Bottleneck { dim: scaled(96, size.d_model) },
         }
     }

@@ -97,7 +97,7 @@ choice! {
         Extract = "extract",
         /// Reference gradients of all tensors from one full pass at the start, and probe gradients as with `freeze`.
         /// Reference gradients do not reflect earlier pruning.
-        Amortised = "amortised",
+        Amortized = "amortised",
     }
 }
 

@@ -219,7 +219,7 @@ impl Loops {
                 }
             }
             let sum = row.iter().sum::<f64>().max(1e-8);
-            if spec.normalise {
+            if spec.normalize {
                 for weight in row {
                     *weight /= sum;
                 }

@@ -9,7 +9,7 @@ use rand::{Rng as _, seq::SliceRandom as _};
 use rand_distr::{Distribution as _, StandardNormal};
 use sweep_job::tasks::{Judge, Optimizer, Probing};
 
-use super::{Prunable, Subject, gpt::set, wanted};
+use super::{Prunable, Subject, gpt::set, requested};
 use crate::{
     LabError,
     backend::Compute,
@@ -18,7 +18,7 @@ use crate::{
     ops::{Ops, plain::dropout},
     optim::{
         AdamW, Gradients, StepContext,
-        gradient::{Wanted, track},
+        gradient::{Requested, track},
     },
     rng,
 };
@@ -246,9 +246,9 @@ impl<B: Compute> Subject<B> for ClassifierSubject<B> {
 
     fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
         let (x, labels) = self.points.tensors::<Autodiff<B>>(&self.calibration[batch], &self.device);
-        let network = match wanted(&self.tensors, of) {
-            Wanted::All => self.network.clone(),
-            only @ Wanted::Only(_) => track(self.network.clone(), only),
+        let network = match requested(&self.tensors, of) {
+            Requested::All => self.network.clone(),
+            only @ Requested::Only(_) => track(self.network.clone(), only),
         };
         let loss = network.loss(x, labels, 0.0);
         let mut gradients = model::gradients(&network, &mut loss.backward());

@@ -3,7 +3,7 @@
 use burn::{backend::Autodiff, module::AutodiffModule, tensor::Tensor};
 use sweep_job::tasks::{Checkpointing, Computing, Judge, Probing};
 
-use super::{Prunable, Subject, wanted};
+use super::{Prunable, Subject, requested};
 use crate::{
     LabError,
     backend::Compute,
@@ -104,8 +104,8 @@ impl<B: Compute> Subject<B> for GptSubject<B> {
     fn gradients(&mut self, batch: usize, of: Option<usize>) -> Result<Gradients<B>, LabError> {
         let (tokens, targets) = self.calibration[batch].to_tensors::<B>(&self.device);
         let none = Dropout { p: 0.0, seed: 0, at: [0, 0] };
-        let wanted = wanted(&self.tensors, of);
-        let forward = Forward::of(&self.network, tokens, targets, &self.computing, none, wanted);
+        let requested = requested(&self.tensors, of);
+        let forward = Forward::of(&self.network, tokens, targets, &self.computing, none, requested);
         self.look()?;
         let mut gradients = forward.backward(1.0);
         self.look()?;

@@ -28,7 +28,7 @@ use crate::{
     LabError,
     backend::Compute,
     device::read::integers,
-    optim::{Gradients, gradient::Wanted},
+    optim::{Gradients, gradient::Requested},
 };
 
 /// A tensor whose weights may be pruned.
@@ -167,7 +167,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         let (n, tensors) = (self.subject.batches() as u64, self.among.len() as u64);
         match self.settings.gradients {
             _ if !self.by_tensor() => 2 * n,
-            GradientSource::Amortised => n * (1 + tensors),
+            GradientSource::Amortized => n * (1 + tensors),
             GradientSource::Freeze | GradientSource::Extract => 2 * n * tensors,
         }
     }
@@ -256,7 +256,7 @@ impl<'a, B: Compute> Prober<'a, B> {
         let again = self.settings.mode != ProbeMode::Streaming;
         let among = self.among.clone();
         let mut references = match self.settings.gradients {
-            GradientSource::Amortised => Some(self.largest(&among, None)?),
+            GradientSource::Amortized => Some(self.largest(&among, None)?),
             GradientSource::Freeze | GradientSource::Extract => None,
         };
         let mut candidates = self.chooser.choose(self.subject, sparsity)?;
@@ -305,7 +305,7 @@ impl<'a, B: Compute> Prober<'a, B> {
     fn largest_of(&mut self, tensor: usize) -> Result<Option<Tensor<B, 1>>, LabError> {
         let of = match self.settings.gradients {
             GradientSource::Extract => None,
-            GradientSource::Freeze | GradientSource::Amortised => Some(tensor),
+            GradientSource::Freeze | GradientSource::Amortized => Some(tensor),
         };
         Ok(self.largest(&[tensor], of)?[tensor].take())
     }
@@ -395,8 +395,8 @@ impl Tally {
 }
 
 /// The gradients that a pass for the tensor `of` computes.
-fn wanted(tensors: &[Prunable], of: Option<usize>) -> Wanted {
-    of.map_or(Wanted::All, |tensor| Wanted::Only(tensors[tensor].parameter))
+fn requested(tensors: &[Prunable], of: Option<usize>) -> Requested {
+    of.map_or(Requested::All, |tensor| Requested::Only(tensors[tensor].parameter))
 }
 
 /// The first names, as a phrase.

@@ -1,15 +1,15 @@
 //! `uses: check`: verification of a network (ratio-ablation, section 7).
 //!
 //! The assertions access a network only through [`Network`], so that tests can give them a defective one. `learning`
-//! checks gradients and steps, `sight` the dependence on positions, `liveness` the mechanisms, `pruning` the step of
-//! the ablation that prunes.
+//! checks gradients and steps, `causality` the dependence on positions, `liveness` the mechanisms, `pruning` the step
+//! of the ablation that prunes.
 
+mod causality;
 mod checker;
 mod compare;
 mod learning;
 mod liveness;
 mod pruning;
-mod sight;
 #[cfg(test)]
 mod tests;
 
@@ -162,7 +162,7 @@ where
     step(4);
     {
         let stirred = checker.stirred(&network).valid();
-        made.extend(checker.sight(&stirred)?);
+        made.extend(checker.dependence(&stirred)?);
         step(5);
         made.extend(checker.liveness(&stirred)?);
         step(6);

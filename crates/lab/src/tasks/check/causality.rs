@@ -21,7 +21,7 @@ const TOLERANCE: f32 = 1e-5;
 const PRUNED_TOLERANCE: f32 = 1e-3;
 
 impl<B: Compute> Checker<'_, B> {
-    pub(super) fn sight<N: Network<B>>(&self, network: &N) -> Result<Vec<Assertion>, LabError> {
+    pub(super) fn dependence<N: Network<B>>(&self, network: &N) -> Result<Vec<Assertion>, LabError> {
         let full = self.logits(network, &self.batch.inputs, self.length())?;
         Ok(vec![
             self.determinism(network, &full)?,

@@ -14,8 +14,8 @@ use crate::model::GptDims;
 #[derive(Debug)]
 pub struct Batches {
     order: Order,
-    /// Number of batches that may wait.
-    ahead: usize,
+    /// Most batches that are prefetched.
+    prefetch: usize,
     prepared: Option<Receiver<Prepared>>,
 }
 
@@ -50,8 +50,8 @@ impl Order {
 }
 
 impl Batches {
-    /// The batches of `training` on `tokens` for a network of `dims`; up to `ahead` of them wait.
-    pub fn new(training: &Training, ahead: usize, tokens: Tokens, dims: &GptDims) -> Self {
+    /// The batches of `training` on `tokens` for a network of `dims`; up to `prefetch` of them wait.
+    pub fn new(training: &Training, prefetch: usize, tokens: Tokens, dims: &GptDims) -> Self {
         let order = Order {
             tokens,
             seed: training.seed,
@@ -60,21 +60,21 @@ impl Batches {
             micro_batches: training.grad_accumulation as u64,
             iters: training.iters as u64,
         };
-        Self::of(order, ahead)
+        Self::of(order, prefetch)
     }
 
-    /// The batches of `order`; up to `ahead` of them wait.
-    pub fn of(order: Order, ahead: usize) -> Self {
-        Self { order, ahead, prepared: None }
+    /// The batches of `order`; up to `prefetch` of them wait.
+    pub fn of(order: Order, prefetch: usize) -> Self {
+        Self { order, prefetch, prepared: None }
     }
 
     /// The batch of an iteration and micro-batch.
     pub fn get(&mut self, at: [u64; 2]) -> Result<Batch, DataError> {
-        if self.ahead == 0 {
+        if self.prefetch == 0 {
             return self.order.batch(at);
         }
         // The first requested batch decides where the thread begins: a training may resume in the middle.
-        let next = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.ahead, at)).recv();
+        let next = self.prepared.get_or_insert_with(|| prepare(self.order.clone(), self.prefetch, at)).recv();
         match next {
             Ok((found, batch)) if found == at => batch,
             // Out of order, or the thread has ended: whatever the reason, the batch depends on its place alone.
@@ -87,8 +87,8 @@ impl Batches {
 }
 
 /// A thread that prepares batches from `at` on, until the receiver is dropped.
-fn prepare(order: Order, ahead: usize, mut at: [u64; 2]) -> Receiver<Prepared> {
-    let (sender, receiver) = sync_channel(ahead);
+fn prepare(order: Order, prefetch: usize, mut at: [u64; 2]) -> Receiver<Prepared> {
+    let (sender, receiver) = sync_channel(prefetch);
     thread::spawn(move || {
         while at[0] < order.iters && sender.send((at, order.batch(at))).is_ok() {
             at = order.after(at);
@@ -104,7 +104,7 @@ mod tests {
     use super::{super::Dataset, *};
 
     #[test]
-    fn batches_prepared_ahead_are_the_same() {
+    fn prefetched_batches_are_the_same() {
         let tokens = Dataset::open(&Data::default()).unwrap().train;
         let dims = GptDims {
             n_layer: 1,
@@ -116,10 +116,10 @@ mod tests {
             block: BlockSpec::GPT2,
         };
         let training = Training { iters: 5, grad_accumulation: 2, batch_size: 3, seed: 7, ..Training::default() };
-        let [mut now, mut ahead] = [0, 3].map(|ahead| Batches::new(&training, ahead, tokens.clone(), &dims));
+        let [mut now, mut prefetched] = [0, 3].map(|prefetch| Batches::new(&training, prefetch, tokens.clone(), &dims));
         // From the third iteration on, then back again, then past the end.
         for at in [[2, 0], [2, 1], [3, 0], [0, 0], [0, 1], [4, 1], [9, 0]] {
-            assert_eq!(now.get(at).unwrap(), ahead.get(at).unwrap(), "{at:?}");
+            assert_eq!(now.get(at).unwrap(), prefetched.get(at).unwrap(), "{at:?}");
         }
     }
 }
