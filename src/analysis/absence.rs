@@ -1,4 +1,4 @@
-//! Reasons why jobs have no result, according to the latest run that had them.
+//! Reasons for missing results of jobs, according to the latest run that contained them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,31 @@ use crate::{
     store::{Measured, Store},
 };
 
-/// Reasons why jobs of a study have no result that its tables need.
+/// Reason for a missing result that a table of a study needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Absence {
-    /// Its job failed; why.
+    /// Its job failed, with the reason.
     Failed(String),
-    /// Its job did not run, because one that it needs failed: this one.
+    /// Its job did not run, because this needed job failed.
     Blocked(String),
     /// Its job is running.
     Running,
     /// Its job has not run.
     NotRun,
-    /// Its job is done, but has not measured it.
+    /// Its job is done, but did not measure the metric.
     NotMeasured,
-    /// The points of a comparison do not go together one by one.
+    /// The points of a comparison cannot be paired one to one.
     Unpaired,
-    /// There is one pair only.
+    /// There is only one pair.
     OnePair,
     /// A ratio of numbers that are not all above zero.
     NoRatio,
 }
 
-/// Number of runs that are searched, the latest first: jobs in none of them count as not run.
+/// Number of runs that are searched, the latest first. Jobs in none of them count as not run.
 const MOST_RUNS: usize = 20;
 
-/// Reasons for missing results, each once, in a word or two.
+/// Reasons for the missing results of jobs.
 pub(crate) fn absences(
     plan: &Plan,
     study: &Study,
@@ -78,13 +78,13 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
         }
         RunEvent::Skipped { because: None, .. } | RunEvent::Done { .. } => Absence::NotRun,
         _ if run.is_live() => Absence::Running,
-        // The engine was killed while it was at the job.
+        // The engine was killed while the job ran.
         _ => Absence::NotRun,
     }
 }
 
 impl Absence {
-    /// The word for it where there is room for one.
+    /// A short form for table cells.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Failed(_) => "failed",
@@ -106,18 +106,18 @@ pub(crate) struct Footnotes(Vec<Footnote>);
 #[derive(Debug)]
 struct Footnote {
     word: &'static str,
-    /// The job that it happened to first.
+    /// The first job with this kind of absence.
     first: Absence,
     /// Other reasons of other jobs.
     others: BTreeSet<Absence>,
     jobs: BTreeSet<JobId>,
 }
 
-/// Letters that no reader takes for exponents.
+/// Letters that are not mistaken for exponents.
 const LETTERS: [char; 12] = ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', 'ʰ', 'ⁱ', 'ʲ', 'ᵏ', 'ˡ'];
 
 impl Footnotes {
-    /// The letter of the footnote that says why a job's number is not there.
+    /// The letter of the footnote with the reason for a missing number.
     pub(crate) fn letter(&mut self, absence: &Absence, job: Option<JobId>) -> char {
         let word = absence.word();
         let known = self.0.iter().position(|note| note.word == word);

@@ -1,9 +1,9 @@
 //! Adaptive seeds: seeds that are added to a run while a result is undecided.
 //!
 //! A step with `seeds: { min, max, until: decided }` has all its points in the plan, those beyond `min` in reserve.
-//! When everything else has run, the claims and the marked comparisons are evaluated; every group of points that differ
-//! only in `seed`, and that belongs to an undecided one, gets its next seed. That is a round. Each evaluation uses a
-//! level that allows for all of them, so that stopping at the first decision does not raise the error rate.
+//! The claims and the marked comparisons are evaluated after everything else has run. Every group of points that differ
+//! only in `seed` and belong to an undecided result gets its next seed. That is a round. Each evaluation uses a level
+//! that allows for all evaluations, so that stopping at the first decision does not raise the error rate.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -17,19 +17,19 @@ use crate::{
     store::Store,
 };
 
-/// Says which seeds are added.
+/// Selects the seeds that are added.
 #[derive(Debug)]
 pub struct AdaptiveSeeds<'a> {
     plan: &'a Plan,
     store: &'a Store,
     /// The jobs that are left in reserve.
     reserve: BTreeSet<JobId>,
-    /// The next round, where it is known already.
+    /// The next round, if it is already known.
     ahead: Vec<Addition>,
 }
 
 impl<'a> AdaptiveSeeds<'a> {
-    /// From what is held in reserve.
+    /// Starts with the jobs that are held in reserve.
     pub fn new(plan: &'a Plan, store: &'a Store, wanted: &[Disposition]) -> Self {
         let reserve = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Disposition::Reserve).collect();
         Self { plan, store, reserve, ahead: Vec::new() }
@@ -41,7 +41,7 @@ impl<'a> AdaptiveSeeds<'a> {
         Ok(self.ahead.len())
     }
 
-    /// A job of the reserve with those that it needs, if none of them is lost.
+    /// A job of the reserve with the jobs that it needs, if none of them is lost.
     fn with_needs(&self, job: JobId, lost: &BTreeSet<usize>) -> Option<Vec<JobId>> {
         let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
         let mut open = vec![job];
@@ -86,7 +86,7 @@ impl RoundPlanner for AdaptiveSeeds<'_> {
                 .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
                 .collect();
             for (because, jobs) in analysis::undecided(study, results.measured()) {
-                // Each group's first unused seed: the plan has them in the order of the seeds.
+                // The first unused seed of each group: the plan is in the order of the seeds.
                 let mut groups = BTreeSet::new();
                 for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {
                     let Some(place) = places.get(&job).filter(|(step, _)| !spent[*step]) else { continue };

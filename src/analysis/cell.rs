@@ -10,24 +10,24 @@ use crate::{
 /// Cell at a row and a column.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// The metric's sample over the points that are not distinguished, or that of the differences between pairs of
-    /// points; `None` if no job of the cell has it.
+    /// The sample of the metric over the points of the cell, or of the differences between pairs of points; `None` if
+    /// no job of the cell has the metric.
     pub sample: Option<Sample>,
-    /// The middle half of that sample.
+    /// The quartiles of that sample.
     pub quartiles: Option<Quartiles>,
-    /// In a table of comparisons, what came out of this one.
+    /// The result of the comparison, in a table of comparisons.
     pub compared: Option<Compared>,
     /// The paper's measurement, in base units.
     pub paper: Option<f64>,
-    /// Mark of the best of its column.
+    /// Rank among the best cells of its column.
     pub mark: Option<Mark>,
     /// Points of the cell without a result.
     pub missing: usize,
     /// Points of the cell.
     pub points: usize,
-    /// Reason why results are missing, each once, in a word or two.
+    /// Reasons for missing results in short form, without duplicates.
     pub absences: Vec<&'static str>,
-    /// The letters of the footnotes that say more.
+    /// The letters of the footnotes.
     pub letters: String,
 }
 
@@ -36,16 +36,16 @@ pub struct Cell {
 pub struct Compared {
     /// The difference or the ratio with its interval; its probability is corrected for the number of comparisons.
     pub estimate: Estimate,
-    /// True if chance, or the noise of measuring, can explain it.
+    /// True if chance or measurement noise can explain it.
     pub noise: bool,
 }
 
 /// Rank of a cell among those of its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// None is better.
+    /// No cell is better.
     Best,
-    /// Chance can explain that it is not the best.
+    /// Not significantly worse than the best.
     Tied,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Text {
 }
 
 impl Cell {
-    /// The number that stands for the cell.
+    /// The number that represents the cell.
     pub(crate) fn value(&self, show: Show) -> Option<f64> {
         match show {
             Show::Median => self.quartiles.map(|quartiles| quartiles.median),
@@ -87,7 +87,7 @@ impl Cell {
         }
     }
 
-    /// The cell as a text, with numbers rounded to what is uncertain in them.
+    /// The text of the cell, with numbers rounded according to their uncertainty.
     pub(crate) fn text(&self, show: Show, scale: Scale) -> Text {
         let numbers = match (show, self.sample) {
             (Show::Paper | Show::Delta, None) => String::new(),
@@ -101,7 +101,7 @@ impl Cell {
         Text { numbers, mark: self.mark, letters: self.letters.clone() }
     }
 
-    /// Says in a footnote why something is missing here.
+    /// Adds a footnote with the reason for a missing result.
     pub(crate) fn lacks(&mut self, absence: &Absence, job: Option<JobId>, footnotes: &mut Footnotes) {
         let letter = footnotes.letter(absence, job);
         if !self.letters.contains(letter) {
@@ -155,9 +155,9 @@ impl Cell {
     }
 }
 
-/// `p = 0.032`.
+/// The text of a probability: `p = 0.032`.
 fn probability(p: f64) -> String {
-    // Rounding must not turn a difference that is significant into one that looks as if it were not.
+    // Rounding must not make a significant difference appear insignificant.
     match p {
         p if p < 0.001 => "p < 0.001".to_owned(),
         p if p < 1.0 - LEVEL && format!("{p:.3}") == "0.050" => "p < 0.05".to_owned(),
@@ -187,7 +187,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// Decimals that leave two significant digits of an uncertainty.
+/// Number of decimals that shows two significant digits of an uncertainty.
 pub(crate) fn digits_of(uncertainty: f64) -> usize {
     let exponent = uncertainty.log10().floor();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=9")]
@@ -196,7 +196,7 @@ pub(crate) fn digits_of(uncertainty: f64) -> usize {
 }
 
 impl Text {
-    /// The text with everything that belongs to it, where there is no other way to mark it.
+    /// The plain text with its marks.
     pub(crate) fn marked(&self) -> String {
         let mark = match self.mark {
             Some(Mark::Best) => " ◀",
@@ -206,7 +206,7 @@ impl Text {
         format!("{}{}{mark}", self.numbers, self.letters)
     }
 
-    /// The text in a language that has bold: what begins and ends it, and the sign of what chance can explain.
+    /// The text in a markup language: `bold` encloses the best cells, `tied` marks those that chance can explain.
     pub(crate) fn styled(&self, escape: fn(&str) -> String, bold: (&str, &str), tied: &str) -> String {
         let (text, letters) = (escape(&self.numbers), escape(&self.letters));
         match self.mark {

@@ -30,7 +30,7 @@ pub struct Verdict {
     pub state: State,
     /// The reason: the numbers, or what is missing for a decision.
     pub because: String,
-    /// The number that was compared with what is expected; an order has none.
+    /// The number that was compared with the expected range; an order has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Its confidence interval.
@@ -50,16 +50,16 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It does.
+    /// The whole interval is as expected.
     Supported,
-    /// It does not.
+    /// No part of the interval is as expected.
     Refuted,
-    /// Unknown.
+    /// The measurements do not decide the claim.
     Undecided,
 }
 
 impl Verdict {
-    /// As a row of a table: the claim, the verdict, why, and what the paper has.
+    /// A row of a table: the claim, the verdict, the reason and the paper's value.
     pub(crate) fn row(&self) -> [String; 4] {
         let claim = self.says.as_ref().unwrap_or(&self.claim).clone();
         let paper = self.paper.map(|paper| paper.to_string()).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Verdict {
 }
 
 impl State {
-    /// In a word.
+    /// The word for the state.
     pub fn word(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// As a sign.
+    /// The sign for the state.
     pub fn sign(self) -> char {
         match self {
             Self::Supported => '✓',
@@ -115,7 +115,7 @@ pub(crate) fn judge(claim: &Claim, study: &Study, measured: &BTreeMap<JobId, Mea
     verdict
 }
 
-/// A side in words: the values of its axes, or its step where it names none.
+/// A side in words: the values of its axes, or its step if it has no axes.
 pub(crate) fn side_of(study: &Study, side: &Side) -> String {
     let values: Vec<String> = resolved(&study.recipe, &side.only)
         .iter()
@@ -124,7 +124,7 @@ pub(crate) fn side_of(study: &Study, side: &Side) -> String {
     if values.is_empty() { study.recipe.steps[side.step].name.value.clone() } else { values.join(", ") }
 }
 
-/// The points that a claim is about, with their steps.
+/// The points that a claim selects, with their jobs.
 pub(crate) fn selected_jobs<'a>(claim: &Claim, study: &'a Study) -> impl Iterator<Item = (&'a Point, JobId)> {
     claim.selections().into_iter().flat_map(move |(step, selection)| {
         let only = resolved(&study.recipe, &selection);

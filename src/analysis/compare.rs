@@ -1,4 +1,4 @@
-//! A table of comparisons: the effect of a change of one axis on a metric, in pairs over all other axes.
+//! Tables of comparisons: the effect of one axis on a metric, in pairs over all other axes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +18,7 @@ use crate::{
     store::Measured,
 };
 
-/// One row for each pair of values, one column for each metric.
+/// The table: one row for each pair of values, one column for each metric.
 pub(crate) fn table(
     table: &recipe::Table,
     compare: &Compare,
@@ -89,8 +89,8 @@ pub(crate) fn table(
     }
 }
 
-/// The pairs of a table whose differences chance can explain, or of which there is one measurement only: why more are wanted,
-/// and the jobs at whose points.
+/// The pairs of a table whose differences chance can explain, or that have only one measurement: the reason, and the
+/// jobs at whose points to add seeds.
 pub(crate) fn undecided(
     table: &recipe::Table,
     compare: &Compare,
@@ -125,10 +125,10 @@ fn sides_named(compare: &Compare) -> String {
     compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned())
 }
 
-/// Corrects the probabilities of all of a table's comparisons, and says which of them chance can explain; answers how many
-/// there are.
+/// Corrects the p-values of all comparisons of a table, marks those that chance can explain, and returns the number of
+/// comparisons.
 fn correct(rows: &mut [TableRow]) -> usize {
-    // Repeated tests find something by chance.
+    // Multiple tests increase the probability of a false positive.
     let mut compared: Vec<&mut Compared> =
         rows.iter_mut().flat_map(|row| &mut row.cells).filter_map(|cell| cell.compared.as_mut()).collect();
     compared.retain(|compared| compared.estimate.p.is_some());
@@ -147,7 +147,7 @@ struct Sides<'a> {
     metric: &'a str,
     axis: &'a str,
     apart: Vec<String>,
-    /// The axis along which the same job is repeated.
+    /// The axis that repeats the same job.
     repeats: Option<&'a str>,
     ratio: bool,
     /// Largest number of evaluations until the results are decided.
@@ -157,7 +157,7 @@ struct Sides<'a> {
 type Absent = Vec<(Absence, Option<JobId>)>;
 
 impl<'a> Sides<'a> {
-    /// One side: the value at each point, each job's once.
+    /// One side: the value at each point, each job once.
     fn side(&self, wanted: &Value) -> (Vec<(&'a Point, f64)>, Absent) {
         let mut jobs = HashSet::new();
         let (mut found, mut absent) = (Vec::new(), Vec::new());
@@ -212,8 +212,8 @@ impl<'a> Sides<'a> {
         (cell, absent)
     }
 
-    /// Pairs of points; those that only differ in the repetition are averaged, if there is something else to repeat the
-    /// comparison over: the measuring's noise is not what chance makes of a training.
+    /// Pairs of points. Points that differ only in the repetition are averaged if another axis repeats the comparison,
+    /// because measurement noise does not reflect the variation between trainings.
     fn pairs(&self, of: &[(&Point, f64)], to: &[(&Point, f64)], partial: bool) -> Option<Vec<(f64, f64)>> {
         let all = pairs(of, to, &self.apart, partial)?;
         let Some(repeats) = self.repeats else { return Some(all) };
@@ -227,7 +227,7 @@ impl<'a> Sides<'a> {
         Some(if pairs.len() > 1 { pairs } else { all })
     }
 
-    /// The difference between two measurements of the same job that is exceeded once in twenty times.
+    /// The noise floor: the difference between two measurements of the same job that 5 % of such differences exceed.
     fn floor(&self) -> Option<f64> {
         let repeats = self.repeats?;
         let mut jobs = HashSet::new();
@@ -249,7 +249,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// The values of points that agree on every axis but these.
+/// Groups the values of points that agree on every axis except these.
 fn groups(values: &[(&Point, f64)], apart: &[&str]) -> BTreeMap<String, Vec<f64>> {
     let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (point, value) in values {

@@ -1,4 +1,4 @@
-//! The records that a table is about, as rows of axes and metrics.
+//! The records of a table, as rows of axes and metrics.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,17 @@ pub struct Frame<'a> {
 pub struct Row<'a> {
     /// The point.
     pub point: &'a Point,
-    /// Its job; points that are the same job have the same one.
+    /// Its job; several points can share a job.
     pub job: JobId,
     /// The job's metrics; `None` if it is not done.
     pub metrics: Option<&'a Metrics>,
 }
 
 impl<'a> Frame<'a> {
-    /// What a table selects with `from` and `where`.
+    /// The selection of a table's `from` and `where`.
     pub fn new(study: &'a Study, of: &OfStep, measured: &'a BTreeMap<JobId, Measured>) -> Self {
         let only = resolved(&study.recipe, &of.only);
-        // A further seed that was not needed is not missing.
+        // An additional seed that was not needed is not missing.
         let needed = |job: &JobId| measured.contains_key(job) || !study.rounds.contains_key(job);
         let rows = study.steps[of.step].iter().filter(|(point, job)| selected(point, &only) && needed(job));
         let rows = rows.map(|(point, job)| Row {

@@ -1,5 +1,4 @@
-//! Records to numbers and verdicts: the jobs of a cell, means, the uncertainty of differences, and the states of
-//! claims.
+//! Analysis of records: the cells of tables, means, the uncertainty of differences, and the verdicts on claims.
 
 mod absence;
 pub mod adaptive_seeds;
@@ -30,7 +29,7 @@ use crate::{
     store::{Measured, Store},
 };
 
-/// The tables of a recipe, those of claims last, and the verdicts on its claims, both in the recipe's order.
+/// The tables of a recipe and the verdicts on its claims, in the order of the recipe. Tables of claims come last.
 pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> (Vec<Table>, Vec<Verdict>) {
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
@@ -60,7 +59,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     (tables, verdicts)
 }
 
-/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points they would help.
+/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points to add seeds.
 pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(String, Vec<JobId>)> {
     let mut undecided = Vec::new();
     for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, measured)).filter(|(_, verdict)| verdict.open) {

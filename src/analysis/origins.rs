@@ -1,4 +1,4 @@
-//! Footnotes about records that were made elsewhere.
+//! Footnotes about records that were made on other machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::{
     store::{Measured, Origin},
 };
 
-/// A line for each place that records of these jobs came from: `2 of 3 records from REMOTE, pulled on DAY, not signed`.
+/// One line for each origin of these jobs' records: `2 of 3 records from REMOTE, pulled on DAY, not signed`.
 pub(crate) fn notes(jobs: impl Iterator<Item = JobId>, measured: &BTreeMap<JobId, Measured>) -> Vec<String> {
     let jobs: BTreeSet<JobId> = jobs.filter(|job| measured.contains_key(job)).collect();
     let mut places: BTreeMap<(&str, Option<&str>), Vec<&Origin>> = BTreeMap::new();

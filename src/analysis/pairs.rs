@@ -1,4 +1,4 @@
-//! Pairs of measurements: those at points that differ only in the compared axis, such as equal seeds.
+//! Pairs of measurements at points that differ only in the compared axis, for example with equal seeds.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{
     recipe::{Dimension, Step},
 };
 
-/// The axes that tell the sides of a comparison apart: those that it names, and those that go together with one of them.
+/// The axes that distinguish the sides of a comparison: those that it names, and those zipped with one of them.
 pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
     let mut apart: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
     for dimension in &step.matrix.dimensions {
@@ -19,9 +19,9 @@ pub(crate) fn apart(step: &Step, named: &[&str]) -> Vec<String> {
     apart
 }
 
-/// The values of points that agree on every axis but those that tell them apart; `None` if they do not go together one
-/// by one. Those without a partner are left out where some jobs have no result (`partial`), and otherwise a sign that the
-/// sides have nothing in common.
+/// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot
+/// be paired one to one. Values without a partner are dropped if some jobs have no result (`partial`). Otherwise they
+/// show that the sides cannot be paired.
 pub(crate) fn pairs(
     of: &[(&Point, f64)],
     to: &[(&Point, f64)],

@@ -1,4 +1,4 @@
-//! Results of a plan: the jobs' measurements, and their records as far as they are requested.
+//! Results of a plan: the jobs' measurements, and their records on request.
 
 use std::{
     borrow::Cow,
@@ -20,9 +20,9 @@ use crate::{
 pub struct Results {
     /// Stamps of the jobs' records.
     stamps: HashMap<JobId, Stamp>,
-    /// Of the jobs that tables, figures and claims are about those metrics, at least.
+    /// Measurements of the jobs in tables, figures and claims: at least the metrics that those need.
     measured: BTreeMap<JobId, Measured>,
-    /// Records that are at hand.
+    /// Records that have been read.
     records: BTreeMap<JobId, Record>,
 }
 
@@ -44,8 +44,8 @@ impl Results {
         Ok(Self { stamps, measured, records: BTreeMap::new() })
     }
 
-    /// Adds the record of a job, if it is done and not there yet. A record is never edited: what has been read once need
-    /// not be read again.
+    /// Adds the record of a job, if the job is done and its record has not been read. Records are immutable, so a
+    /// record is read only once.
     pub fn add(&mut self, plan: &Plan, id: JobId, store: &Store) {
         let key = plan.job(id).key;
         if self.records.contains_key(&id) {
@@ -74,7 +74,7 @@ impl Results {
         self.stamps.get(&id).copied()
     }
 
-    /// The readable records of jobs. A report cannot repair the others.
+    /// The readable records of jobs. Unreadable ones are skipped, because a report cannot repair them.
     pub(crate) fn records(
         &self,
         plan: &Plan,
@@ -88,7 +88,7 @@ impl Results {
         let read = |ids: &[JobId]| -> Vec<(JobId, Record)> {
             ids.iter().filter_map(|id| Some((*id, store.get(plan.job(*id).key).ok()??))).collect()
         };
-        // Most of the time goes into understanding them, which cores can share.
+        // Most of the time is spent on parsing, which is parallel.
         let threads = thread::available_parallelism().map_or(1, usize::from).min(open.len() / 500 + 1);
         let parts: Vec<&[JobId]> = open.chunks(open.len().div_ceil(threads).max(1)).collect();
         let read = threads::each(&parts, read).into_iter().flatten();

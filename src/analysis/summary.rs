@@ -1,4 +1,4 @@
-//! A table of claims: for each its two sides, the ratios of several metrics, the paper's value, and the verdict.
+//! Tables of claims: for each claim the two sides, the ratios of several metrics, the paper's value and the verdict.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub(crate) fn table(
 
 /// The ratio of another metric between the sides of a claim.
 fn ratio(claim: &Claim, metric: &Spanned<String>, study: &Study, measured: &BTreeMap<JobId, Measured>) -> Cell {
-    // What decides a verdict and what is shown beside it are two things: the numbers are there on any hardware.
+    // The hardware of a claim restricts its verdict, but not the numbers that are shown.
     let mut other = Claim { hardware: Vec::new(), ..claim.clone() };
     if let Statement::Ratio(comparison, expect) = &mut other.statement {
         comparison.metric = metric.clone();

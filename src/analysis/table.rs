@@ -1,4 +1,4 @@
-//! Content of a table, independent of its format.
+//! Content of a table, independent of its output format.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -23,13 +23,13 @@ use crate::{
 /// A table: rows and columns of samples.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name, which names its files.
+    /// Its name, which is also the name of its files.
     pub name: String,
     /// Its heading.
     pub title: String,
-    /// The axes that tell the rows apart.
+    /// The axes that distinguish the rows.
     pub axes: Vec<String>,
-    /// The columns behind them.
+    /// The columns after the axes.
     pub columns: Vec<Column>,
     /// The rows.
     pub rows: Vec<TableRow>,
@@ -57,15 +57,15 @@ pub struct Column {
 pub struct TableRow {
     /// The values on [`Table::axes`].
     pub labels: Vec<String>,
-    /// As many as there are columns.
+    /// One cell per column.
     pub cells: Vec<Cell>,
 }
 
-/// The points of a cell, and what is missing there.
+/// The rows of a frame that belong to a cell.
 type Members<'f, 'a> = [&'f Row<'a>];
 
 impl Table {
-    /// Sorts a frame's rows into cells.
+    /// Groups a frame's rows into cells.
     pub fn new(
         table: &recipe::Table,
         shown: &Metrics,
@@ -77,7 +77,7 @@ impl Table {
         let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
         let step = &study.recipe.steps[shown.of.step];
         let (row_keys, column_keys) = (Keys::new(frame, &row_axes), Keys::new(frame, &column_axes));
-        // Every point goes to one row and one group of columns.
+        // Every point belongs to one row and one group of columns.
         let groups = column_keys.labels.len();
         let mut members: Vec<Vec<&Row<'_>>> = vec![Vec::new(); row_keys.labels.len() * groups];
         for ((row, row_key), column_key) in frame.rows.iter().zip(&row_keys.of_row).zip(&column_keys.of_row) {
@@ -115,7 +115,7 @@ impl Table {
                 push(&mut columns, &mut rows, column, cells);
             }
         }
-        // Letters in the order in which a reader meets them.
+        // Letters in reading order.
         for (row, absent) in rows.iter_mut().zip(letters) {
             for (column, absence, job) in absent {
                 row.cells[column].lacks(&absence, job, &mut footnotes);
@@ -144,7 +144,7 @@ impl Table {
             let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
             let separator = if point.is_empty() { "" } else { " · " };
             let what = match column.show {
-                // They stand right behind the column that they belong to.
+                // The paper's columns follow the column that they belong to.
                 Show::Paper => return format!("paper{unit}"),
                 Show::Delta => return format!("Δ{unit}"),
                 Show::Ratio => " · ratio",
@@ -155,25 +155,25 @@ impl Table {
         self.axes.iter().cloned().chain(columns).collect()
     }
 
-    /// A row's texts behind its labels.
+    /// A row's texts without its labels.
     pub(crate) fn cells<'a>(&'a self, row: &'a TableRow) -> impl Iterator<Item = Text> + 'a {
         row.cells.iter().zip(&self.columns).map(|(cell, column)| cell.text(column.show, column.scale))
     }
 
-    /// A row's texts, labels first.
+    /// A row's texts, starting with its labels.
     pub(crate) fn texts<'a>(&'a self, row: &'a TableRow) -> impl Iterator<Item = String> + 'a {
         row.labels.iter().cloned().chain(self.cells(row).map(|text| text.marked()))
     }
 }
 
 impl Column {
-    /// True if it was measured here.
+    /// True if the column contains measurements instead of values from the paper.
     pub(crate) fn is_measured(&self) -> bool {
         !matches!(self.show, Show::Paper | Show::Delta)
     }
 }
 
-/// Adds a column, and where the paper has values for it, those and how ours differ.
+/// Adds a column, and if the paper has values for it, columns with those and with the relative differences.
 fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells: Vec<Cell>) {
     let beside =
         |show, unit, scale| Column { point: column.point.clone(), metric: column.metric.clone(), show, unit, scale };
@@ -211,13 +211,13 @@ fn delta(cell: &Cell, show: Show) -> Cell {
     Cell { sample, compared, points: cell.points, ..Cell::default() }
 }
 
-/// Times and rates: a few slow steps say nothing about the rest, so the middle stands for them.
+/// True for times and rates, which are summarized by the median because of slow outliers.
 pub(crate) fn is_timing(unit: Unit) -> bool {
     unit == Unit::Seconds || unit.is_rate()
 }
 
-/// Marks the best of a column, and those that it may well not be better than; `uneven` if points may have more seeds than
-/// others.
+/// Marks the best cells of a column, and those that are not significantly worse. `uneven` is true if points may have
+/// different numbers of seeds.
 fn mark(
     cells: &mut [Cell],
     values: &[Vec<(&Point, f64)>],
@@ -234,7 +234,7 @@ fn mark(
         Better::More => b.total_cmp(a),
     });
     let Some((best, value)) = best else { return };
-    // Where all are the same there is no best.
+    // Equal values have no best one.
     if known.iter().all(|(_, other)| *other == value) {
         return;
     }
@@ -285,11 +285,11 @@ impl<'a> Paper<'a> {
     }
 }
 
-/// The different values of some axes.
+/// The distinct values of some axes.
 struct Keys {
     /// In the order of their first appearance, as they are printed.
     labels: Vec<Vec<String>>,
-    /// For every row of the frame, which of them it has.
+    /// The index of the label of every row of the frame.
     of_row: Vec<usize>,
 }
 
@@ -299,7 +299,7 @@ impl Keys {
         let mut seen = HashMap::new();
         let of_row = frame.rows.iter().map(|row| {
             let values: Vec<Option<&Value>> = axes.iter().map(|axis| row.point.get(axis)).collect();
-            // As JSON, in which the text "1" and the number 1 are not the same.
+            // JSON distinguishes the text "1" from the number 1.
             let key = serde_json::to_string(&values).unwrap_or_default();
             *seen.entry(key).or_insert_with(|| {
                 let label = |value: Option<&Value>| {
@@ -314,17 +314,17 @@ impl Keys {
     }
 }
 
-/// The values of a metric, each job's once.
+/// The values of a metric, each job once.
 fn measured<'a>(rows: &[&Row<'a>], metric: &str) -> Vec<(&'a Point, f64)> {
     let mut jobs = HashSet::new();
     let rows = rows.iter().filter(|row| jobs.insert(row.job));
     rows.filter_map(|row| Some((row.point, row.metrics?.get(metric)?.value))).collect()
 }
 
-/// A cell, and why what is missing in it is missing.
+/// A cell, and the reasons for its missing results.
 fn cell(rows: &[&Row<'_>], metric: &str, absences: &BTreeMap<JobId, Absence>) -> (Cell, Vec<(Absence, JobId)>) {
     let (mut values, mut absent, mut jobs) = (Vec::new(), Vec::new(), HashSet::new());
-    // Points that are the same job are one measurement.
+    // Points that share a job are one measurement.
     for row in rows.iter().filter(|row| jobs.insert(row.job)) {
         match row.metrics {
             Some(metrics) => match metrics.get(metric) {
@@ -358,7 +358,7 @@ fn notes(averaged: &[&str], columns: &[Column], rows: &[TableRow], footnotes: &F
             continue;
         }
         let n = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        // Where both kinds are there, a reader wants to know which is which.
+        // Only a table with both kinds needs to distinguish them.
         let mixed = of(Show::Mean).next().is_some() && of(Show::Median).next().is_some();
         let mut metrics: Vec<&str> = of(show).map(|(_, metric)| metric).collect();
         metrics.dedup();

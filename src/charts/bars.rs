@@ -1,4 +1,4 @@
-//! Bars: a metric by an axis.
+//! Bar charts: a metric by an axis.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) const BAR: Declaration = Declaration {
     word: "bar",
-    doc: "A metric by an axis.",
+    doc: "A bar chart of a metric by an axis.",
     x: Some(Role::Axis),
     y: Some(Role::Metric),
     mark: Mark::Area,
@@ -55,7 +55,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     if ends.is_empty() {
         return Ok(false);
     }
-    // A bar begins at zero, or its length means nothing.
+    // The length of a bar is meaningful only if the bar begins at zero.
     let Some((bottom, top)) = range(ends.into_iter().chain([0.0]), true) else { return Ok(false) };
     let scale = Scale::of(top.abs().max(bottom.abs()), unit);
 
@@ -67,7 +67,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
         root.draw(&Text::new(clean(&group.to_string()).into_owned(), (x, y + 6), style))?;
     }
-    // The bars of a group share three quarters of its room.
+    // The bars of a group take three quarters of its width.
     let width = 0.75 / series.len() as f64;
     for (index, series) in series.iter().enumerate() {
         let color = COLORS[index % COLORS.len()];

@@ -1,4 +1,4 @@
-//! Dots: one metric against another, and the Pareto front.
+//! Scatter plots: one metric against another, optionally with the Pareto front.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
 
 pub(super) const SCATTER: Declaration = Declaration {
     word: "scatter",
-    doc: "One metric against another, a dot for each job.",
+    doc: "A scatter plot of one metric against another, with a dot for each job.",
     x: Some(Role::Metric),
     y: Some(Role::Metric),
     mark: Mark::Dot,
@@ -25,7 +25,7 @@ pub(super) const SCATTER: Declaration = Declaration {
 
 pub(super) const PARETO: Declaration = Declaration {
     word: "pareto",
-    doc: "The same, with a line along the dots that no other one beats in both.",
+    doc: "A scatter plot with the Pareto front: a line along the dots that no other dot surpasses in both metrics.",
     best: true,
     ..SCATTER
 };
@@ -67,13 +67,13 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     Ok(true)
 }
 
-/// The better values of a metric: as the author says, else as its unit implies, else the smaller ones.
+/// The better direction of a metric: that in the recipe, else that of its unit, else the smaller values.
 fn better(spec: &Spec, metric: &str, unit: Unit) -> Better {
     let said = spec.best.iter().find(|(name, _)| same_metric(name, metric)).map(|(_, better)| *better);
     said.unwrap_or_else(|| Better::of(unit)).unwrap_or(Better::Less)
 }
 
-/// The dots that no other one beats in both directions, from left to right.
+/// The dots that no other dot surpasses in both directions, from left to right.
 fn front(dots: &[(f64, f64)], [x, y]: [Better; 2]) -> Vec<(f64, f64)> {
     let beats = |better: Better, of: f64, than: f64| match better {
         Better::Less => of < than,
@@ -91,11 +91,11 @@ fn front(dots: &[(f64, f64)], [x, y]: [Better; 2]) -> Vec<(f64, f64)> {
     front
 }
 
-/// The border of what the front beats, as a stair.
+/// The border of the region that the front dominates, as a staircase.
 fn steps(front: &[(f64, f64)], [x, _]: [Better; 2]) -> Vec<(f64, f64)> {
     let mut stair: Vec<(f64, f64)> = front.first().copied().into_iter().collect();
     for two in front.windows(2) {
-        // Where less is better to the right, a dot's row reaches until the next dot; else its column does.
+        // If smaller values of x are better, a horizontal line leads to the next dot, otherwise a vertical one.
         stair.push(if x == Better::Less { (two[1].0, two[0].1) } else { (two[0].0, two[1].1) });
         stair.push(two[1]);
     }

@@ -1,4 +1,4 @@
-//! Heat maps: a metric by two axes, as a number on a color.
+//! Heat maps: a metric by two axes, as numbers on colored cells.
 
 use plotters::{
     prelude::*,
@@ -12,17 +12,18 @@ use crate::{
     stats::Sample,
 };
 
-/// Viridis (van der Walt and Smith 2015) at equal distances: brighter is more, for color-blind people and in gray, too.
+/// Viridis (van der Walt and Smith 2015) at equal distances: larger values are brighter, also for color-blind people
+/// and in grayscale.
 const SHADES: [(u8, u8, u8); 5] = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)];
 
-/// Room above the map, below it and beside it, in pixels.
+/// Margins above, below and beside the map, in pixels.
 const TOP: i32 = 52;
 const BELOW: i32 = 62;
 const BESIDE: i32 = 120;
 
 pub(super) const HEAT: Declaration = Declaration {
     word: "heat",
-    doc: "A metric by two axes, as numbers on colors.",
+    doc: "A heat map of a metric by two axes, as numbers on colored cells.",
     x: Some(Role::Axis),
     y: Some(Role::Axis),
     value: Some(Role::Metric),
@@ -103,7 +104,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     Ok(true)
 }
 
-/// What the colors mean, to the right.
+/// Draws the color scale to the right of the map.
 fn scale_of_colors<B: Canvas>(
     root: &Area<B>,
     name: &str,

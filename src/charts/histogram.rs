@@ -1,4 +1,4 @@
-//! Histograms: how many jobs have how much of a metric.
+//! Histograms: the distribution of a metric over jobs.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::format::Scale;
 
 pub(super) const HISTOGRAM: Declaration = Declaration {
     word: "histogram",
-    doc: "How many jobs have how much of a metric.",
+    doc: "A histogram of a metric over the jobs.",
     x: Some(Role::Metric),
     mark: Mark::Area,
     ..Declaration::NOTHING
@@ -33,7 +33,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let all = || groups.iter().flat_map(|(_, values)| values.iter().copied());
     let count = all().count();
     let Some((left, right)) = range(all(), false) else { return Ok(false) };
-    // The square root of how many there are is as good a number of bins as any that needs no more thought.
+    // The square root rule for the number of bins.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 40")]
     let bins = (count as f64).sqrt().ceil().clamp(1.0, 40.0) as usize;
     let width = (right - left) / bins as f64;
@@ -49,7 +49,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         heights.push(bars);
         series.push(Series { name, points: Vec::new(), bars: BTreeMap::new() });
     }
-    // What has the same place stands upon each other, so that nothing is hidden.
+    // Bars at the same position are stacked, so that none is hidden.
     let top = (0..bins).map(|bin| heights.iter().map(|bars| bars[bin]).sum::<u32>()).max().unwrap_or(1);
     let scale = Scale::of(right.abs().max(left.abs()), unit);
     let mut plot = builder(root, chart.title, &series).build_cartesian_2d(left..right, 0.0..f64::from(top) * 1.06)?;

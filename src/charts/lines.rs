@@ -1,4 +1,4 @@
-//! Curves over the iterations of jobs.
+//! Line charts: curves over the iterations of jobs.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{format::Scale, stats::Sample};
 
 pub(super) const LINE: Declaration = Declaration {
     word: "line",
-    doc: "A curve over the iterations.",
+    doc: "A line chart of a curve over the iterations.",
     x: Some(Role::Iteration),
     y: Some(Role::Curve),
     mark: Mark::Line,

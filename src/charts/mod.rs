@@ -1,10 +1,10 @@
-//! Charts as SVG and PNG: curves over iterations, bars by an axis, dots of one metric against another, heat maps,
-//! histograms, rooflines and timelines. A file for each kind has its declaration, which recipes, schema and documentation go
-//! by, and draws it.
+//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines and timelines. Each
+//! kind has a file with its declaration, from which the reader of recipes, the schema and the documentation are
+//! derived, and with its drawing code.
 //!
-//! The colors are those of Okabe and Ito, which color-blind people tell apart; lines differ in their dashes and dots
-//! in their shape, too, so that a chart printed in gray can be read. The files' ground is white whatever surrounds it; the
-//! page gives its dark form another one (`page.css`), which knows ground, ink and grid by the colors here.
+//! The palette is that of Okabe and Ito, which color-blind people can distinguish. Lines also differ in dash pattern
+//! and dots in shape, so that a chart remains readable in grayscale. The background of the files is white. The dark
+//! theme of the page (`page.css`) replaces background, ink and grid, which it identifies by the colors here.
 
 mod bars;
 mod dots;
@@ -31,7 +31,8 @@ use crate::{
     stats::{Better, Sample},
 };
 
-/// Makes of one list the kinds of charts, the words for them, their declarations, and which function draws which.
+/// Generates from one list the kinds of charts, their words, their declarations, and the dispatch to their drawing
+/// functions.
 macro_rules! kinds {
     ($($Kind:ident: $declaration:path, $draw:path;)*) => {
         /// The kinds of charts.
@@ -42,10 +43,10 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The words that a recipe writes.
+            /// The words in recipes.
             pub(crate) const WORDS: &'static [(&'static str, Self)] = &[$(($declaration.word, Self::$Kind)),*];
 
-            /// What the kind shows, and of what.
+            /// The declaration of the kind.
             pub(crate) const fn declaration(self) -> &'static Declaration {
                 match self {
                     $(Self::$Kind => &$declaration,)*
@@ -72,28 +73,28 @@ kinds! {
     Timeline: timeline::TIMELINE, timeline::draw;
 }
 
-/// What a kind of chart shows, and of what.
+/// The declaration of a kind of chart.
 #[derive(Debug)]
 pub(crate) struct Declaration {
-    /// The word that a recipe writes.
+    /// The word in recipes.
     pub(crate) word: &'static str,
     /// A sentence for readers.
     pub(crate) doc: &'static str,
-    /// What goes to the right, if that is the author's to say.
+    /// The role of the quantity on the x-axis, if the author chooses it.
     pub(crate) x: Option<Role>,
-    /// What goes upwards, if that is the author's to say.
+    /// The role of the quantity on the y-axis, if the author chooses it.
     pub(crate) y: Option<Role>,
-    /// What is shown at each place, if that is not what goes upwards.
+    /// The role of the quantity at each position, if it is not that on the y-axis.
     pub(crate) value: Option<Role>,
-    /// Whether it asks which values are better.
+    /// True if the kind needs the better direction of metrics.
     pub(crate) best: bool,
-    /// Whether it needs to know what the device can do at most.
+    /// True if the kind needs the peak rates of the device.
     pub(crate) roofs: bool,
-    /// What stands beside a color's name.
+    /// The symbol in the legend.
     mark: Mark,
 }
 
-/// What a name in a chart stands for.
+/// The role of a name in a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The iterations of a job.
@@ -106,27 +107,27 @@ pub(crate) enum Role {
     Metric,
 }
 
-/// What stands beside a color's name.
+/// A symbol in the legend.
 #[derive(Debug, Clone, Copy)]
 enum Mark {
-    /// A line with its dashes.
+    /// A line with its dash pattern.
     Line,
     /// A box.
     Area,
     /// A dot in its shape.
     Dot,
-    /// Nothing: the chart has a scale of its own.
+    /// No symbol: the chart has its own scale.
     Nothing,
 }
 
 impl Declaration {
-    /// With nothing that only some kinds have.
+    /// A declaration without optional parts.
     const NOTHING: Self =
         Self { word: "", doc: "", x: None, y: None, value: None, best: false, roofs: false, mark: Mark::Nothing };
 }
 
 impl Role {
-    /// As the documentation names it.
+    /// Its name in the documentation.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Iteration => "`iteration`",
@@ -137,46 +138,46 @@ impl Role {
     }
 }
 
-/// What a chart shows, in names.
+/// The content of a chart, by names.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// What is drawn.
+    /// The kind of chart.
     pub kind: Kind,
-    /// To the right, as the kind has it.
+    /// The quantity on the x-axis.
     pub x: String,
-    /// Upwards, as the kind has it; the same as `x` where it has nothing there.
+    /// The quantity on the y-axis; the same as `x` for kinds without one.
     pub y: String,
-    /// What is shown at each place, for kinds that have that.
+    /// The quantity at each position, for kinds that have one.
     pub value: Option<String>,
-    /// What the device can do at most, for kinds that need that.
+    /// The peak rates of the device, for kinds that need them.
     pub roofs: Roofs,
-    /// Whether small or large values of a metric are the better ones, where the author says so.
+    /// The explicit better direction of metrics.
     pub best: Vec<(String, Option<Better>)>,
-    /// The axis whose values have a color each.
+    /// The axis whose values are distinguished by color.
     pub color: Option<String>,
-    /// Whether the 95 % confidence interval is drawn around what is averaged.
+    /// True if the 95 % confidence interval is drawn around averaged values.
     pub band: bool,
 }
 
-/// What a device can do at most.
+/// The peak rates of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Roofs {
-    /// Operations a second.
+    /// Operations per second.
     pub compute: Option<Roof>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth: Option<Roof>,
 }
 
-/// How high a roof is.
+/// A peak rate.
 #[derive(Debug, Clone)]
 pub enum Roof {
-    /// As the largest value of a metric.
+    /// The largest value of a metric.
     Metric(String),
-    /// In base units.
+    /// A number in base units.
     Number(f64),
 }
 
-/// What is drawn, with its numbers.
+/// A chart with its data.
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
     pub(crate) spec: &'a Spec,
@@ -185,49 +186,49 @@ pub(crate) struct Chart<'a> {
     pub(crate) dots: Vec<Dot<'a>>,
 }
 
-/// A job's place in a chart.
+/// A job in a chart.
 #[derive(Debug)]
 pub(crate) struct Dot<'a> {
-    /// Its point, as a text.
+    /// The text of its point.
     pub(crate) name: String,
-    /// The value on the axis that gives the color; empty without one.
+    /// The value on the axis that determines the color; empty without one.
     pub(crate) color: String,
-    /// The value on the axis to the right, if that is one.
+    /// The value of `x`, if that is an axis.
     pub(crate) x: Option<&'a Value>,
-    /// The value on the axis upwards, if that is one.
+    /// The value of `y`, if that is an axis.
     pub(crate) y: Option<&'a Value>,
     pub(crate) metrics: &'a Metrics,
-    /// The curves, where one is drawn.
+    /// The curves, if the chart draws one.
     pub(crate) curves: Option<&'a BTreeMap<String, Curve>>,
-    /// When the job began.
+    /// The start of the job.
     pub(crate) started: Timestamp,
-    /// How long it took.
+    /// The duration of the job.
     pub(crate) seconds: f64,
 }
 
 impl Spec {
-    /// What is drawn, metrics among it.
+    /// The names of all drawn quantities, including the metrics.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let roofs = [&self.roofs.compute, &self.roofs.bandwidth].into_iter().flatten();
         let roofs = roofs.filter_map(|roof| if let Roof::Metric(metric) = roof { Some(metric) } else { None });
         [&self.x, &self.y].into_iter().chain(&self.value).chain(roofs).map(String::as_str)
     }
 
-    /// Whether curves are drawn, which only whole records have.
+    /// True if curves are drawn, which only complete records contain.
     pub(crate) fn has_curves(&self) -> bool {
         self.kind.declaration().y == Some(Role::Curve)
     }
 }
 
 impl Chart<'_> {
-    /// As SVG; `None` if there is nothing to draw.
+    /// The chart as SVG; `None` if there is nothing to draw.
     pub(crate) fn svg(&self) -> Option<String> {
         let mut svg = String::new();
         let drawn = self.draw(&SVGBackend::with_string(&mut svg, SIZE).into_drawing_area());
         matches!(drawn, Ok(true)).then_some(svg)
     }
 
-    /// As PNG, twice as large.
+    /// The chart as PNG at twice the size.
     pub(crate) fn png(&self) -> Option<Vec<u8>> {
         raster::png(SIZE, |root| self.draw(root))
     }
@@ -239,7 +240,7 @@ impl Chart<'_> {
         Ok(drawn)
     }
 
-    /// The dots of each color, in the order in which the colors come.
+    /// The dots of each color, in the order of the first dot of each color.
     fn by_color(&self) -> Vec<(String, Vec<&Dot<'_>>)> {
         let mut groups: Vec<(String, Vec<&Dot<'_>>)> = Vec::new();
         for dot in &self.dots {
@@ -251,19 +252,18 @@ impl Chart<'_> {
         groups
     }
 
-    /// Half the width of the interval that is drawn around a mean.
+    /// Half the width of the interval around a mean.
     fn half(&self, sample: &Sample) -> f64 {
         if self.spec.band { sample.half_width().unwrap_or(0.0) } else { 0.0 }
     }
 }
 
-/// Whether there was anything to draw. None of the errors can happen to a text in memory, but the library's interface has
-/// them.
+/// True if there was anything to draw. The errors of the library's interface cannot occur for a text in memory.
 type Drawn = Result<bool, Box<dyn std::error::Error>>;
 type Area<B> = DrawingArea<B, Shift>;
 type Plot<'c, B> = ChartContext<'c, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// What can be drawn on.
+/// A drawing surface.
 trait Canvas: DrawingBackend<ErrorType: 'static> {}
 
 impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
@@ -271,10 +271,10 @@ impl<B: DrawingBackend<ErrorType: 'static>> Canvas for B {}
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(34, 34, 34);
-/// For text on a color, which stays dark on a dark page.
+/// The color of text on colored cells, which is also dark in the dark theme.
 const ON_COLOR: RGBColor = RGBColor(17, 17, 17);
 const FAINT: RGBColor = RGBColor(221, 221, 221);
-/// Okabe and Ito (2008), without the yellow, which is too light for lines.
+/// The palette of Okabe and Ito (2008) without yellow, which is too light for lines.
 const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -285,28 +285,28 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Lengths of dash and gap in pixels; `None` is a whole line.
+/// Lengths of dash and gap in pixels; `None` is a solid line.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((8, 4)), Some((3, 3)), Some((14, 4))];
 
-/// Things of one color.
+/// Data of one color.
 struct Series {
     name: String,
-    /// For lines: iteration and the curve's sample there. For dots: their two coordinates, as samples of one.
+    /// For lines: iteration and the curve's sample there. For dots: the two coordinates, as samples of one value.
     points: Vec<(f64, Sample)>,
     /// For bars: by the index of the group.
     bars: BTreeMap<usize, Sample>,
 }
 
-// ---- What all of them have ------------------------------------------------------------------------------------------
+// ---- Shared parts ---------------------------------------------------------------------------------------------------
 
-/// How the numbers along the edges are shown; `None` shows none.
+/// The format of the tick labels; `None` shows none.
 #[derive(Clone, Copy)]
 struct Ticks {
     x: Option<Scale>,
     y: Scale,
 }
 
-/// The range of some numbers with a little room, at zero without it; `None` if there are none.
+/// The range of some numbers with a margin, except at zero; `None` if there are none.
 fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.filter(|value| value.is_finite()) {
@@ -315,7 +315,7 @@ fn range(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64
     if low > high {
         return None;
     }
-    // Numbers that are too large to be told apart from infinity cannot be drawn.
+    // Numbers close to the largest finite one cannot be drawn.
     if !(high - low).is_finite() || low.abs().max(high.abs()) > f64::MAX / 4.0 {
         return None;
     }
@@ -348,7 +348,7 @@ fn mesh<B: Canvas>(
     Ok(())
 }
 
-/// Names the colors, to the right of the plot, where no data is.
+/// Draws the legend to the right of the plot.
 fn legend<B: Canvas>(root: &Area<B>, kind: Kind, series: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
     let left = pixels(SIZE.0) - legend_width(series) + 12;
     let rows = (SIZE.1 as usize - 52) / 22;
@@ -383,13 +383,13 @@ fn legend<B: Canvas>(root: &Area<B>, kind: Kind, series: &[Series]) -> Result<()
     Ok(())
 }
 
-/// Room for the names of the colors.
+/// Width of the legend.
 fn legend_width(series: &[Series]) -> i32 {
     let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
     if longest == 0 { 24 } else { 12 + 34 + 8 * pixels(longest.min(40)) + 10 }
 }
 
-/// Draws a dot, in the shape that goes with its color.
+/// Draws a dot in the shape of its color.
 fn marker<B: Canvas>(root: &Area<B>, index: usize, at: (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
     let color = COLORS[index % COLORS.len()];
     match index % 3 {
@@ -404,14 +404,14 @@ fn pixels(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX / 64)
 }
 
-/// `memory.peak (MiB)`.
+/// A heading with its unit: `memory.peak (MiB)`.
 fn heading(name: &str, scale: Scale, unit: Unit) -> String {
     let unit = if scale.suffix.is_empty() { unit.symbol() } else { scale.suffix };
     let name = clean(name);
     if unit.is_empty() { name.into_owned() } else { format!("{name} ({unit})") }
 }
 
-/// A number at an edge, without zeros that say nothing.
+/// A tick label, without trailing zeros.
 fn tick(value: f64, scale: Scale) -> String {
     let scaled = value / scale.factor;
     let text = number(scaled, decimals(scaled).min(6));

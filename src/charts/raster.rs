@@ -1,4 +1,4 @@
-//! A raster canvas: draws the content of the SVG as a PNG, twice as large, with an embedded font, so that the picture
+//! A raster canvas: draws the content of the SVG as a PNG at twice the size, with an embedded font, so that the image
 //! is the same on every machine.
 
 use std::convert::Infallible;
@@ -13,12 +13,12 @@ use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8
 
 use super::{Area, Drawn};
 
-/// Pixels per unit of the drawing in each direction.
+/// Pixels per unit of the drawing.
 const SCALE: f32 = 2.0;
 /// `DejaVu` Sans; see `font/LICENSE`.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
-/// Draws, and answers the PNG; `None` if there was nothing to draw.
+/// Draws and returns the PNG; `None` if there was nothing to draw.
 pub(super) fn png(size: (u32, u32), draw: impl FnOnce(&Area<Raster<'_>>) -> Drawn) -> Option<Vec<u8>> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
     let mut pixmap = Pixmap::new(size.0 * SCALE as u32, size.1 * SCALE as u32)?;
@@ -54,7 +54,7 @@ impl Raster<'_> {
         }
     }
 
-    /// Lays a color over a pixel.
+    /// Blends a color into a pixel.
     fn blend(&mut self, x: i64, y: i64, color: BackendColor, coverage: f32) {
         let (width, height) = (i64::from(self.pixmap.width()), i64::from(self.pixmap.height()));
         if x < 0 || y < 0 || x >= width || y >= height {
@@ -159,7 +159,7 @@ impl DrawingBackend for Raster<'_> {
 
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> Done {
         let font = self.font.clone();
-        // A size is the height of a line in the SVG's font; capitals are then as high as there.
+        // The size is the line height of the SVG's font, so that capitals have the same height as in the SVG.
         #[expect(clippy::cast_possible_truncation, reason = "the size of a font")]
         let size = style.size() as f32 * SCALE;
         let scaled = font.as_scaled(font.pt_to_px_scale(size * 0.72).unwrap_or_else(|| size.into()));
@@ -176,7 +176,7 @@ impl DrawingBackend for Raster<'_> {
             HPos::Center => -along / 2.0,
             HPos::Right => -along,
         };
-        // How far the line on which the letters stand is below the anchor.
+        // Distance of the baseline below the anchor.
         let (up, down) = (0.73 * scaled.ascent(), -scaled.descent());
         let base = match anchor.v_pos {
             VPos::Top => up,

@@ -26,7 +26,7 @@ struct Heights {
 
 pub(super) const ROOFLINE: Declaration = Declaration {
     word: "roofline",
-    doc: "A rate against the operations for each byte, both in powers of ten, below what the device can do at most.",
+    doc: "A roofline: a rate against the operations per byte, on logarithmic scales, with the peak rates of the device.",
     x: Some(Role::Metric),
     y: Some(Role::Metric),
     roofs: true,
@@ -51,7 +51,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         for dot in dots {
             let metric = |name: &str| dot.metrics.get(name).filter(|metric| metric.value > 0.0);
             let (Some(x), Some(y)) = (metric(&spec.x), metric(&spec.y)) else { continue };
-            // What a program measures has no unit, and is one of these here.
+            // A metric of a program has no unit; here it is a rate of operations.
             unit = if y.unit == Unit::One { Unit::FlopsPerSecond } else { y.unit };
             points.extend(Sample::new(&[y.value]).map(|sample| (x.value, sample)));
         }
@@ -86,7 +86,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Text::new(name, (x - 6, y - 6), style(Pos::new(HPos::Right, VPos::Bottom))))?;
     }
     if let Some(bandwidth) = heights.bandwidth {
-        // The middle of the slope as far as it is seen.
+        // The middle of the visible part of the slope.
         let from = f64::from(left).max(f64::from(bottom) - bandwidth.log10());
         let to = f64::from(right).min(ridge.map_or(f64::from(top) - bandwidth.log10(), f64::log10));
         if from < to {
@@ -106,7 +106,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
 }
 
 impl Heights {
-    /// The border of what can be reached, as far as it is between two abscissas and two ordinates.
+    /// The part of the roofline between two abscissas and two ordinates.
     fn line(self, [left, right]: [f64; 2], [bottom, top]: [f64; 2]) -> Vec<(f64, f64)> {
         let slope = |y: f64| self.bandwidth.map(|bandwidth| y / bandwidth);
         let left = slope(bottom).map_or(left, |least| left.max(least));
@@ -126,7 +126,7 @@ impl Heights {
     }
 }
 
-/// The powers of ten around some numbers, at least one decade; `None` if there are none.
+/// The powers of ten that enclose some numbers, at least one decade; `None` if there are no numbers.
 fn decades(values: impl Iterator<Item = f64>) -> Option<(i32, i32)> {
     let values = values.filter(|value| value.is_finite() && *value > 0.0);
     let ends = values.fold(None, |ends: Option<(f64, f64)>, value| {
@@ -139,12 +139,12 @@ fn decades(values: impl Iterator<Item = f64>) -> Option<(i32, i32)> {
     Some((low, high.max(low + 1)))
 }
 
-/// As many labels as there are decades, or fewer.
+/// The number of labels: at most one per decade.
 fn steps(low: i32, high: i32) -> usize {
     usize::try_from(high - low + 1).unwrap_or(2).min(12)
 }
 
-/// `10 GFLOP/s`, for a whole power of ten.
+/// The label of an integer power of ten: `10 GFLOP/s`.
 fn power(exponent: f64, unit: Unit) -> String {
     if (exponent - exponent.round()).abs() > 1e-6 {
         return String::new();

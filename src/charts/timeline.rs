@@ -16,14 +16,14 @@ use super::{
 };
 use crate::format::Scale;
 
-/// Up to so many jobs have a row with their names; more share rows.
+/// Maximum number of jobs that have their own rows with names; more jobs share rows.
 const MOST_NAMED: usize = 24;
-/// Idle time is cut out where it is longer than so much of the time in which something ran.
+/// Idle time is cut out if it is longer than this fraction of the busy time.
 const LONG: f64 = 0.1;
-/// So much of that time a cut leaves.
+/// Width of a cut, as a fraction of the busy time.
 const LEFT: f64 = 0.02;
 
-/// A job's time, in seconds since the first one began, and where it is drawn.
+/// The interval in which a job ran, in seconds since the first job began, and its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Span {
     begin: f64,
@@ -34,7 +34,7 @@ struct Span {
 
 pub(super) const TIMELINE: Declaration = Declaration {
     word: "timeline",
-    doc: "When which job ran, a row for each, or for more than 24 as many rows as ran side by side; long pauses are cut out.",
+    doc: "A timeline with a row for each job. More than 24 jobs share rows. Long pauses are omitted.",
     mark: Mark::Area,
     ..Declaration::NOTHING
 };
@@ -105,11 +105,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     Ok(true)
 }
 
-/// Puts spans that do not overlap into the same row, as few rows as there are jobs side by side; answers how many.
+/// Puts spans that do not overlap into the same row, and returns the number of rows, which is minimal.
 fn stack(spans: &mut [(Span, String)]) -> usize {
     let mut ends: Vec<f64> = Vec::new();
     for (span, _) in spans {
-        // The end of a process and the start of the next one may be noted in either order.
+        // The end of a process and the start of the next one may be recorded in either order.
         span.row = ends.iter().position(|end| *end <= span.begin + 0.05).unwrap_or_else(|| {
             ends.push(0.0);
             ends.len() - 1
@@ -119,11 +119,11 @@ fn stack(spans: &mut [(Span, String)]) -> usize {
     ends.len()
 }
 
-/// Idle time that is cut out: from when, to when, and what a cut leaves of it.
+/// Idle intervals that are cut out, and the width of a cut.
 struct Cuts(Vec<(f64, f64)>, f64);
 
 impl Cuts {
-    /// Finds the long pauses between spans that are sorted by their beginnings.
+    /// Finds the long pauses between spans, which are sorted by their start.
     fn new(spans: impl Iterator<Item = (f64, f64)>) -> Self {
         let (mut pauses, mut busy, mut until) = (Vec::new(), 0.0, f64::NEG_INFINITY);
         for (begin, end) in spans {

@@ -1,7 +1,7 @@
 //! `if`: a condition on params and axes that keeps a point or drops it.
 //!
-//! Comparisons (`==`, `!=`, `<`, `<=`, `>`, `>=`) of params, axes, numbers, `'text'`, `true`, `false` and `null`, joined
-//! by `&&`, `||`, `!` and parentheses. No functions, no arithmetic: a recipe is not a program.
+//! Comparisons (`==`, `!=`, `<`, `<=`, `>`, `>=`) of params, axes, numbers, `'text'`, `true`, `false` and `null`,
+//! joined by `&&`, `||`, `!` and parentheses. No functions, no arithmetic: a recipe is not a program.
 
 use sweep_job::Value;
 
@@ -18,7 +18,7 @@ pub struct Condition {
     root: Node,
 }
 
-/// A condition on the columns of a table, whose names stand without anything before them.
+/// A condition on the columns of a table, whose names have no prefix.
 #[derive(Debug, Clone)]
 pub struct Filter {
     root: Node,
@@ -60,7 +60,7 @@ enum Token {
 
 /// Longest first, so that `<=` is not read as `<`.
 const SYMBOLS: [&str; 11] = ["&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "(", ")"];
-/// Parentheses and negations deeper than this are not a condition that anybody reads.
+/// Maximum nesting of parentheses and negations, which bounds the recursion.
 const DEEPEST: usize = 64;
 
 impl Condition {
@@ -74,7 +74,7 @@ impl Condition {
         problems: &mut Collector,
     ) -> Option<Self> {
         let inner = text.trim().strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")).unwrap_or(text);
-        // Quotes and escapes shift the text against the source; then the whole value is marked.
+        // Quotes and escapes shift the text relative to the source. In that case the whole value is marked.
         let shift = sources.slice(span).find(inner);
         let mark = |start: usize, len: usize| shift.map_or(span, |shift| span.part(shift + start, len));
         let reference = |word: &str, start: usize, len: usize| {
@@ -138,7 +138,7 @@ impl Condition {
 }
 
 impl Filter {
-    /// Reads a condition. The error is a phrase that says what is wrong, and at which part of the text.
+    /// Reads a condition. The error is a phrase with the mistake and its place in the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let reference = |word: &str, _: usize, _: usize| {
             Some(Reference { scope: Scope::Matrix, name: word.to_owned(), span: Span::default() })
@@ -150,7 +150,7 @@ impl Filter {
         Ok(Self { root })
     }
 
-    /// The columns that it names.
+    /// The columns that it refers to.
     pub fn names(&self) -> Vec<&str> {
         let mut found = Vec::new();
         self.root.references(&mut found);

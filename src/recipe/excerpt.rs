@@ -1,4 +1,4 @@
-//! The excerpt of a text that a message shows: safe for a terminal, and never wider than one.
+//! Excerpts of texts in messages: safe for a terminal, and of limited width.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanConten
 
 use super::source::Span;
 
-/// Lines longer than this are shown around the place only.
+/// Maximum width of a line. Only the part of a longer line around the place is shown.
 const WIDEST: usize = 160;
 
 /// A text with its name.
@@ -28,7 +28,7 @@ impl SourceCode for Excerpt {
         if text.lines().all(|line| line.len() <= WIDEST) {
             return Ok(self.named(contents.data(), *contents.span(), contents.line(), contents.column()));
         }
-        // Only the line of the place, and of it only what is near.
+        // Only the part of the line around the place.
         let start = span.offset().min(self.text.len());
         let line_start = self.text[..floor(&self.text, start)].rfind('\n').map_or(0, |at| at + 1);
         let line_end = self.text[floor(&self.text, start)..].find('\n').map_or(self.text.len(), |at| start + at);
@@ -41,7 +41,7 @@ impl SourceCode for Excerpt {
 }
 
 impl Excerpt {
-    /// As much of a place as is shown of a line: a longer mark would have no room.
+    /// The part of a place that is shown; a longer mark would not fit.
     pub(super) fn marked(&self, span: Span) -> Span {
         let start = (span.start as usize).min(self.text.len());
         let end = floor(&self.text, start + (span.len as usize).min(WIDEST / 2));

@@ -1,8 +1,8 @@
-//! The executor that gives jobs their processes: this machine, or Slurm. None of it is part of a key.
+//! The executor that starts jobs: this machine or Slurm. It is not part of a key.
 
 use super::{Draft, Problem, Slurm, Spanned, suggest};
 
-/// Source of the jobs' processes.
+/// The way in which jobs are started.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Executor {
     /// On this machine.
@@ -13,7 +13,7 @@ pub enum Executor {
 }
 
 impl Draft {
-    /// The steps that an executor names must be there.
+    /// Checks that the steps that an executor names exist.
     pub(super) fn check_executor_steps(&mut self, named: &[Spanned<String>]) {
         let steps = || self.recipes.iter().flat_map(|recipe| &recipe.steps).map(|step| step.name.value.as_str());
         for name in named.iter().filter(|name| !steps().any(|step| step == name.value)) {

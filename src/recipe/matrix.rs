@@ -2,22 +2,22 @@
 
 use super::{Condition, Span, Spanned, Template};
 
-/// Points of a step: the product of its dimensions, without the excluded points and with the included ones, as far as
-/// the condition holds.
+/// Points of a step: the product of its dimensions, without the excluded points and with the included ones, filtered by
+/// the condition.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
     /// Factors of the product, in the order of the text.
     pub dimensions: Vec<Dimension>,
-    /// Points added, or points given further values.
+    /// Additional points, or additional values for existing points.
     pub include: Vec<Assignment>,
-    /// Points left out: those that have all these values.
+    /// Excluded points: those that have all values of an entry.
     pub exclude: Vec<Assignment>,
     /// Keeps the points for which it holds.
     pub condition: Option<Condition>,
     /// Axes whose values were replaced by a sweep file or on the command line: the author's declarations about other
     /// values do not apply then.
     pub narrowed: Vec<String>,
-    /// Those of them that the author has not given it at all.
+    /// Axes in `narrowed` that the recipe does not have.
     pub added: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct Matrix {
 pub enum Dimension {
     /// An axis on its own.
     Axis(Axis),
-    /// Axes that go together, value by value.
+    /// Axes that vary together.
     Zip(Vec<Axis>),
     /// Points drawn at random.
     Random(Random),
@@ -46,11 +46,11 @@ pub struct Axis {
 /// Form of an axis's values.
 #[derive(Debug, Clone)]
 pub enum AxisValues {
-    /// One by one.
+    /// A list of values.
     List(Vec<Template>),
-    /// By two or three numbers: from, to (or how many), and for `range` the step.
+    /// A progression, by two or three numbers.
     Numbers(Progression, Vec<Template>, Span),
-    /// As those of another step's axis.
+    /// The values of another step's axis.
     Of {
         /// The step.
         step: Spanned<String>,
@@ -62,20 +62,20 @@ pub enum AxisValues {
 /// Spacing of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progression {
-    /// `range: [from, to, step]`, without `to`.
+    /// `range: [from, to, step]`, excluding `to`.
     Range,
-    /// `linspace: [from, to, n]`, with `to`, equal differences.
+    /// `linspace: [from, to, n]`, including `to`, with equal differences.
     Linspace,
-    /// `logspace: [from, to, n]`, with `to`, equal ratios.
+    /// `logspace: [from, to, n]`, including `to`, with equal ratios.
     Logspace,
 }
 
-/// Points drawn at random; the same every time.
+/// Points that are drawn at random, reproducibly.
 #[derive(Debug, Clone)]
 pub struct Random {
     /// Number of values.
     pub n: Template,
-    /// Seed of the draws; 0 when not given.
+    /// Seed of the draws. Default: 0.
     pub seed: Option<Template>,
     /// Distribution of each axis.
     pub axes: Vec<(Spanned<String>, Draw)>,
@@ -86,15 +86,15 @@ pub struct Random {
 /// A distribution.
 #[derive(Debug, Clone)]
 pub enum Draw {
-    /// Every number between two is as likely.
+    /// Uniform between two numbers.
     Uniform(Vec<Template>, Span),
-    /// Every ratio is as likely.
+    /// Log-uniform between two numbers.
     LogUniform(Vec<Template>, Span),
-    /// Every one of these is as likely.
+    /// One of several equally likely values.
     Choice(Vec<Template>),
 }
 
-/// A baseline and what is changed in it.
+/// A baseline and the changes to it.
 #[derive(Debug, Clone)]
 pub struct Ablation {
     /// Combinations of the design.
@@ -103,7 +103,7 @@ pub struct Ablation {
     pub factors: Vec<Factor>,
 }
 
-/// One thing that an ablation changes.
+/// A factor that an ablation changes.
 #[derive(Debug, Clone)]
 pub struct Factor {
     /// The axis.
@@ -119,11 +119,11 @@ pub struct Factor {
 pub enum Design {
     /// The baseline, and each change on its own.
     AddOne,
-    /// Every change at once, and all but each; the baseline, too.
+    /// All changes, all changes except one for each factor, and the baseline.
     LeaveOneOut,
     /// Every combination.
     Factorial,
-    /// Half of the combinations, those with an even number of changes: main effects stay apart from each other.
+    /// The half of the combinations with an even number of changes: main effects are not confounded with each other.
     Fractional,
 }
 
@@ -172,7 +172,7 @@ impl Dimension {
 }
 
 impl Design {
-    /// The words that a recipe writes.
+    /// The words in recipes.
     pub(crate) const WORDS: &'static [(&'static str, Self)] = &[
         ("add-one", Self::AddOne),
         ("leave-one-out", Self::LeaveOneOut),

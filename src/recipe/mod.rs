@@ -1,4 +1,4 @@
-//! Recipe text to [`Recipe`]: checked declarations, with the place of everything.
+//! Recipe text to [`Recipe`]: checked declarations with their places.
 //!
 //! A `Recipe` has no unknown key, no value of the wrong shape and no step that needs an unknown one. [`crate::plan`]
 //! expands its matrices and checks that values fit the tasks.
@@ -39,16 +39,15 @@ pub use self::{
 /// One study.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// Its name: names the report's folder.
+    /// Its name, which is also the name of the report's folder.
     pub name: String,
     /// The question it answers.
     pub about: Option<String>,
     /// The work that it is about.
     pub cite: Option<Citation>,
-    /// The folder of its reports, below that of all reports.
+    /// The folder of its reports, relative to that of all reports.
     pub report: PathBuf,
-    /// The flags that ask for something else than the files say; its report is not that of the whole study then. Empty
-    /// without any.
+    /// The flags that change the study; if it is not empty, the report is not that of the whole study.
     pub flags: String,
     /// Values for the whole study.
     pub params: Names,
@@ -60,11 +59,11 @@ pub struct Recipe {
     pub figures: Vec<Figure>,
     /// The claims, in the order of the text.
     pub claims: Vec<Claim>,
-    /// The texts behind the places.
+    /// The source texts that places refer to.
     pub sources: Sources,
 }
 
-/// A table, a figure or a claim of a report, and what it is made from.
+/// A table, a figure or a claim of a report, with its sources.
 #[derive(Debug, Clone)]
 pub struct Shown<'r> {
     /// `table`, `figure` or `claim`.
@@ -102,7 +101,7 @@ pub struct Step {
 #[derive(Debug, Clone, Default)]
 pub struct Selection(pub Vec<(Spanned<String>, Vec<Template>)>);
 
-/// Why there is no recipe.
+/// Reason why there is no recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The file cannot be read.
@@ -132,7 +131,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The flags, as they are typed.
+    /// The flags as command-line arguments.
     fn flags(&self) -> Vec<String> {
         let flag = |name: &'static str, values: &[String]| {
             values.iter().flat_map(|value| [name.to_owned(), quoted(value)]).collect::<Vec<_>>()
@@ -140,7 +139,7 @@ impl Request<'_> {
         [flag("--set", self.set), flag("--axis", self.axes), flag("--only", self.only)].concat()
     }
 
-    /// The same as arguments of a command.
+    /// The request as command-line arguments.
     fn typed(&self) -> Vec<String> {
         let paths = self.paths.iter().map(|path| path.display().to_string());
         let set = self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]);
@@ -149,7 +148,7 @@ impl Request<'_> {
     }
 }
 
-/// An argument as a shell takes it.
+/// An argument, quoted for a shell.
 pub(crate) fn quoted(argument: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "_-./=:,@+%".contains(char);
     if !argument.is_empty() && argument.chars().all(plain) {
@@ -159,8 +158,8 @@ pub(crate) fn quoted(argument: &str) -> String {
     }
 }
 
-/// Recipes as far as they could be understood, with the mistakes found so far. Planning finds the others, so that the
-/// author sees all of them at once.
+/// Recipes as far as they are valid, with the mistakes found so far. Planning finds the others, so that the author sees
+/// all of them at once.
 #[derive(Debug)]
 pub struct Draft {
     pub(crate) recipes: Vec<Recipe>,
@@ -178,7 +177,7 @@ impl Draft {
         Loader::default().load(request)
     }
 
-    /// Reads a recipe from a text that came from `path`. Fails only where the text is no YAML.
+    /// Reads a recipe from the text of `path`. Fails only if the text is not YAML.
     pub fn parse(path: &Path, text: String, set: &[String]) -> Result<Self, Problems> {
         Loader::default().parse(path, text, set)
     }
@@ -190,7 +189,7 @@ impl Draft {
 }
 
 impl Recipe {
-    /// Everything that the report shows, in the order of the text.
+    /// All tables, figures and claims of the report, in the order of the text.
     pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         let tables = self.tables.iter().map(|table| Shown {
             kind: "table",
@@ -213,17 +212,17 @@ impl Recipe {
         tables.chain(figures).chain(claims)
     }
 
-    /// The steps that tables, figures and claims are about, as indices; one of several comes several times.
+    /// The steps that tables, figures and claims refer to, as indices. A step can occur several times.
     pub fn reported(&self) -> impl Iterator<Item = usize> {
         self.shown().flat_map(|shown| shown.steps)
     }
 
-    /// The metrics that tables, figures and claims are about, and the curves that figures are.
+    /// The metrics that tables, figures and claims refer to, and the curves that figures draw.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         self.shown().flat_map(|shown| shown.metrics)
     }
 
-    /// True if an axis has other values than the author gave it.
+    /// True if an axis has other values than in the recipe's text.
     pub fn is_narrowed(&self) -> bool {
         self.steps.iter().any(|step| !step.matrix.narrowed.is_empty())
     }
@@ -235,7 +234,7 @@ impl Recipe {
 }
 
 impl Step {
-    /// The names of its axes, `include`'s further ones last.
+    /// The names of its axes; those that only `include` has come last.
     pub fn axes(&self) -> Vec<&str> {
         let mut axes = self.matrix.axes();
         for (name, _) in self.matrix.include.iter().flat_map(|assignment| &assignment.values) {
@@ -247,10 +246,10 @@ impl Step {
     }
 }
 
-/// No name is longer, in bytes: with an ending, it names files.
+/// Maximum length of a name in bytes: with an extension, it must be a valid file name.
 pub(crate) const LONGEST_NAME: usize = 200;
 
-/// True if a text can name a recipe, a step, a param, an axis or a table: it also names files and is part of labels.
+/// True if a text is a valid name of a recipe, a step, a param, an axis or a table. Names are used in files and labels.
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     text.len() <= LONGEST_NAME

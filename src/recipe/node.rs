@@ -1,4 +1,4 @@
-//! YAML with the place of every value: the only file that depends on the YAML parser.
+//! YAML with the place of every value. No other file depends on the YAML parser.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -56,11 +56,11 @@ impl Node {
         }
     }
 
-    /// Parses a text; `None` after a mistake that leaves nothing to look at.
+    /// Parses a text; `None` if a mistake makes it unreadable.
     pub fn parse(sources: &Sources, source: u16, problems: &mut Collector) -> Option<Self> {
         let options = serde_saphyr::options! {
             strict_booleans: true,
-            // Both are let through and reported in `lower`, with their places and together with everything else.
+            // Both are accepted here and reported in `lower`, with their places and together with all other mistakes.
             duplicate_keys: DuplicateKeyPolicy::LastWins,
             non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
             with_snippet: false,
@@ -216,7 +216,7 @@ fn check_number(value: &Value, sources: &Sources, span: Span, problems: &mut Col
     }
 }
 
-/// The parser's place as ours; a map's or a list's place is its first line, which is what a caret can show.
+/// Converts a place of the parser. The place of a map or a list is its first line, which a caret can mark.
 fn place(sources: &Sources, source: u16, location: serde_saphyr::Location) -> Span {
     let span = location.span();
     let (start, len) = match (span.byte_offset(), span.byte_len()) {
@@ -234,7 +234,7 @@ fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, p
     let span = error.location().map_or_else(Span::default, |location| place(sources, source, location));
     let span = Span { source, len: span.len.max(1), ..span };
     let message = error.without_snippet().to_string();
-    // The parser appends its own place; ours is shown with the source line.
+    // The parser appends a place, which is removed because the message shows the source line.
     let (message, own_help) = in_our_words(message.split(" at line ").next().unwrap_or(&message));
     let text = sources.text(source);
     let line_start = text.get(..span.start as usize).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
@@ -244,7 +244,7 @@ fn syntax_problem(sources: &Sources, source: u16, error: &serde_saphyr::Error, p
     problems.push(span, Problem::new(sources, span, message, "here").maybe_help(help));
 }
 
-/// The parser speaks to programmers; this is for authors.
+/// Rewords messages of the parser for authors of recipes.
 fn in_our_words(message: &str) -> (String, Option<&'static str>) {
     let says = |word: &str| message.contains(word);
     if says("multiple YAML documents") {

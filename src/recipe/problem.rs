@@ -30,7 +30,7 @@ struct Details {
 /// A valid but possibly unintended declaration.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Warning {
-    /// `file:line:column`; of what was typed, the flag without its value.
+    /// `file:line:column`; for a command-line argument, the flag without its value.
     pub at: String,
     /// The possible mistake.
     pub message: String,
@@ -54,7 +54,7 @@ pub struct Collector {
 }
 
 impl Problem {
-    /// A mistake at a place; `label` stands under the caret.
+    /// A mistake at a place; `label` is shown under the caret.
     pub fn new(sources: &Sources, span: Span, message: impl Into<String>, label: impl Into<String>) -> Self {
         let excerpt = sources.excerpt(span.source);
         let marked = excerpt.marked(span);
@@ -74,21 +74,21 @@ impl Problem {
         self
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(clean(&help.into()).into_owned());
         self
     }
 
-    /// Adds what to do, if there is something to say.
+    /// Adds a remedy, if there is one.
     #[must_use]
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.0.help = help.map(|help| clean(&help).into_owned()).or(self.0.help);
         self
     }
 
-    /// Adds a further remark to what to do.
+    /// Adds a remark to the remedy.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         let note = clean(&note.into()).into_owned();
@@ -124,19 +124,19 @@ impl Diagnostic for Problem {
 }
 
 impl Collector {
-    /// Adds a mistake. Of several at the same place only the first counts: a bad value is met at every point that uses
-    /// it, and what follows from a mistake is not another one.
+    /// Adds a mistake. Only the first mistake at a place is kept: a bad value occurs at every point that uses it, and a
+    /// consequence of a mistake is not another mistake.
     pub fn push(&mut self, span: Span, problem: Problem) {
         if self.places.insert(span) {
             self.found.push((span, problem));
         }
     }
 
-    /// Adds what may be no mistake, but should be read. Of several at the same place only the first counts.
+    /// Adds a warning. Only the first warning at a place is kept.
     pub fn warn(&mut self, sources: &Sources, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.warnings.entry((span.source, span.start)).or_insert_with(|| {
             let name = sources.name(span.source);
-            // A warning may be about a confidential value.
+            // The value may be confidential.
             let at = match name.split_once('=') {
                 Some((flag, _)) if name.starts_with("--") => format!("{flag}=…"),
                 _ => sources.location(span),
@@ -151,7 +151,7 @@ impl Collector {
         std::mem::take(&mut self.warnings).into_values().collect()
     }
 
-    /// `value` if nothing is wrong.
+    /// Returns `value` if there are no mistakes.
     pub fn finish<T>(self, value: T) -> Result<T, Problems> {
         if self.found.is_empty() { Ok(value) } else { self.fail() }
     }
@@ -197,7 +197,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A suggestion for a word that is none of those allowed: the nearest one, and the list.
+/// A suggestion for an unknown word: the most similar allowed word, and the list of allowed words.
 pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let allowed: Vec<&str> = allowed.into_iter().collect();
     if allowed.is_empty() {
@@ -208,7 +208,7 @@ pub fn suggest<'a>(word: &str, what: &str, allowed: impl IntoIterator<Item = &'a
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| {
-            // A third of the letters may differ, but not all of them: `b` is no misspelled `a`.
+            // A third of the letters may differ, but not all of them: `b` is not a misspelled `a`.
             let letters = candidate.chars().count().min(word.chars().count());
             *distance <= (letters / 3).max(1) && *distance < letters
         })

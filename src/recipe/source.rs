@@ -1,4 +1,4 @@
-//! Texts of a recipe, and places in them.
+//! Source texts of recipes, and places in them.
 
 use std::{
     borrow::Cow,
@@ -16,13 +16,13 @@ use crate::format::{clean, clean_in_place};
 pub struct Span {
     /// Index of the text.
     pub source: u16,
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
-/// A value and where it stands.
+/// A value with its place in a text.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
     /// The value.
@@ -31,7 +31,7 @@ pub struct Spanned<T> {
     pub span: Span,
 }
 
-/// The texts that recipes were made from: files, and one for every `--set` and `--axis`.
+/// The source texts of recipes: files, and one text for every `--set` and `--axis`.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     texts: Vec<Text>,
@@ -41,19 +41,19 @@ pub struct Sources {
 #[derive(Debug, Clone)]
 struct Text {
     name: String,
-    /// The file; nothing for what was typed.
+    /// The path of the file; `None` for a command-line argument.
     path: Option<Arc<Path>>,
     /// Base folder of its relative paths.
     folder: Arc<Path>,
     whole: Arc<str>,
-    /// Text for messages: of the same length, without control characters.
+    /// The text without control characters, for messages. It has the same length.
     shown: Arc<str>,
     /// Offsets of lines.
     lines: Arc<[usize]>,
 }
 
 impl<T> Spanned<T> {
-    /// Puts a value at a place.
+    /// Creates a value with its place.
     pub const fn new(value: T, span: Span) -> Self {
         Self { value, span }
     }
@@ -78,8 +78,8 @@ impl Sources {
         self.add_in(display_name(path), Some(path), text)
     }
 
-    /// Adds what was typed under the name that messages show, and returns its index. Relative paths in it start from the
-    /// current folder.
+    /// Adds a command-line argument under the name that messages show, and returns its index. Relative paths in it
+    /// start from the current folder.
     pub fn add(&mut self, name: impl AsRef<str>, text: impl Into<Arc<str>>) -> u16 {
         self.add_in(name, None, text)
     }
@@ -129,7 +129,7 @@ impl Sources {
         self.text(span.source).get(start..start + span.len as usize).unwrap_or("")
     }
 
-    /// A text with its name, as diagnostics want it.
+    /// A text with its name, for diagnostics.
     pub(super) fn excerpt(&self, source: u16) -> Excerpt {
         let text = self.texts.get(usize::from(source)).map_or_else(|| Arc::from(""), |text| Arc::clone(&text.shown));
         Excerpt { name: self.name(source).to_owned(), text }
@@ -156,7 +156,7 @@ impl Sources {
     }
 }
 
-/// Name of a file in messages: as the user gave it, without detours such as `sweeps/../recipes`.
+/// Name of a file in messages: the given path, without components such as `sweeps/..`.
 fn display_name(path: &Path) -> String {
     let mut shown = PathBuf::new();
     for component in path.components() {

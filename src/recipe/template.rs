@@ -1,4 +1,4 @@
-//! `${{ params.x }}`, `${{ matrix.x }}` and `${{ needs.step.metrics.x }}` in values.
+//! Values with expressions: `${{ params.x }}`, `${{ matrix.x }}` and `${{ needs.step.metrics.x }}`.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Template {
 enum TemplateKind {
     /// No expression.
     Literal(Value),
-    /// Nothing but one expression: the value keeps its type.
+    /// A single expression: the value keeps its type.
     Whole(Reference),
     /// Text with expressions in it.
     Mixed(Vec<Piece>),
@@ -44,7 +44,7 @@ enum Piece {
 pub struct Reference {
     /// The part before the name.
     pub scope: Scope,
-    /// The name behind the last dot; an artifact's may have dots and slashes.
+    /// The name after the scope; that of an artifact may contain dots and slashes.
     pub name: String,
     /// The whole expression.
     pub span: Span,
@@ -57,11 +57,11 @@ pub enum Scope {
     Params,
     /// The step's axes.
     Matrix,
-    /// Results of the jobs of a needed step: known when they have run.
+    /// Results of the jobs of a needed step, which are known after they have run.
     Needs(String, Product),
 }
 
-/// Names that are known at a place: the axes, and the needed steps there. `None` if there cannot be any.
+/// Names that are known at a place: axes and needed steps. `None` if the place allows none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known<'a> {
     /// The axes.
@@ -70,13 +70,13 @@ pub struct Known<'a> {
     pub needs: Option<&'a [&'a str]>,
 }
 
-/// Names and their values, each with the place that a message about the value should point at.
+/// Names and their values, each with the place for messages about the value.
 pub type Names = BTreeMap<String, Spanned<Value>>;
 
-/// The longest value that expressions make, in bytes.
+/// Maximum length of a value with inserted expressions, in bytes.
 pub(crate) const LONGEST: usize = 1 << 20;
 
-/// Length of a value's text in bytes; numbers count nothing.
+/// Length of a value's text in bytes. Numbers are not counted.
 pub(crate) fn text_size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
@@ -96,7 +96,7 @@ pub(crate) fn too_long(template: &Template, size: usize, sources: &Sources, prob
 }
 
 impl Template {
-    /// Reads a value; expressions are parsed, not looked up.
+    /// Reads a value; expressions are parsed, but not resolved.
     pub fn parse(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
         if let NodeKind::Map(_) = &node.kind {
             problems.push(
@@ -109,7 +109,7 @@ impl Template {
         Self::parse_any(node, sources, problems)
     }
 
-    /// The same where a map is a value, too.
+    /// Reads a value that may be a map.
     pub fn parse_any(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
         let kind = match &node.kind {
             NodeKind::Scalar(Value::Text(text)) if text.contains("${{") => {
@@ -152,7 +152,7 @@ impl Template {
         }
     }
 
-    /// A part of it, if it is written out here and not behind an expression.
+    /// A part of it, if it is literal and not the result of an expression.
     pub fn part(&self, part: &Part) -> Option<&Self> {
         match (&self.kind, part) {
             (TemplateKind::List(items), Part::Item(index)) => items.get(*index),
@@ -163,7 +163,7 @@ impl Template {
         }
     }
 
-    /// Length of its text with its expressions inserted, in bytes; unknown ones count nothing.
+    /// Length of its text with inserted expressions, in bytes. Unknown expressions are not counted.
     pub fn size(&self, params: &Names, matrix: &Names) -> usize {
         let of = |reference: &Reference| {
             let value = match reference.scope {
@@ -192,14 +192,15 @@ impl Template {
         }
     }
 
-    /// The value, with the place that decided it: for `${{ params.iters }}` that is where `iters` got its value.
-    /// `None` if a name is unknown or the text too long, which [`check_references`] has reported before, or not known yet.
+    /// The value, with the place that it came from: for `${{ params.iters }}` the place of the value of `iters`. `None`
+    /// if a name is unknown or the text is too long, which [`check_references`] has reported, or if a result is not
+    /// known yet.
     pub fn resolve(&self, params: &Names, matrix: &Names) -> Option<Spanned<Value>> {
         self.resolve_with(params, matrix, &|_| None)
     }
 
-    /// The same with `needs`, which answers for what needed jobs leave. In a list, an expression that means a list puts
-    /// all of it there.
+    /// Resolves the value with `needs`, which returns results of needed jobs. In a list, an expression whose value is a
+    /// list inserts all of its items.
     pub fn resolve_with(
         &self,
         params: &Names,
@@ -214,7 +215,7 @@ impl Template {
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
             TemplateKind::Whole(reference) => look_up(reference),
-            // A text that has been reported as too long is not built.
+            // A text that was reported as too long is not built.
             TemplateKind::Mixed(_) if self.size(params, matrix) > LONGEST => None,
             TemplateKind::Mixed(pieces) => {
                 let mut text = String::new();
@@ -247,7 +248,7 @@ impl Template {
     }
 }
 
-/// Reports every expression that names something unknown, and a value that params make too long.
+/// Reports every expression with an unknown name, and every value that params make too long.
 pub fn check_references(
     template: &Template,
     params: &Names,
@@ -295,7 +296,7 @@ pub fn check_references(
 }
 
 fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collector) -> Option<TemplateKind> {
-    // Quotes and escapes shift the text against the source; then the whole value is marked instead of the expression.
+    // Quotes and escapes shift the text relative to the source. In that case the whole value is marked.
     let shift = sources.slice(span).find(text);
     let mark = |start: usize, len: usize| shift.map_or(span, |shift| span.part(shift + start, len));
     let mut pieces = Vec::new();
@@ -350,7 +351,7 @@ fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Col
     Some(Reference { scope, name: name.to_owned(), span })
 }
 
-/// `STEP.metrics.NAME` or `STEP.artifacts.NAME`.
+/// Parses `STEP.metrics.NAME` or `STEP.artifacts.NAME`.
 fn parse_needs(text: &str) -> Option<(Scope, &str)> {
     let (step, rest) = text.split_once('.')?;
     let (product, name) = rest.split_once('.')?;

@@ -1,16 +1,16 @@
-//! Statistics of a few numbers: means, intervals, tests and their corrections.
+//! Statistics of small samples: means, intervals, tests and their corrections.
 
 use std::{cell::RefCell, collections::HashMap};
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use sweep_job::Unit;
 
-/// Which values of a metric are better.
+/// The better direction of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// The smaller ones.
+    /// Smaller values are better.
     Less,
-    /// The larger ones.
+    /// Larger values are better.
     More,
 }
 
@@ -25,45 +25,45 @@ pub struct Sample {
     pub sd: Option<f64>,
 }
 
-/// The middle of some numbers, and the half of them around it.
+/// The quartiles of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quartiles {
-    /// A quarter of the numbers is below.
+    /// The first quartile.
     pub low: f64,
-    /// Half of them is below.
+    /// The median.
     pub median: f64,
-    /// Three quarters are below.
+    /// The third quartile.
     pub high: f64,
 }
 
-/// A number that was estimated, with its 95 % confidence interval (Student's).
+/// An estimated number with its 95 % confidence interval (Student's t).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// Lower end; `None` where a single measurement says nothing about chance.
+    /// Lower end; `None` for a single measurement.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end; `None` for a single measurement.
     pub high: Option<f64>,
-    /// Probability of a value at least as far from zero by chance alone, both sides.
+    /// The two-sided p-value of the difference from zero.
     pub p: Option<f64>,
 }
 
-/// The level of every interval.
+/// The confidence level of intervals.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// The level of a decision after so many evaluations, made as soon as one of them allows it: by Bonferroni's inequality
-/// a wrong decision at any evaluation is no likelier than at a single one of [`LEVEL`].
+/// The level of a decision with this number of evaluations that stops at the first decision. By Bonferroni's
+/// inequality, the probability of a wrong decision at any evaluation is no higher than with a single one at [`LEVEL`].
 pub(crate) fn level_of(looks: usize) -> f64 {
     1.0 - (1.0 - LEVEL) / looks.max(1) as f64
 }
 
 impl Better {
-    /// The words that a recipe writes.
+    /// The words in recipes.
     pub(crate) const WORDS: &'static [(&'static str, Option<Self>)] =
         &[("min", Some(Self::Less)), ("max", Some(Self::More)), ("none", None)];
 
-    /// What the unit of a metric says.
+    /// The better direction that the unit of a metric implies.
     pub(crate) fn of(unit: Unit) -> Option<Self> {
         match unit {
             Unit::Nats | Unit::Seconds | Unit::Bytes => Some(Self::Less),
@@ -74,7 +74,7 @@ impl Better {
 }
 
 impl Sample {
-    /// Of these numbers; `None` if there are none.
+    /// Summarizes these numbers; `None` if there are none.
     pub fn new(values: &[f64]) -> Option<Self> {
         let n = values.len();
         if n == 0 {
@@ -83,7 +83,7 @@ impl Sample {
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let sd = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
-        // Equal numbers differ from their mean by a rounding; that is no spread.
+        // Equal numbers differ from their mean by a rounding error, which is not a spread.
         let sd = sd.map(|sd| if sd <= 1e-12 * mean.abs() { 0.0 } else { sd });
         Some(Self { n, mean, sd })
     }
@@ -93,7 +93,7 @@ impl Sample {
         self.estimate_at(LEVEL)
     }
 
-    /// The mean as an estimate, with an interval of this level.
+    /// The mean as an estimate with an interval of this level.
     pub fn estimate_at(&self, level: f64) -> Estimate {
         let error = self.sd.map(|sd| sd / (self.n as f64).sqrt());
         estimate(self.mean, error, self.n.saturating_sub(1) as f64, level)
@@ -104,12 +104,12 @@ impl Sample {
         Some(self.estimate().high? - self.mean)
     }
 
-    /// The difference of two means whose samples have nothing to do with each other (Welch).
+    /// The difference of the means of two independent samples (Welch).
     pub fn welch_difference(&self, other: &Self) -> Estimate {
         self.less_at(other, LEVEL)
     }
 
-    /// The same with an interval of this level.
+    /// The difference of the means with an interval of this level (Welch).
     pub fn less_at(&self, other: &Self, level: f64) -> Estimate {
         let squared = |sample: &Self| sample.sd.map(|sd| sd * sd / sample.n as f64);
         let errors = squared(self).zip(squared(other));
@@ -122,7 +122,7 @@ impl Sample {
 }
 
 impl Quartiles {
-    /// Of these numbers, interpolated between neighbors as `NumPy` does; `None` if there are none.
+    /// The quartiles of these numbers, interpolated between neighbors as `NumPy` does; `None` if there are none.
     pub fn new(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -139,7 +139,7 @@ impl Quartiles {
 }
 
 impl Estimate {
-    /// The number that this one is the natural logarithm of.
+    /// The exponential of the estimate and its interval.
     pub fn exp(self) -> Self {
         Self { value: self.value.exp(), low: self.low.map(f64::exp), high: self.high.map(f64::exp), p: self.p }
     }
@@ -148,7 +148,7 @@ impl Estimate {
 fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimate {
     match error {
         None => Estimate { value, low: None, high: None, p: None },
-        // No spread at all: every measurement gave the same.
+        // All measurements are equal.
         Some(0.0) => {
             let p = if value == 0.0 { 1.0 } else { 0.0 };
             Estimate { value, low: Some(value), high: Some(value), p: Some(p) }
@@ -167,14 +167,14 @@ fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimat
 /// Half-width of an interval of this level in standard errors; `freedom` must be above zero.
 pub(crate) fn quantile(freedom: f64, level: f64) -> f64 {
     thread_local! {
-        /// The cells of a table ask for few different ones, again and again.
+        /// A cache: the cells of a table use few distinct quantiles.
         static KNOWN: RefCell<HashMap<[u64; 2], f64>> = RefCell::default();
     }
     let asked = [freedom.to_bits(), level.to_bits()];
     KNOWN.with_borrow_mut(|known| *known.entry(asked).or_insert_with(|| quantile_anew(freedom, level)))
 }
 
-/// The library's own inverse is good to about eight digits; two steps of Newton's method give the rest.
+/// The inverse in the library is accurate to about eight digits; two steps of Newton's method refine it.
 fn quantile_anew(freedom: f64, level: f64) -> f64 {
     use statrs::distribution::Continuous as _;
     let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return f64::NAN };
@@ -186,7 +186,7 @@ fn quantile_anew(freedom: f64, level: f64) -> f64 {
     x
 }
 
-/// Holm's correction: the probabilities as they are when so many questions were asked at once.
+/// Holm's correction of p-values for multiple tests.
 pub(crate) fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
@@ -206,7 +206,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Numbers from the standard normal distribution, the same every time.
+    /// Reproducible numbers from the standard normal distribution.
     pub(crate) struct Normal(u64);
 
     impl Default for Normal {
@@ -285,7 +285,7 @@ pub(crate) mod tests {
         assert!(holm(&[]).is_empty());
     }
 
-    /// 95 % of the intervals cover the mean that the numbers were drawn around.
+    /// Checks that 95 % of the intervals contain the true mean.
     #[test]
     fn intervals_cover_at_their_level() {
         let mut normal = Normal::default();
@@ -301,14 +301,14 @@ pub(crate) mod tests {
         let share = covered as f64 / f64::from(rounds);
         assert!((share - LEVEL).abs() < 0.0062, "{share}");
     }
-    /// The ratio of what was measured in pairs: 95 % of the intervals cover the ratio of the geometric means.
+    /// Checks that 95 % of the intervals of paired ratios contain the ratio of the geometric means.
     #[test]
     fn ratios_cover_at_their_level() {
         let mut normal = Normal::default();
         let rounds = 20_000;
         let covered = (0..rounds).filter(|_| {
             let pairs = (0..5).map(|_| {
-                // What a seed does to both sides, and what it does to each.
+                // The effect of a seed on both sides, and on each side.
                 let shared = 0.5 * normal.draw();
                 ((3.0_f64.ln() + shared + 0.1 * normal.draw()).exp(), (shared + 0.1 * normal.draw()).exp())
             });

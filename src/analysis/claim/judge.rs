@@ -1,4 +1,4 @@
-//! The arithmetic of verdicts: what is compared with what is expected, and how certain it is.
+//! The statistics of verdicts: estimates, their intervals, and the comparison with the expected range.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::{
     store::Measured,
 };
 
-/// A measurement: where, by which job, and how much.
+/// A measurement: its point, its job and its value.
 struct Found<'a> {
     point: &'a Point,
     by: &'a Measured,
@@ -27,16 +27,16 @@ struct Measurements<'a> {
     found: Vec<Found<'a>>,
     /// Jobs without a result, or without the metric.
     missing: usize,
-    /// Whether points may have more seeds than others.
+    /// True if points may have different numbers of seeds.
     uneven: bool,
 }
 
-/// What a claim is judged by.
+/// Data for the verdict on a claim.
 pub(super) struct Judge<'a> {
     pub(super) study: &'a Study,
     pub(super) measured: &'a BTreeMap<JobId, Measured>,
     pub(super) hardware: &'a [Backend],
-    /// How often the claim may be looked at until it is decided.
+    /// Maximum number of evaluations until the claim is decided.
     pub(super) looks: usize,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Judge<'a> {
         verdict: &mut Verdict,
     ) -> Result<Measurements<'a>, String> {
         let mut found: Vec<Found<'a>> = Vec::new();
-        // With or without the metric: what cannot be measured on a device is not missing, it is the wrong device.
+        // Includes jobs without the metric: a metric that a device cannot measure indicates the wrong device.
         let mut ran: Vec<&Measured> = Vec::new();
         let (mut missing, mut jobs) = (0, HashSet::new());
         let mut uneven = false;
@@ -223,7 +223,7 @@ impl<'a> Judge<'a> {
             ran.extend(measured);
             match measured.and_then(|measured| Some((measured, measured.metrics.get(metric)?.value))) {
                 Some((by, value)) => found.push(Found { point, by, value }),
-                // A further seed that was not needed is not missing.
+                // An additional seed that was not needed is not missing.
                 None if measured.is_none() && self.study.rounds.contains_key(job) => {}
                 None => missing += 1,
             }
@@ -253,7 +253,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What a reader must know of jobs that are not there.
+/// A note about missing jobs.
 fn lacking(sides: &[&Measurements<'_>]) -> String {
     match sides.iter().map(|side| side.missing).sum() {
         0 => String::new(),
@@ -261,10 +261,10 @@ fn lacking(sides: &[&Measurements<'_>]) -> String {
     }
 }
 
-/// Why there is no interval.
+/// Reason for a missing interval.
 const ONE_EACH: &str = "one measurement says nothing about chance; give the step more seeds";
 
-/// What is counted is the same in every run: one number says it all.
+/// The estimate without uncertainty for a counted metric, which is the same in every run.
 fn certain(estimate: Estimate, counted: bool) -> Estimate {
     if !counted || estimate.low.is_some() {
         return estimate;
@@ -274,7 +274,7 @@ fn certain(estimate: Estimate, counted: bool) -> Estimate {
 }
 
 impl Measurements<'_> {
-    /// Whether the metric counts something.
+    /// True if the metric is a count.
     fn is_counted(&self, metric: &str) -> bool {
         self.found.iter().all(|found| found.by.metrics[metric].unit == Unit::Count)
     }
@@ -290,7 +290,7 @@ impl Measurements<'_> {
     }
 }
 
-/// The values of both sides that go together; `None` if they do not go together one by one.
+/// The paired values of both sides; `None` if they cannot be paired one to one.
 fn paired(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Option<Vec<(f64, f64)>> {
     fn values<'a>(side: &Measurements<'a>) -> Vec<(&'a Point, f64)> {
         side.found.iter().map(|measured| (measured.point, measured.value)).collect()
@@ -298,7 +298,7 @@ fn paired(of: &Measurements<'_>, to: &Measurements<'_>, apart: &[String]) -> Opt
     pairs(&values(of), &values(to), apart, of.missing + to.missing > 0 || of.uneven || to.uneven)
 }
 
-/// What an interval says of what is expected.
+/// The state of a claim with this interval.
 fn state(low: f64, high: f64, expect: Expectation) -> State {
     let least = expect.at_least.unwrap_or(f64::NEG_INFINITY);
     let most = expect.at_most.unwrap_or(f64::INFINITY);
@@ -311,11 +311,11 @@ fn state(low: f64, high: f64, expect: Expectation) -> State {
     }
 }
 
-/// A number with as many digits as its interval leaves a meaning.
+/// A number, rounded to the significant digits according to its interval.
 fn rounded(value: f64, estimate: Estimate) -> f64 {
     let width = match (estimate.low, estimate.high) {
         (Some(low), Some(high)) if high > low => high - low,
-        // Nothing to go by: six digits are what anybody reads.
+        // Without an interval.
         _ if estimate.value != 0.0 => estimate.value.abs() * 1e-4,
         _ => return value,
     };
@@ -334,8 +334,8 @@ mod tests {
     use super::*;
     use crate::stats::tests::Normal;
 
-    /// Adds seeds from 2 to 10 until the verdict on `expect` is in, at a level that allows for so many looks; answers the
-    /// verdict and the number of seeds.
+    /// Adds seeds from 2 to 10 until `expect` is decided, at the level for this number of looks; returns the verdict
+    /// and the number of seeds.
     fn decided(normal: &mut Normal, effect: f64, expect: Expectation, looks: usize) -> (State, usize) {
         let mut values = vec![effect + normal.draw()];
         while values.len() < 10 {
@@ -352,15 +352,15 @@ mod tests {
         (State::Undecided, values.len())
     }
 
-    /// How often a claim that something is just below, or just above, what it is, is refuted or supported wrongly; both
-    /// claims are about the same numbers, and either mistake counts.
+    /// Rate of wrong verdicts on the claims that a value is below, or above, its true value. Both claims use the same
+    /// numbers, and either mistake counts.
     fn errors(looks: usize, rounds: usize) -> f64 {
         let mut normal = Normal::default();
         let above = Expectation { at_least: Some(1e-9), at_most: None };
         let below = Expectation { at_least: None, at_most: Some(1e-9) };
         let wrong = (0..rounds).filter(|round| {
             let expect = if round % 2 == 0 { above } else { below };
-            // Without an effect nothing is above: supporting the one claim and refuting the other is wrong.
+            // There is no effect: supporting the one claim and refuting the other are both wrong.
             let bad = if round % 2 == 0 { State::Supported } else { State::Refuted };
             decided(&mut normal, 0.0, expect, looks).0 == bad
         });
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn stopping_at_the_first_verdict_errs_no_more_often_than_one_look() {
         let rounds = 20_000;
-        // Half of 5 % is what one look at one side may err; four standard errors of that.
+        // The error rate of one side is half of 5 %, plus four standard errors.
         let most = 0.025 + 4.0 * (0.025_f64 * 0.975 / rounds as f64).sqrt();
         let corrected = errors(9, rounds);
         assert!(corrected <= most, "{corrected}");

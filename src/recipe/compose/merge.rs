@@ -15,14 +15,14 @@ enum Level {
     Recipe,
     /// A section: steps and tables are merged by name, params are replaced.
     Section(&'static str),
-    /// A step: what holds entries of the author's choice is merged, the rest is replaced.
+    /// A step: maps with keys chosen by the author are merged, the rest is replaced.
     Step,
     /// Entries are replaced.
     Entries,
 }
 
-/// `base` with the entries of `over` in the place of its own, and those that it does not have behind them. The name
-/// stays behind: it names the report's folder, and two recipes are two reports.
+/// Merges `over` into `base`: entries of `over` replace those of `base`, and new entries are appended. The name of
+/// `base` is not inherited: it is the name of the report's folder, and two recipes have two reports.
 pub(super) fn recipes(mut base: Node, over: Node, sources: &Sources, problems: &mut Collector) -> Node {
     if let NodeKind::Map(entries) = &mut base.kind {
         entries.retain(|entry| entry.key.value != "name");
@@ -33,7 +33,7 @@ pub(super) fn recipes(mut base: Node, over: Node, sources: &Sources, problems: &
 fn merge(base: Node, over: Node, level: Level, sources: &Sources, problems: &mut Collector) -> Node {
     let span = over.span;
     let (NodeKind::Map(mut entries), NodeKind::Map(changes)) = (base.kind, over.kind.clone()) else {
-        // What is no map is a mistake, or replaces a map on purpose; reading it says which.
+        // A value that is not a map is a mistake or an intended replacement; reading it decides which.
         return over;
     };
     for change in changes {
@@ -65,7 +65,7 @@ fn merge(base: Node, over: Node, level: Level, sources: &Sources, problems: &mut
 }
 
 impl Level {
-    /// Level for the value of a key; `None` if it is replaced.
+    /// Depth for the value of a key; `None` if the value is replaced.
     fn below(self, key: &str) -> Option<Self> {
         match (self, key) {
             (Self::Recipe, "params") => Some(Self::Section("params")),
@@ -81,7 +81,7 @@ impl Level {
         }
     }
 
-    /// True if `null` removes an entry: if it could not be a value.
+    /// True if `null` removes an entry, because it cannot be a value there.
     fn removable(self) -> bool {
         matches!(self, Self::Section("steps" | "tables" | "figures" | "claims"))
     }

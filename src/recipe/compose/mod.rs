@@ -1,5 +1,5 @@
-//! Names from the user to whole recipes: base recipes that are extended, sweep files that change the values and axes of
-//! recipes, and changes on the command line.
+//! Composition of recipes: base recipes, sweep files that change the values and axes of recipes, and changes on the
+//! command line.
 //!
 //! Changes are applied to the texts' values, before a recipe is read: a param that is changed in a sweep file, on the
 //! command line or in the recipe itself gives the same study and the same keys. Each value keeps the place where it was
@@ -25,28 +25,28 @@ use super::{
     source::{Sources, Span, Spanned},
 };
 
-/// The largest recipe that is read, in bytes.
+/// Maximum size of a recipe file, in bytes.
 const LARGEST_FILE: u64 = 32 << 20;
 
-/// Reads files and puts them together.
+/// Reads files and composes recipes from them.
 #[derive(Default)]
 pub(super) struct Loader {
     sources: Sources,
     /// See [`Draft::typed`].
     typed: Vec<String>,
     problems: Collector,
-    /// Files that have been read, by canonical path: a base of two recipes has one place for each of its mistakes.
+    /// Files that have been read, by canonical path, so that a base of two recipes reports each mistake once.
     files: HashMap<PathBuf, Option<Node>>,
 }
 
-/// A recipe to read: its file, its text, and the report's folder where the file's name does not decide it.
+/// A recipe to read: its file, its content, and the report's folder if the file's name does not determine it.
 struct Disposition {
     path: PathBuf,
     node: Node,
     report: Option<PathBuf>,
-    /// Step and axis: the axes that have got other values than the file says.
+    /// Axes whose values in the file were replaced, as step and axis.
     narrowed: Vec<(String, String)>,
-    /// Those of them that the file does not have.
+    /// Axes in `narrowed` that the file does not have.
     added: Vec<(String, String)>,
 }
 
@@ -57,7 +57,7 @@ impl Disposition {
 }
 
 impl Loader {
-    /// Reads what a request names.
+    /// Reads the files of a request.
     pub(super) fn load(mut self, request: &Request<'_>) -> Result<Draft, RecipeError> {
         self.typed = request.typed();
         let typed = Overlay::typed(request, &mut self.sources, &mut self.problems);
@@ -74,7 +74,7 @@ impl Loader {
                 let first = wanted.len();
                 self.swept(path, &sweep, &mut wanted);
                 only.extend(sweep.only);
-                // Of several, the last.
+                // The last of several executors applies.
                 executor = sweep.executor.unwrap_or(executor);
                 executor_steps.extend(sweep.executor_steps);
                 overlays.push((first..wanted.len(), sweep.changes));
@@ -82,12 +82,12 @@ impl Loader {
                 wanted.push(Disposition::new(path.clone(), node, None));
             }
         }
-        // What is typed comes last, so that it has the last word.
+        // Changes on the command line are applied last, so that they take precedence.
         overlays.push((0..wanted.len(), typed));
         for (range, overlay) in overlays {
             overlay.apply(&mut wanted[range], &self.sources, &mut self.problems);
         }
-        // A selection that is typed replaces those of sweep files: it says what is wanted now.
+        // A selection on the command line replaces those of sweep files.
         if !request.only.is_empty() {
             only = request
                 .only
@@ -105,7 +105,7 @@ impl Loader {
         Ok(draft)
     }
 
-    /// Reads one recipe whose text is at hand. Fails only where it is no YAML.
+    /// Reads one recipe from its text. Fails only if the text is not YAML.
     pub(super) fn parse(mut self, path: &Path, text: String, set: &[String]) -> Result<Draft, Problems> {
         let source = self.sources.add_file(path, text);
         let Some(node) = Node::parse(&self.sources, source, &mut self.problems) else { return self.problems.fail() };
@@ -179,13 +179,13 @@ impl Loader {
         }
     }
 
-    /// Reads a file that the user names, with what it extends; `None` after a mistake that leaves nothing of it.
+    /// Reads a file of the request and the recipes that it extends; `None` if a mistake makes the file unreadable.
     fn read(&mut self, path: &Path) -> io::Result<Option<Node>> {
         let node = self.file(path)?;
         Ok(node.map(|node| self.extended(node, &mut vec![path.to_owned()])))
     }
 
-    /// Reads a file that another one names at `span`.
+    /// Reads a file that another file refers to at `span`.
     fn named(&mut self, path: &Path, span: Span, chain: &mut Vec<PathBuf>) -> Option<Node> {
         match self.file(path) {
             Ok(node) => {
@@ -216,8 +216,9 @@ impl Loader {
         Ok(node)
     }
 
-    /// A recipe with what it extends; `chain` holds the files on the way to it, itself last. Where that cannot be had,
-    /// which is reported, `extends` stays in the recipe: what is missing from it is then no mistake of its own.
+    /// Merges a recipe with the recipes that it extends. `chain` contains the files that led to it, including itself.
+    /// If a base cannot be read, which is reported, `extends` stays in the recipe, so that missing keys are not
+    /// reported as well.
     fn extended(&mut self, mut node: Node, chain: &mut Vec<PathBuf>) -> Node {
         let NodeKind::Map(entries) = &mut node.kind else { return node };
         let Some(index) = entries.iter().position(|entry| entry.key.value == "extends") else { return node };
@@ -226,7 +227,7 @@ impl Loader {
         merge::recipes(base, node, &self.sources, &mut self.problems)
     }
 
-    /// The recipe that `extends` names.
+    /// The recipe that `extends` refers to.
     fn base(&mut self, named: &Node, chain: &mut Vec<PathBuf>) -> Option<Node> {
         let NodeKind::Scalar(Value::Text(text)) = &named.kind else {
             let message = format!("`extends` must name a file, found {}", named.describe());
@@ -254,8 +255,8 @@ impl Loader {
     }
 }
 
-/// Gives recipes that several sweep files run, or that are run as they are, too, names that tell them apart: those of their
-/// reports.
+/// Gives distinct names, those of their reports, to recipes that several sweep files run, or that are also run
+/// directly.
 fn apart(recipes: &mut [(Recipe, Span)]) {
     let known: Vec<(String, PathBuf)> =
         recipes.iter().map(|(recipe, _)| (recipe.name.clone(), recipe.report.clone())).collect();
@@ -268,7 +269,7 @@ fn apart(recipes: &mut [(Recipe, Span)]) {
     }
 }
 
-/// Gives the reports of a request with flags a folder of its own, beside that of the whole study: `study.1a2b3c4d`.
+/// Gives the reports of a request with flags a separate folder next to that of the whole study: `study.1a2b3c4d`.
 fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
     if flags.is_empty() {
         return;
@@ -285,14 +286,14 @@ fn set_apart(recipes: &mut [Recipe], flags: &[String]) {
     }
 }
 
-/// True for a file that names recipes instead of being one.
+/// True if a file is a sweep file instead of a recipe.
 fn is_sweep(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Map(entries) if entries.iter().any(|entry| {
         entry.key.value == "recipe" || entry.key.value == "recipes"
     }))
 }
 
-/// Text of a recipe's file. Devices and pipes, which may have no end, are not read, nor is a path without a file.
+/// Reads the text of a recipe's file. Devices and pipes, which may have no end, are rejected.
 fn read_text(path: &Path) -> io::Result<String> {
     let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     // Checked first: opening a pipe would wait for its writer.

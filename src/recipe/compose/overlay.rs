@@ -1,4 +1,4 @@
-//! `--set`, `--axis` and their counterparts in sweep files: other values for params and axes.
+//! Changes of params and axes by `--set`, `--axis` and their counterparts in sweep files.
 
 use sweep_job::Value;
 
@@ -31,10 +31,10 @@ impl Overlay {
         Self { set, axes: axes.collect() }
     }
 
-    /// Changes every recipe that has what is to be changed. What no recipe has is a mistake.
+    /// Applies each change to every recipe that has the param or axis. A change that applies to no recipe is a mistake.
     pub(super) fn apply(self, recipes: &mut [Disposition], sources: &Sources, problems: &mut Collector) {
         if recipes.is_empty() {
-            // Nothing could be read, which has been reported.
+            // The mistakes in the recipes have already been reported.
             return;
         }
         for (name, value) in self.set {
@@ -151,7 +151,7 @@ fn replace_axis(step: &mut Node, name: &Spanned<&str>, values: &Node, add: bool)
     true
 }
 
-/// The keys of a matrix that are no axes.
+/// The keys of a matrix that are not axes.
 const RESERVED: [&str; 4] = ["include", "exclude", "zip", "random"];
 
 fn axis_names(step: &mut Node) -> Vec<String> {
@@ -182,7 +182,8 @@ fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
     }
 }
 
-/// One `--set name=value` or `--axis name=a,b`. The value is YAML; that of an axis may leave out the brackets of a list.
+/// One `--set name=value` or `--axis name=a,b`. The value is YAML; that of an axis may leave out the brackets of a
+/// list.
 fn typed(
     flag: &str,
     assignment: &str,
@@ -203,12 +204,12 @@ fn typed(
     let text = if brackets { format!("[{text}]") } else { text.to_owned() };
     let scalar = sources.add(format!("{flag} {assignment}"), text);
     let mut node = Node::parse(sources, scalar, problems)?;
-    // From here on the value stands where the user typed it.
+    // From here on, the place of the value is that in the command-line argument.
     move_to(&mut node, whole, name.len() + 1, usize::from(brackets));
     Some((Spanned::new(name.to_owned(), whole.part(0, name.len())), node))
 }
 
-/// Moves places from a text of its own to `offset` in `whole`, `less` characters having been put before it.
+/// Moves the places in a separate text to `offset` in `whole`, minus the `less` characters that were prepended to it.
 fn move_to(node: &mut Node, whole: Span, offset: usize, less: usize) {
     let moved = |span: Span| {
         let start = (offset + span.start as usize).saturating_sub(less);

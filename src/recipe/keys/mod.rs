@@ -1,9 +1,8 @@
-//! Declarations of the language's keys: of every mapping its keys, each with its documentation and its shape.
+//! Declarations of the language's keys: the keys of every mapping, each with its documentation and its shape.
 //!
-//! [`mapping!`] declares a mapping once. From it come the type that the reader fills, with a mistake for every key that is
-//! not declared ([`super::lower`]), the JSON Schema ([`super::schema`]), and the tables in `docs/recipe.md` and
-//! `docs/cluster.md` (`tests/docs.rs`). A declared key that nobody reads is a field that nobody reads, which the compiler
-//! finds.
+//! [`mapping!`] declares a mapping once. The reader, which rejects undeclared keys ([`super::lower`]), the JSON Schema
+//! ([`super::schema`]) and the tables in `docs/recipe.md` and `docs/cluster.md` (`tests/docs.rs`) are derived from the
+//! declaration. A declared key that is never read is an unused field, which the compiler reports.
 
 mod shapes;
 
@@ -19,7 +18,7 @@ use super::{
     source::{Span, Spanned},
 };
 
-/// A mapping of the language, as its readers are told of it.
+/// A mapping of the language, as it is documented.
 #[derive(Debug, Clone)]
 pub struct Declaration {
     /// Its name: `resources`.
@@ -37,15 +36,15 @@ pub struct Key {
     pub doc: String,
     /// Further paragraphs, which only the documentation has.
     pub details: String,
-    /// What it accepts, in words.
+    /// Description of the accepted values.
     pub accepts: String,
-    /// Whether it must be there.
+    /// True if the key is required.
     pub required: bool,
     /// The schema of its value.
     pub(super) schema: Value,
 }
 
-/// A mapping with declared keys, as it was read.
+/// A mapping with declared keys, read from a text.
 pub(super) trait Mapping<'n>: Sized {
     /// Its keys, as they are written.
     const NAMES: &'static [&'static str];
@@ -55,19 +54,19 @@ pub(super) trait Mapping<'n>: Sized {
     /// Reads the values of its keys from a map's entries.
     fn of(lower: &mut Lower<'_>, entries: &'n [Entry]) -> Self;
 
-    /// Reads a map in which only these keys may stand; `None` if it is none. `what` is how a message names it.
+    /// Reads a map that accepts only these keys; `None` if the node is not a map. Messages call it `what`.
     fn read(lower: &mut Lower<'_>, node: &'n Node, what: &str) -> Option<Self> {
         let entries = lower.map(node, what, Self::NAMES)?;
         Some(Self::of(lower, entries))
     }
 
-    /// The same; what is no map counts as an empty one.
+    /// Reads a map like [`Self::read`]; a node that is not a map counts as an empty one.
     fn read_or_empty(lower: &mut Lower<'_>, node: &'n Node, what: &str) -> Self {
         let entries = lower.map(node, what, Self::NAMES).unwrap_or_default();
         Self::of(lower, entries)
     }
 
-    /// The schema of a map in which exactly these keys may stand.
+    /// The schema of a map that accepts only these keys.
     fn schema() -> Value {
         let keys = Self::declaration().keys;
         let required: Vec<&str> = keys.iter().filter(|key| key.required).map(|key| key.name).collect();
@@ -80,7 +79,7 @@ pub(super) trait Mapping<'n>: Sized {
         schema
     }
 
-    /// The same, of a map with exactly one of the keys.
+    /// The schema of a map with exactly one of these keys.
     fn schema_of_one() -> Value {
         let mut schema = Self::schema();
         schema["minProperties"] = json!(1);
@@ -89,12 +88,12 @@ pub(super) trait Mapping<'n>: Sized {
     }
 }
 
-/// A key of a mapping that was read, and its value.
+/// A key of a mapping, with the value that was read.
 #[derive(Debug)]
 pub(super) struct Given<'n, T> {
-    /// Where the author writes it; `None` where he does not.
+    /// The entry in the text; `None` if the key is absent.
     pub(super) entry: Option<&'n Entry>,
-    /// The value; `None` also after a mistake in it, which has been reported.
+    /// The value; `None` if the key is absent, or after a reported mistake in the value.
     pub(super) value: Option<T>,
 }
 
@@ -106,7 +105,7 @@ impl<'n, T> Given<'n, T> {
         Self { entry, value }
     }
 
-    /// Whether it is there, right or wrong.
+    /// True if the key is present, even with an invalid value.
     pub(super) fn is_there(&self) -> bool {
         self.entry.is_some()
     }
@@ -128,7 +127,7 @@ impl<'n, T> Given<'n, T> {
 }
 
 impl Key {
-    /// Of a doc comment: its first paragraph is the meaning, the others are details.
+    /// Splits a doc comment: the first paragraph is the meaning, the others are details.
     pub(super) fn new(name: &'static str, comment: &str, required: bool, shape: &impl Shape) -> Self {
         let lines: Vec<&str> = comment.lines().map(str::trim).collect();
         let mut paragraphs = lines.split(|line| line.is_empty()).filter(|lines| !lines.is_empty());
@@ -138,15 +137,15 @@ impl Key {
     }
 }
 
-/// Declares a mapping of the language: a struct with a [`Given`] for each key, and how to read it.
+/// Declares a mapping of the language: a struct with a [`Given`] for each key, and its reader.
 ///
 /// ```ignore
 /// mapping! {
-///     /// What a job takes of the machine.
+///     /// The resources that a job uses.
 ///     struct ResourceKeys = "resources" {
-///         /// The meaning of the key, which its users read.
+///         /// The meaning of the key, for users.
 ///         cpus: Whole = Whole { … },
-///         /// A key that is no identifier, and that must be there.
+///         /// A required key whose name is not a Rust identifier.
 ///         only = "where" [required]: Custom = Custom { … },
 ///         /// A shape without parameters.
 ///         memory: Size,
@@ -203,7 +202,7 @@ macro_rules! mapping {
     };
 }
 
-/// The key as it is written: that of the field, if no other is given.
+/// The name of a key. Default: the name of the field.
 macro_rules! key_name {
     ($field:ident) => {
         stringify!($field)
@@ -213,7 +212,7 @@ macro_rules! key_name {
     };
 }
 
-/// A shape: its default, if nothing else is given.
+/// The shape of a key. Default: the default of the shape's type.
 macro_rules! key_shape {
     ($shape:ty) => {
         <$shape>::default()
@@ -242,17 +241,17 @@ mod tests {
     mapping! {
         /// An example.
         struct ExampleKeys = "example" {
-            /// How often,
+            /// Number of times,
             /// and not more.
             ///
             /// Never on Sundays.
             often [required]: Whole = Whole { range: 1..=9, of: "times" },
-            /// Whether it is quiet.
+            /// True if it is quiet.
             is_quiet = "quiet-at-night": Flag,
         }
     }
 
-    /// What is read of a text, and the mistakes in it.
+    /// Reads a text; returns the values and the mistakes.
     fn read(text: &str) -> (Option<u32>, Option<bool>, String) {
         let (mut sources, mut problems) = (Sources::default(), Collector::default());
         let source = sources.add("example", text);
@@ -276,7 +275,7 @@ mod tests {
         let schema = ExampleKeys::schema();
         assert_eq!(
             schema["properties"]["often"],
-            json!({ "type": "integer", "minimum": 1, "maximum": 9, "description": "How often, and not more." })
+            json!({ "type": "integer", "minimum": 1, "maximum": 9, "description": "Number of times, and not more." })
         );
         assert_eq!(schema["required"], json!(["often"]));
         assert_eq!(schema["additionalProperties"], json!(false));

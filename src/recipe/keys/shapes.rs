@@ -1,4 +1,4 @@
-//! Shapes of values: of each how it is read, what a schema says of it, and what it accepts in words.
+//! Shapes of values: each has a reader, a schema and a description of the accepted values.
 
 use std::{marker::PhantomData, ops::RangeInclusive, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::recipe::{
 
 /// The shape of a key's value.
 pub(in crate::recipe) trait Shape {
-    /// What is read.
+    /// The type of the value.
     type Value;
 
     /// Reads the value of `key`; `None` after a mistake that has been reported.
@@ -28,7 +28,7 @@ pub(in crate::recipe) trait Shape {
     /// The schema of the value.
     fn schema(&self) -> Json;
 
-    /// What it accepts, in words; may be Markdown.
+    /// Description of the accepted values, in Markdown.
     fn accepts(&self) -> String;
 }
 
@@ -38,19 +38,19 @@ pub(in crate::recipe) struct Text {
     pub(in crate::recipe) accepts: &'static str,
 }
 
-/// A list of texts, or one.
+/// A list of texts, or one text.
 pub(in crate::recipe) struct Texts {
     pub(in crate::recipe) schema: fn() -> Json,
     pub(in crate::recipe) accepts: &'static str,
 }
 
-/// A value that means something only with what stands around it: it is read where that is known.
+/// A value whose meaning depends on its context. The code that knows the context reads it.
 pub(in crate::recipe) struct Custom {
     pub(in crate::recipe) schema: fn() -> Json,
     pub(in crate::recipe) accepts: &'static str,
 }
 
-/// A mapping with keys of its own, which is read where what stands around it is known.
+/// A nested mapping with declared keys. The code that knows its context reads it.
 pub(in crate::recipe) struct Within<M>(PhantomData<M>);
 
 /// `true` or `false`.
@@ -60,7 +60,7 @@ pub(in crate::recipe) struct Flag;
 /// A whole number.
 pub(in crate::recipe) struct Whole {
     pub(in crate::recipe) range: RangeInclusive<u32>,
-    /// What is counted: `cores`.
+    /// The counted things: `cores`.
     pub(in crate::recipe) of: &'static str,
 }
 
@@ -70,7 +70,7 @@ pub(in crate::recipe) struct Number;
 
 /// A span of time with its unit.
 pub(in crate::recipe) struct TimeSpan {
-    /// Whether it may be no time at all.
+    /// True if zero is accepted.
     pub(in crate::recipe) zero: bool,
 }
 
@@ -78,18 +78,18 @@ pub(in crate::recipe) struct TimeSpan {
 #[derive(Default)]
 pub(in crate::recipe) struct Size;
 
-/// One of some words, each with what it means.
+/// One of several words, each with its meaning.
 pub(in crate::recipe) struct Word<T: 'static>(pub(in crate::recipe) &'static [(&'static str, T)]);
 
-/// Some of some words, or one.
+/// One or several of the known words.
 pub(in crate::recipe) struct Words<T: 'static>(pub(in crate::recipe) &'static [(&'static str, T)]);
 
 impl Text {
     /// A name of a recipe, a step or an axis.
     pub(in crate::recipe) const NAME: Self = Self { schema: || reference("name"), accepts: "a name" };
-    /// What a step measures.
+    /// A metric of a step.
     pub(in crate::recipe) const METRIC: Self = Self { schema: some_text, accepts: "a metric" };
-    /// A file.
+    /// The path of a file.
     pub(in crate::recipe) const PATH: Self = Self { schema: some_text, accepts: "a path" };
 }
 
@@ -106,7 +106,7 @@ impl Texts {
 }
 
 impl Custom {
-    /// Which points of a step.
+    /// A selection of points of a step.
     pub(in crate::recipe) const SELECTION: Self =
         Self { schema: || reference("selection"), accepts: "axis to value, or to a list of values" };
     /// One side of a comparison.
@@ -330,7 +330,7 @@ impl<T: Copy> Shape for Words<T> {
     }
 
     fn schema(&self) -> Json {
-        // A bare `enum` would judge a list, too.
+        // A bare `enum` would also apply to a list.
         let words = words(self.0);
         json!({ "anyOf": [{ "enum": words }, { "type": "array", "items": { "enum": words } }] })
     }
@@ -344,7 +344,7 @@ fn words<T>(known: &[(&'static str, T)]) -> Vec<&'static str> {
     known.iter().map(|(word, _)| *word).collect()
 }
 
-/// `min`, `max` or `none`, each in backquotes.
+/// The words in backticks: `min`, `max` or `none`.
 fn any_of<T>(known: &[(&'static str, T)]) -> String {
     let quoted: Vec<String> = known.iter().map(|(word, _)| format!("`{word}`")).collect();
     match quoted.as_slice() {

@@ -13,7 +13,7 @@ use crate::recipe::{
     source::{Span, Spanned},
 };
 
-/// A statement about metrics, which a run supports, refutes or cannot decide.
+/// A statement about metrics that a run supports, refutes or leaves undecided.
 #[derive(Debug, Clone)]
 pub struct Claim {
     /// Its name.
@@ -22,33 +22,33 @@ pub struct Claim {
     pub says: Option<String>,
     /// The statement in numbers.
     pub statement: Statement,
-    /// What the paper measured.
+    /// The value in the paper.
     pub paper: Option<f64>,
-    /// The backends that it is about; any if empty.
+    /// The backends that it applies to; any backend if empty.
     pub hardware: Vec<Backend>,
 }
 
-/// What a claim says of metrics.
+/// The formal statement of a claim.
 #[derive(Debug, Clone)]
 pub enum Statement {
-    /// The mean of a metric is so large.
+    /// The mean of a metric.
     Value(Comparison, Expectation),
-    /// A metric is so many times another one.
+    /// The ratio of a metric between two sides.
     Ratio(Comparison, Expectation),
-    /// A metric is so much more than another one.
+    /// The difference of a metric between two sides.
     Difference(Comparison, Expectation),
-    /// The values of an axis rank so.
+    /// The ranking of an axis's values.
     Order(Order),
 }
 
-/// A metric of some points, and of others to compare them with.
+/// A metric of some points, and the points to compare them with.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// The metric.
     pub metric: Spanned<String>,
     /// The points.
     pub of: Side,
-    /// The others; `None` where a value is meant.
+    /// The points to compare with; `None` for `value`.
     pub to: Option<Side>,
 }
 
@@ -57,18 +57,18 @@ pub struct Comparison {
 pub struct Side {
     /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub step: usize,
-    /// Which of its points.
+    /// The selected points.
     pub only: Selection,
-    /// Where the author says so.
+    /// The place in the text.
     pub span: Span,
 }
 
-/// Bounds, both included.
+/// Inclusive bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expectation {
-    /// The smallest.
+    /// The lower bound.
     pub at_least: Option<f64>,
-    /// The largest.
+    /// The upper bound.
     pub at_most: Option<f64>,
 }
 
@@ -81,16 +81,16 @@ pub struct Order {
     pub step: usize,
     /// The axis.
     pub axis: Spanned<String>,
-    /// Its values, that with the smallest metric first.
+    /// Its values, in ascending order of the metric.
     pub ascending: Vec<Template>,
-    /// Only these points.
+    /// The selected points.
     pub only: Selection,
-    /// Where the values stand.
+    /// The place of the values.
     pub span: Span,
 }
 
 impl Claim {
-    /// The metric that it is about.
+    /// The metric of the statement.
     pub fn metric(&self) -> &str {
         match &self.statement {
             Statement::Value(comparison, _)
@@ -100,7 +100,7 @@ impl Claim {
         }
     }
 
-    /// The steps that it is about, each with what is selected of it.
+    /// The steps of the statement, each with its selection of points.
     pub fn selections(&self) -> Vec<(usize, Selection)> {
         match &self.statement {
             Statement::Value(comparison, _)
@@ -121,23 +121,23 @@ impl Claim {
 mapping! {
     /// The keys of a claim.
     struct ClaimKeys = "claim" {
-        /// The statement in words.
+        /// The statement in words, for readers of the report.
         says: Text,
-        /// The mean of a metric.
+        /// Claims a mean of a metric.
         value: Within<ValueKeys<'static>>,
-        /// How many times as large a metric is.
+        /// Claims a ratio of a metric between two sets of points.
         ///
-        /// It is that of geometric means.
+        /// It is the ratio of the geometric means.
         ratio: Within<ComparedKeys<'static>>,
-        /// How much larger a metric is.
+        /// Claims a difference of a metric between two sets of points.
         difference: Within<ComparedKeys<'static>>,
-        /// How the values of an axis rank.
+        /// Claims a ranking of an axis's values by a metric.
         order: Within<OrderKeys<'static>>,
-        /// What the number must be; not for `order`.
+        /// The expected range of the number. Not accepted with `order`.
         expect: Custom = Custom { schema: expect, accepts: "`{ at_least, at_most }`, one or both" },
-        /// What the paper measured.
+        /// The value in the paper, which is shown next to the measured one.
         paper: Number,
-        /// The backends that it is about; elsewhere it is undecided.
+        /// The backends that the claim applies to. On other backends the claim is undecided.
         hardware: Words<Backend> = Words(BACKENDS),
     }
 }
@@ -147,7 +147,7 @@ mapping! {
     struct ValueKeys = "value" {
         /// The metric.
         metric [required]: Text = Text::METRIC,
-        /// The points: a step, and values of its axes.
+        /// The points: a step and values of its axes.
         of [required]: Custom = Custom::SIDE,
     }
 }
@@ -157,9 +157,9 @@ mapping! {
     struct ComparedKeys = "ratio" {
         /// The metric.
         metric [required]: Text = Text::METRIC,
-        /// The points: a step, and values of its axes.
+        /// The points: a step and values of its axes.
         of [required]: Custom = Custom::SIDE,
-        /// The points that they are compared with.
+        /// The points to compare them with.
         to [required]: Custom = Custom::SIDE,
     }
 }
@@ -171,11 +171,11 @@ mapping! {
         metric [required]: Text = Text::METRIC,
         /// The step.
         step [required]: Custom = Custom { schema: || reference("name"), accepts: "a name" },
-        /// Only points that have these values.
+        /// Selects the points that have these values.
         only = "where": Custom = Custom::SELECTION,
         /// The axis whose values are ranked.
         axis [required]: Text = Text::NAME,
-        /// The values, that with the smallest metric first.
+        /// The values of the axis, in ascending order of the metric.
         ascending [required]: Custom = Custom {
             schema: || json!({ "type": "array", "minItems": 2, "items": reference("value") }),
             accepts: "a list of values",
@@ -186,14 +186,14 @@ mapping! {
 mapping! {
     /// The keys of a claim's `expect`.
     struct ExpectKeys = "expect" {
-        /// The smallest value, included.
+        /// The lower bound, inclusive.
         at_least: Number,
-        /// The largest value, included.
+        /// The upper bound, inclusive.
         at_most: Number,
     }
 }
 
-/// What `hardware` names.
+/// The words of `hardware`.
 const BACKENDS: &[(&str, Backend)] = &[("cuda", Backend::Cuda), ("wgpu", Backend::Wgpu), ("cpu", Backend::Cpu)];
 
 fn expect() -> Json {
@@ -202,7 +202,7 @@ fn expect() -> Json {
     schema
 }
 
-/// A claim says exactly one thing, and what is expected of it.
+/// The schema of the constraint that a claim has exactly one statement, and `expect` unless it is an order.
 pub(in crate::recipe) fn one_statement() -> Json {
     let expecting = ["value", "ratio", "difference"].map(|word| json!({ "required": [word, "expect"] }));
     let order = json!({ "required": ["order"], "not": { "required": ["expect"] } });
@@ -223,7 +223,7 @@ pub(in crate::recipe) fn side() -> Json {
 /// Context for reading claims.
 struct Context<'a> {
     steps: &'a [Step],
-    /// The steps that the author wrote, those with a mistake included.
+    /// The names of all steps in the text, including those with mistakes.
     written: &'a [String],
     params: &'a Names,
 }
@@ -276,7 +276,7 @@ impl Lower<'_> {
         Some(Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware })
     }
 
-    /// `{ metric, of, to }`; a value has no `to`.
+    /// Reads `{ metric, of, to }`; a value has no `to`.
     fn comparison(&mut self, node: &Node, kind: &str, context: &Context<'_>) -> Option<Comparison> {
         let what = format!("`{kind}`");
         let (metric, of, to) = if kind == "value" {
@@ -325,7 +325,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `{ step: train, prune: bitter7 }`: the points of a step that have these values.
+    /// Reads `{ step: train, prune: bitter7 }`: the points of a step that have these values.
     fn side(&mut self, node: &Node, what: &str, context: &Context<'_>) -> Option<Side> {
         let entries = self.entries(node, &format!("`{what}`"));
         let step = self.claimed_step(node, find(entries, "step"), context)?;
@@ -342,7 +342,7 @@ impl Lower<'_> {
         };
         let name = self.text(step, "`step`")?;
         let index = context.steps.iter().position(|known| known.name.value == name);
-        // A step with a mistake of its own has been reported.
+        // A mistake in the step itself has already been reported.
         if index.is_none() && !context.written.contains(&name) {
             let help = suggest(&name, "steps", context.written.iter().map(String::as_str)).unwrap_or_default();
             self.problem(step.span, format!("unknown step `{name}`"), "no step has this name", help);
@@ -359,7 +359,7 @@ impl Lower<'_> {
         only
     }
 
-    /// `{ metric, step, axis, ascending, where }`.
+    /// Reads `{ metric, step, axis, ascending, where }`.
     fn order(&mut self, node: &Node, context: &Context<'_>) -> Option<Order> {
         let keys = OrderKeys::read(self, node, "`order`")?;
         let metric = self.metric(node, keys.metric, "order");

@@ -1,4 +1,4 @@
-//! `executor` of a sweep file.
+//! The `executor` of a sweep file.
 
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
@@ -15,7 +15,7 @@ use crate::recipe::{
 mapping! {
     /// The keys of `executor`: one for each batch system.
     struct ExecutorKeys = "executor" {
-        /// What is asked of Slurm for every job.
+        /// Slurm options for every job.
         slurm [required]: Within<SlurmKeys<'static>>,
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn schema() -> Json {
 }
 
 impl Lower<'_> {
-    /// `executor: slurm`, or `executor: { slurm: { … } }`; with the steps that are named in it.
+    /// Reads `executor: slurm` or `executor: { slurm: { … } }`; also returns the steps that it names.
     pub(super) fn executor(&mut self, node: &Node) -> (Option<Executor>, Vec<Spanned<String>>) {
         let executor = match &node.kind {
             NodeKind::Scalar(Value::Text(name)) if name == "local" => Executor::Local,

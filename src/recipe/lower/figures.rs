@@ -1,4 +1,4 @@
-//! `figures`: declarations of figures of a step's records.
+//! `figures`: charts of a step's records.
 
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
@@ -18,51 +18,49 @@ use crate::{
 /// A figure of a step's records.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Its name: names the file.
+    /// Its name, which is also the name of the file.
     pub name: Spanned<String>,
     /// Its heading.
     pub title: Option<String>,
     /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub from: Spanned<usize>,
-    /// Only these points.
+    /// The selected points.
     pub only: Selection,
-    /// What is drawn.
+    /// The chart.
     pub chart: Spec,
 }
 
 mapping! {
     /// The keys of a figure.
     struct FigureKeys = "figure" {
-        /// The heading.
-        ///
-        /// The figure's name if left out.
+        /// The heading of the figure. Default: the name of the figure.
         title: Text,
-        /// The step.
+        /// The step whose records are drawn.
         from: Text = Text::NAME,
-        /// Only points that have these values.
+        /// Selects the points that have these values.
         only = "where": Custom = Custom::SELECTION,
-        /// What is drawn.
+        /// The kind of the figure.
         ///
-        /// See the kinds below.
+        /// The kinds are listed below.
         kind: Word<Kind> = Word(Kind::WORDS),
-        /// To the right: an axis, a metric or `iteration`, as the kind of figure has it.
+        /// The quantity on the x-axis: an axis, a metric or `iteration`, depending on the kind of the figure.
         x: Text,
-        /// Upwards: an axis, a metric or a curve, as the kind of figure has it.
+        /// The quantity on the y-axis: an axis, a metric or a curve, depending on the kind of the figure.
         ///
-        /// The task says which curves it records; `train` has `loss`, `val_loss`, `lr` and `sparsity`.
+        /// The available curves depend on the task. `train` records `loss`, `val_loss`, `lr` and `sparsity`.
         y: Text,
-        /// The metric that is shown at each place, for kinds of figures that have one.
+        /// The metric that is shown at each position, for kinds of figures that have one.
         value: Text,
-        /// What the device can do at most, for kinds of figures that show it.
+        /// The peak rates of the device, for kinds of figures that show them.
         roofs: Within<RoofKeys<'static>>,
-        /// Which values of a metric are better, for kinds of figures that ask. If left out, losses, times and sizes are best
-        /// small, rates large.
+        /// The better direction of metrics, for kinds of figures that need it. Default: `min` for losses, times and
+        /// sizes, `max` for rates.
         best: Custom = Custom { schema: tables::best, accepts: "metric to `min`, `max` or `none`" },
-        /// The axis whose values have a color each.
+        /// The axis whose values are distinguished by color.
         ///
-        /// They have dashes or a shape each, too, so that the figure can be read in gray.
+        /// The values also differ in dash pattern or marker shape, so that the figure remains readable in grayscale.
         color: Text = Text::NAME,
-        /// Whether the 95 % confidence interval is drawn around what is averaged; `ci95` if left out.
+        /// The band around averaged values: the 95 % confidence interval, or none. Default: `ci95`.
         band: Word<bool> = Word(&[("ci95", true), ("none", false)]),
     }
 }
@@ -70,14 +68,14 @@ mapping! {
 mapping! {
     /// The keys of a figure's `roofs`.
     struct RoofKeys = "roofs" {
-        /// Operations a second: a metric, whose largest value counts, or a number.
+        /// Peak operations per second: a number, or a metric whose largest value is used.
         compute: AtMost,
-        /// Bytes a second: a metric, whose largest value counts, or a number.
+        /// Peak bytes per second: a number, or a metric whose largest value is used.
         bandwidth: AtMost,
     }
 }
 
-/// What a device can do at most: a metric, or a number in base units.
+/// A peak rate of a device: a metric, or a number in base units.
 #[derive(Default)]
 pub(in crate::recipe) struct AtMost;
 
@@ -113,7 +111,7 @@ pub(in crate::recipe) fn figure() -> Json {
     let mut schema = FigureKeys::schema();
     let shown: Vec<String> = kinds().keys.iter().map(|kind| format!("{} {}", kind.doc, kind.accepts)).collect();
     schema["properties"]["kind"]["enumDescriptions"] = json!(shown);
-    // Only an author who writes `kind` and `x` himself, and not a base, must write the rest.
+    // The rest is required only where this file has `kind` and `x`: a base recipe may contain it.
     let kinds = Kind::WORDS.iter().map(|(word, kind)| {
         let declaration = kind.declaration();
         let needed =
@@ -176,12 +174,12 @@ impl Lower<'_> {
         }
         let kind = keys.kind.value;
         let declaration = kind.map(Kind::declaration);
-        // The names of a kind that nobody knows are at least looked for.
+        // For an unknown kind, the names are still resolved.
         let has =
             |role: fn(&crate::charts::Declaration) -> Option<Role>| declaration.is_none_or(|kind| role(kind).is_some());
         let here = [
             ("x", keys.x.span(), has(|kind| kind.x)),
-            // Where there is no `y` beside an `x`, it has always been passed over.
+            // A `y` has always been ignored for kinds with an `x` but without a `y`.
             ("y", keys.y.span(), has(|kind| kind.y.or(kind.x))),
             ("value", keys.value.span(), has(|kind| kind.value)),
             ("best", keys.best.span(), declaration.is_none_or(|kind| kind.best)),
@@ -231,7 +229,7 @@ impl Lower<'_> {
         Some(Figure { name: name.clone(), title: keys.title.value, from, only, chart })
     }
 
-    /// A name must be what the kind of figure shows in its place.
+    /// Checks that a name has the role that the kind of the figure requires.
     fn check_role(&mut self, name: &Spanned<String>, role: Role, step: &Step) {
         match role {
             Role::Iteration => {
@@ -254,7 +252,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `{ compute: …, bandwidth: … }`: metrics, or numbers in base units.
+    /// Reads `{ compute: …, bandwidth: … }`: metrics, or numbers in base units.
     fn roofs(&mut self, node: &Node, step: &Step) -> Roofs {
         let Some(keys) = RoofKeys::read(self, node, "`roofs`") else { return Roofs::default() };
         if !keys.compute.is_there() && !keys.bandwidth.is_there() {

@@ -16,33 +16,33 @@ use crate::recipe::{
     source::{Span, Spanned},
 };
 
-/// A number of seeds that is decided while a step runs: more of them are added where a claim, or a comparison that a table
-/// marks with `decide`, is undecided.
+/// Adaptive seeds: seeds are added while a claim, or a comparison that a table marks with `decide`, is undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adaptive {
-    /// Every point has so many, 0, 1, ….
+    /// Minimum number of seeds per point: 0, 1, ….
     pub least: usize,
-    /// No point has more.
+    /// Maximum number of seeds per point.
     pub most: usize,
-    /// No more are added when the added ones have taken so long, all together.
+    /// Maximum total duration of the added seeds.
     pub budget: Option<Duration>,
-    /// Where the author says so.
+    /// The place in the text.
     pub span: Span,
 }
 
 mapping! {
-    /// The keys of `matrix` that are no axes.
+    /// The keys of `matrix` that are not axes.
     struct MatrixKeys = "matrix" {
-        /// Axes that go together, first with first, second with second.
+        /// Axes that vary together: their first values form one point, their second values the next.
         zip: Custom = Custom { schema: || some(named("axis")), accepts: "axis to values" },
-        /// Points drawn at random; the same every time.
+        /// Points that are drawn at random. The draws are reproducible.
         random: Within<RandomKeys<'static>>,
-        /// Points added, or points given further values.
+        /// Additional points, or additional values for existing points.
         ///
-        /// An entry that only names axes of the matrix is a point of its own and must name all of them; one with further keys
-        /// gives those to every point that it matches, or is a point of its own if it matches none; see [below](#include).
+        /// An entry that contains only axes of the matrix is an additional point and must contain all of them. An entry
+        /// with further keys adds these to every point that it matches. If it matches none, it is an additional point.
+        /// See [`include`](#include).
         include: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
-        /// Points left out: those that have all values of one entry.
+        /// Excluded points. An entry excludes every point that has all of its values.
         exclude: Custom = Custom { schema: assignments, accepts: "a list of maps from axis to value" },
     }
 }
@@ -50,11 +50,11 @@ mapping! {
 mapping! {
     /// The forms of an axis, besides a list: one key each.
     struct AxisForms = "axis" {
-        /// `from`, `from + step`, … below `to`: without `to` itself. A negative step counts down.
+        /// The numbers `from`, `from + step`, …, excluding `to`. A negative step counts down.
         range: Custom = Custom { schema: || numbers("number", 2, 3), accepts: "`[from, to]` or `[from, to, step]`" },
-        /// `n` numbers from `from` to `to`, both included, equally far apart.
+        /// `n` evenly spaced numbers from `from` to `to`, inclusive.
         linspace: Custom = Custom { schema: || numbers("number", 3, 3), accepts: "`[from, to, n]`" },
-        /// `n` numbers from `from` to `to`, both included, with equal ratios.
+        /// `n` logarithmically spaced numbers from `from` to `to`, inclusive.
         logspace: Custom = Custom { schema: || numbers("number", 3, 3), accepts: "`[from, to, n]`" },
     }
 }
@@ -62,14 +62,14 @@ mapping! {
 mapping! {
     /// The keys of `random`.
     struct RandomKeys = "random" {
-        /// How many points.
+        /// The number of points to draw.
         n [required]: Custom = Custom { schema: || reference("number"), accepts: "a number" },
-        /// Seed of the draws; 0 if left out.
+        /// The seed of the draws. Default: 0.
         ///
-        /// A draw depends on the seed, the axis and its number only: more points or further axes leave the earlier draws as they
-        /// were.
+        /// A draw depends only on the seed, the axis and the index of the point. Additional points or axes do not
+        /// change existing draws.
         seed: Custom = Custom { schema: || reference("value"), accepts: "a value" },
-        /// How each axis is drawn.
+        /// The distribution of each axis.
         axes [required]: Custom = Custom { schema: || some(named("draw")), accepts: "axis to a distribution" },
     }
 }
@@ -77,11 +77,11 @@ mapping! {
 mapping! {
     /// The distributions of a random axis: one key each.
     struct DrawForms = "draw" {
-        /// Every number between them is as likely.
+        /// The uniform distribution between two numbers.
         uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
-        /// Every ratio is as likely.
+        /// The log-uniform distribution between two numbers: the logarithm is uniformly distributed.
         log_uniform: Custom = Custom { schema: || numbers("number", 2, 2), accepts: "`[from, to]`" },
-        /// Every one of these is as likely.
+        /// A list of values that are equally likely.
         choice: Custom = Custom {
             schema: || json!({ "type": "array", "minItems": 1, "items": reference("value") }),
             accepts: "a list of values",
@@ -90,15 +90,15 @@ mapping! {
 }
 
 mapping! {
-    /// The keys of `seeds`, where their number is decided while the step runs.
+    /// The keys of `seeds` in a step with adaptive seeds.
     struct AdaptiveKeys = "seeds" {
-        /// How many seeds every point has.
+        /// The number of seeds that every point has.
         min [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
-        /// How many seeds a point may get.
+        /// The maximum number of seeds of a point.
         max [required]: Custom = Custom { schema: || reference("number"), accepts: "an integer from 2" },
-        /// Seeds are added while a claim, or a comparison with `decide: true`, is undecided.
+        /// The stopping rule: seeds are added until every claim and every comparison with `decide: true` is decided.
         until [required]: Word<()> = Word(&[("decided", ())]),
-        /// No more seeds are added when those beyond `min` have taken so long, all together.
+        /// The maximum total duration of the seeds beyond `min`. No more seeds are added after it is used up.
         budget: TimeSpan = TimeSpan { zero: true },
     }
 }
@@ -106,11 +106,11 @@ mapping! {
 mapping! {
     /// The keys of `ablate`.
     struct AblateKeys = "ablate" {
-        /// Which combinations of the factors.
+        /// The design: the combinations of the factors that are run.
         design [required]: Word<Design> = Word(Design::WORDS),
-        /// The factors' values to start from.
+        /// The value of each factor in the baseline.
         baseline [required]: Custom = Custom { schema: || some(named("value")), accepts: "axis to value" },
-        /// The value, or the list of values, that each factor is changed to.
+        /// The value or values that each factor is changed to.
         factors [required]: Custom = Custom {
             schema: || some(named("value")),
             accepts: "axis to value, or to a list of values",
@@ -118,7 +118,7 @@ mapping! {
     }
 }
 
-/// A map with something in it.
+/// The schema of a nonempty map.
 fn some(mut map: Json) -> Json {
     map["minProperties"] = json!(1);
     map
@@ -134,7 +134,8 @@ fn assignments() -> Json {
 
 /// The schema of `matrix`.
 pub(in crate::recipe) fn matrix() -> Json {
-    let mut schema = described("What varies: the points are the product of the axes.", named("axis"));
+    let mut schema =
+        described("The axes of the step. Its points are the Cartesian product of the axes.", named("axis"));
     schema["properties"] = MatrixKeys::schema()["properties"].clone();
     schema
 }
@@ -151,7 +152,7 @@ pub(in crate::recipe) fn axis() -> Json {
 }
 
 impl Lower<'_> {
-    /// Everything in a step's `keys` that varies it. `needed` names the steps that it needs.
+    /// Reads the matrix of a step from its `keys`. `needed` contains the names of the steps that it needs.
     pub(super) fn matrix(&mut self, keys: &StepKeys<'_>, params: &Names, needed: &[&str]) -> Matrix {
         let mut matrix = Matrix::default();
         let entries = keys.matrix.node().map(|node| self.entries(node, "`matrix`")).unwrap_or_default();
@@ -162,7 +163,7 @@ impl Lower<'_> {
         matrix.include = assignments(self, &own.include, "`include`");
         matrix.exclude = assignments(self, &own.exclude, "`exclude`");
         let is = |given: &Given<'_, ()>, entry: &Entry| given.entry.is_some_and(|given| std::ptr::eq(given, entry));
-        // Dimensions have the order of the text.
+        // Dimensions keep the order of the text.
         for entry in entries {
             if is(&own.zip, entry) {
                 let axes = self.entries(&entry.value, "`zip`");
@@ -189,7 +190,7 @@ impl Lower<'_> {
         matrix
     }
 
-    /// No axis may stand twice, and `exclude` may only name axes that there are.
+    /// Checks that no axis occurs twice and that `exclude` contains only existing axes.
     fn check_axes(&mut self, matrix: &Matrix) {
         let names: Vec<&Spanned<String>> = matrix.dimensions.iter().flat_map(Dimension::axes).collect();
         for (index, name) in names.iter().enumerate() {
@@ -233,7 +234,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `{ range: [0, 10] }`, `{ linspace: [0, 1, 5] }`, `{ logspace: [1e-4, 1e-2, 3] }`.
+    /// Reads `{ range: [0, 10] }`, `{ linspace: [0, 1, 5] }` or `{ logspace: [1e-4, 1e-2, 3] }`.
     fn progression(&mut self, name: &str, node: &Node, params: &Names) -> Option<AxisValues> {
         let keys = AxisForms::read(self, node, &format!("axis `{name}`"))?;
         let forms = [
@@ -251,7 +252,7 @@ impl Lower<'_> {
         Some(AxisValues::Numbers(kind, self.numbers(node, counts, usage, params)?, node.span))
     }
 
-    /// A list of so many values; whether they are numbers is known once the params are.
+    /// Reads a list of a given length. Its values may refer to params, so planning checks that they are numbers.
     fn numbers(
         &mut self,
         node: &Node,
@@ -274,7 +275,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `${{ needs.STEP.axes.AXIS }}`.
+    /// Reads `${{ needs.STEP.axes.AXIS }}`.
     fn axis_of(&mut self, text: &str, span: Span, needed: &[&str]) -> Option<AxisValues> {
         let help = "an axis is a list, or another step's: `${{ needs.STEP.axes.AXIS }}`";
         let body = text.trim().strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")).map(str::trim);
@@ -370,7 +371,7 @@ impl Lower<'_> {
         Some(Ablation { design, factors })
     }
 
-    /// `seeds: 5`: the axis `seed` with 0, 1, 2, 3, 4.
+    /// Reads `seeds: 5`: the axis `seed` with the values 0, 1, 2, 3, 4.
     fn seeds(&mut self, node: &Node, params: &Names) -> Option<Axis> {
         let node = match &node.kind {
             NodeKind::Map(entries) => find(entries, "max")?,
@@ -390,8 +391,8 @@ impl Lower<'_> {
         Some(Axis { name: Spanned::new("seed".to_owned(), node.span), values })
     }
 
-    /// `seeds: { min: 2, max: 10, until: decided }`: the axis `seed` with at least 0 and 1, and more while something is
-    /// undecided.
+    /// Reads `seeds: { min: 2, max: 10, until: decided }`: the axis `seed` with 0 and 1, and more values while a result
+    /// is undecided.
     pub(super) fn adaptive(&mut self, node: &Node, params: &Names) -> Option<Adaptive> {
         let NodeKind::Map(_) = &node.kind else { return None };
         let keys = AdaptiveKeys::read(self, node, "`seeds`")?;
@@ -458,7 +459,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a map has one entry.
+/// True if a node is a map with one entry.
 fn is_one(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Map(entries) if entries.len() == 1)
 }

@@ -1,6 +1,6 @@
-//! [`Node`] to [`Recipe`](super::Recipe): declares every key, gives it its meaning, and reports all mistakes in one go.
+//! [`Node`] to [`Recipe`](super::Recipe): declares and reads every key, and reports all mistakes at once.
 //!
-//! A file for each part of the language; in it a key is declared ([`super::keys`]) where it is read.
+//! Each part of the language has a file, which declares its keys ([`super::keys`]) and reads them.
 
 mod claims;
 mod executor;
@@ -43,7 +43,7 @@ use super::{
     source::{Sources, Span, Spanned},
 };
 
-/// Every mapping of the language, in the order of the documentation; the kinds of figures are one.
+/// Every mapping of the language, including the kinds of figures, in the order of the documentation.
 pub(super) fn declarations() -> Vec<Declaration> {
     vec![
         RecipeKeys::declaration(),
@@ -73,7 +73,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
     ]
 }
 
-/// Gathers what is needed on the way from a text's values to a recipe.
+/// State of the conversion from the values of a text to a recipe.
 pub(super) struct Lower<'a> {
     sources: &'a mut Sources,
     problems: &'a mut Collector,
@@ -84,7 +84,7 @@ impl<'a> Lower<'a> {
         Self { sources, problems }
     }
 
-    /// `where`: axis to a value or to a list of values.
+    /// Reads `where`: axis to a value or to a list of values.
     fn selection(&mut self, node: &Node, params: &Names) -> Selection {
         let mut selection = Selection::default();
         for entry in self.entries(node, "`where`") {
@@ -109,7 +109,7 @@ impl<'a> Lower<'a> {
 
     // ---- Shapes -----------------------------------------------------------------------------------------------------
 
-    /// The entries of a map in which only certain keys may stand.
+    /// The entries of a map that accepts only certain keys.
     pub(super) fn map<'n>(&mut self, node: &'n Node, what: &str, allowed: &[&str]) -> Option<&'n [Entry]> {
         let NodeKind::Map(entries) = &node.kind else {
             let help = format!("write keys and values: {}", allowed.join(", "));
@@ -153,7 +153,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// A list of texts, or one text.
+    /// Reads a list of texts, or one text.
     pub(super) fn texts(&mut self, node: &Node, what: &str) -> Vec<Spanned<String>> {
         let items = match &node.kind {
             NodeKind::List(items) => items.as_slice(),
@@ -167,14 +167,14 @@ impl<'a> Lower<'a> {
         items.iter().filter_map(|item| Some(Spanned::new(self.text(item, what)?, item.span))).collect()
     }
 
-    /// A value in which only params may stand.
+    /// Reads a value whose expressions may refer only to params.
     fn value(&mut self, node: &Node, params: &Names) -> Option<Template> {
         let template = Template::parse(node, self.sources, self.problems)?;
         check_references(&template, params, Known::default(), self.sources, self.problems);
         Some(template)
     }
 
-    /// A value in which no expression may stand.
+    /// Reads a value without expressions.
     fn literal(&mut self, node: &Node) -> Option<Value> {
         let template = Template::parse(node, self.sources, self.problems)?;
         if let Some(reference) = template.references().first() {

@@ -1,4 +1,4 @@
-//! The keys of a recipe itself: its name, what it is about, and its parts.
+//! The top-level keys of a recipe: its name, its description and its sections.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,18 @@ use crate::recipe::{
     source::{Sources, Span, Spanned},
 };
 
-/// A work that a study is about, as its report names it.
+/// The work that a study is about, as cited in its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// Its authors.
     pub authors: Option<String>,
-    /// When.
+    /// The year of publication.
     pub year: Option<String>,
-    /// Where it appeared.
+    /// The journal or conference.
     pub venue: Option<String>,
-    /// Where it can be read.
+    /// Its address.
     pub url: Option<String>,
 }
 
@@ -45,31 +45,31 @@ impl std::fmt::Display for Citation {
 mapping! {
     /// The keys of a recipe.
     struct RecipeKeys = "recipe" {
-        /// Names the report's folder; the file's name if left out.
+        /// The name of the report's folder. Default: the name of the file.
         name: Text = Text::NAME,
-        /// The question that the study answers, for readers.
+        /// The question that the study answers, for readers of the report.
         about: Text,
-        /// The work that the study is about, as the report names it.
+        /// The work that the study is about, as cited in the report.
         cite: Within<CiteKeys<'static>>,
-        /// A recipe that this one changes and adds to; a path from this file's folder.
+        /// The recipe that this one extends: a path, relative to the folder of this file.
         ///
         /// See [`extends`](#extends).
         extends: Custom = Custom { schema: || json!({ "type": "string" }), accepts: "a path" },
-        /// Values for the whole study; `--set name=value` overrides one. `${{ params.NAME }}` stands for it.
+        /// Values for the whole study. `${{ params.NAME }}` refers to a value, `--set name=value` overrides it.
         params: Custom = Custom { schema: || named("literal"), accepts: "name to value" },
-        /// What to run: a task each, at every point of its matrix.
+        /// The steps of the study. Each step runs one task at every point of its matrix.
         ///
         /// See [`steps`](#steps).
         steps: Custom = Custom { schema: || named("step"), accepts: "name to step" },
-        /// What to print: metrics of a step by its axes.
+        /// The tables of the report: metrics of a step by its axes.
         ///
         /// See [`tables`](#tables).
         tables: Custom = Custom { schema: || named("table"), accepts: "name to table" },
-        /// What to draw of a step's metrics and curves.
+        /// The figures of the report: charts of a step's metrics and curves.
         ///
         /// See [`figures`](#figures).
         figures: Custom = Custom { schema: || named("figure"), accepts: "name to figure" },
-        /// Statements about metrics, which a run supports, refutes or cannot decide.
+        /// Statements about metrics. A run supports a claim, refutes it or leaves it undecided.
         ///
         /// See [`claims`](#claims).
         claims: Custom = Custom { schema: || named("claim"), accepts: "name to claim" },
@@ -79,15 +79,15 @@ mapping! {
 mapping! {
     /// The keys of `cite`.
     struct CiteKeys = "cite" {
-        /// Its title.
+        /// The title of the work.
         title [required]: Text,
-        /// Who wrote it.
+        /// The authors of the work.
         authors: Text,
-        /// When.
+        /// The year of publication.
         year: Year,
-        /// Where it appeared.
+        /// The journal or conference, or another place of publication.
         venue: Text,
-        /// Where it can be read.
+        /// The address of the work on the web.
         url: Text,
     }
 }
@@ -116,7 +116,7 @@ impl Shape for Year {
 }
 
 impl Lower<'_> {
-    /// Reads a whole recipe, put together from what it extends; also answers the place of its name.
+    /// Reads a recipe that is merged with the recipes that it extends; also returns the place of its name.
     pub(in crate::recipe) fn recipe(mut self, node: &Node, path: &Path) -> (Recipe, Span) {
         let keys = RecipeKeys::read_or_empty(&mut self, node, "a recipe");
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
@@ -135,7 +135,7 @@ impl Lower<'_> {
         let steps = match keys.steps.node() {
             Some(steps) => self.steps(steps, &params),
             None => {
-                // A recipe whose base could not be read has steps that nobody knows.
+                // The steps of a recipe whose base could not be read are unknown.
                 if matches!(node.kind, NodeKind::Map(_)) && !keys.extends.is_there() {
                     let span = node.span.part(0, 1);
                     let help = "a recipe needs `steps:` with at least one step";
@@ -205,7 +205,7 @@ impl Lower<'_> {
     }
 }
 
-/// The names of all steps that the author wrote, those included of which a mistake has left nothing.
+/// The names of all steps in the text, including those that were dropped because of a mistake.
 fn written(steps: &Node) -> Vec<String> {
     match &steps.kind {
         NodeKind::Map(entries) => entries.iter().map(|entry| entry.key.value.clone()).collect(),

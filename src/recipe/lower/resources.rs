@@ -1,4 +1,4 @@
-//! `resources`: what a job takes of the machine. None of it is part of a key.
+//! `resources`: the resources that a job uses. They are not part of a key.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,39 +8,40 @@ use crate::recipe::{
     node::Node,
 };
 
-/// What a job takes of the machine while it runs.
+/// Resources of the machine that a job uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Resources {
-    /// Processor cores; all of them when not given.
+    /// Processor cores. Default: all of them.
     pub cpus: Option<usize>,
-    /// GPUs; when not given, one for a job that computes on GPUs.
+    /// GPUs. Default: one for a job that computes on GPUs.
     pub gpus: Option<usize>,
-    /// Bytes of main memory, kept free for it while it runs.
+    /// Main memory that is reserved for the job while it runs, in bytes.
     pub memory: Option<u64>,
-    /// Whether nothing else may run meanwhile, because the job measures time.
+    /// True if no other job may run at the same time, because the job measures time.
     pub exclusive: bool,
 }
 
 mapping! {
     /// The keys of `resources`.
     struct ResourceKeys = "resources" {
-        /// Cores that a job keeps busy; all of them if left out.
+        /// The number of CPU cores that a job uses. Default: all cores.
         ///
-        /// For a job on a GPU, its share of them.
+        /// The default of a job on a GPU is its share of the cores.
         cpus: Whole = Whole { range: 1..=4096, of: "cores" },
-        /// GPUs of its own; if left out, one for a job that computes on GPUs. A job that computes on the CPU gets none.
+        /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs.
         ///
-        /// Its process sees only these (`CUDA_VISIBLE_DEVICES`).
+        /// A job that computes on the CPU gets no GPU. The process of a job sees only its own GPUs
+        /// (`CUDA_VISIBLE_DEVICES`).
         gpus: Whole = Whole { range: 0..=1024, of: "GPUs" },
-        /// Main memory that is kept free for the job while it runs, such as `4GiB`.
+        /// Main memory that is reserved for a job while it runs, such as `4GiB`.
         ///
-        /// It is a promise of the author, not a limit that is enforced.
+        /// The scheduler uses this value. It is not enforced as a limit.
         memory: Size,
     }
 }
 
 impl Lower<'_> {
-    /// `resources: { cpus, gpus, memory }`; `exclusive` is a key of the step.
+    /// Reads `resources: { cpus, gpus, memory }`; `exclusive` is a key of the step.
     pub(super) fn resources(&mut self, node: &Node) -> Resources {
         let keys = ResourceKeys::read_or_empty(self, node, "`resources`");
         Resources {

@@ -1,4 +1,4 @@
-//! `executor: { slurm: … }`: what is asked of Slurm for jobs.
+//! `executor: { slurm: … }`: Slurm options of jobs.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use crate::recipe::{
     source::Spanned,
 };
 
-/// What is asked of Slurm.
+/// Slurm options of a sweep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slurm {
-    /// For every job.
+    /// Options of every job.
     pub all: SlurmRequest,
-    /// For the jobs of single steps, in the place of what is asked for every job.
+    /// Options of single steps, which override those of every job.
     pub steps: Vec<(String, SlurmRequest)>,
 }
 
-/// What is asked of Slurm for a job, beyond what its resources say. What is left out is left to the cluster.
+/// Slurm options of a job, in addition to those that follow from its resources. The cluster's defaults apply to the
+/// rest.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SlurmRequest {
     /// `--partition`.
@@ -30,16 +31,16 @@ pub struct SlurmRequest {
     pub account: Option<String>,
     /// `--qos`.
     pub qos: Option<String>,
-    /// `--gres`, in the place of the GPUs that the resources ask for.
+    /// `--gres`, which replaces the request for GPUs that follows from the resources.
     pub gres: Option<String>,
-    /// `--time`, in the place of what follows from the job's `timeout`.
+    /// `--time`, which replaces the limit that follows from the job's `timeout`.
     pub time: Option<Duration>,
-    /// Further options of `sbatch`, as they are.
+    /// Further options of `sbatch`, passed on unchanged.
     pub options: Vec<String>,
 }
 
 impl Slurm {
-    /// What is asked for a step's jobs.
+    /// Options of a step's jobs.
     pub fn of_step(&self, step: &str) -> SlurmRequest {
         let mut request = self.all.clone();
         for (_, own) in self.steps.iter().filter(|(name, _)| name == step) {
@@ -50,7 +51,7 @@ impl Slurm {
                 qos: qos.or(request.qos),
                 gres: gres.or(request.gres),
                 time: time.or(request.time),
-                // Where one is given twice, Slurm takes the last.
+                // Slurm uses the last of several values of an option.
                 options: request.options.into_iter().chain(options).collect(),
             };
         }
@@ -61,35 +62,35 @@ impl Slurm {
 mapping! {
     /// The keys of `slurm`.
     struct SlurmKeys = "slurm" {
-        /// `--partition`.
+        /// The partition (`--partition`).
         partition: Text,
-        /// `--account`.
+        /// The account (`--account`).
         account: Text,
-        /// `--qos`.
+        /// The quality of service (`--qos`).
         qos: Text,
-        /// `--gres`, in the place of the GPUs that `resources` asks for.
+        /// Generic resources (`--gres`), which replace the GPUs that `resources` requests.
         ///
         /// For example `gres: "gpu:a100:2"`.
         gres: Text,
-        /// `--time`, in the place of what follows from a job's `timeout`.
+        /// The time limit (`--time`). Default: derived from the job's `timeout`.
         ///
-        /// That is the `timeout` times the attempts, plus two minutes.
+        /// The default is `timeout` multiplied by the number of attempts, plus two minutes.
         time: TimeSpan = TimeSpan { zero: true },
-        /// Further options of `sbatch`, one an entry, as they are.
+        /// Further options of `sbatch`, one per entry, passed on unchanged.
         ///
-        /// Options that say what a job is (`--dependency`, `--output`, …) are refused.
+        /// Options that `sweep` sets itself, such as `--dependency` and `--output`, are rejected.
         options: Texts = Texts {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string", "pattern": "^-" } }),
             accepts: "an option, or a list of options",
         },
-        /// The same for the jobs of single steps.
+        /// Options for the jobs of single steps.
         ///
-        /// It takes the place of what stands for all jobs; `options` are added.
+        /// They override the options for all jobs. `options` are added to those for all jobs.
         steps: Custom = Custom { schema: steps, accepts: "step to a map of the keys above" },
     }
 }
 
-/// The key that stands for all jobs only.
+/// The key that the options of a single step do not have.
 const STEPS: &str = "steps";
 
 fn steps() -> Json {
@@ -97,7 +98,7 @@ fn steps() -> Json {
     json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": of_step })
 }
 
-/// The schema of what is asked for a single step.
+/// The schema of the options of a single step.
 pub(in crate::recipe) fn of_step() -> Json {
     let mut schema = SlurmKeys::schema();
     if let Some(properties) = schema["properties"].as_object_mut() {
@@ -106,7 +107,7 @@ pub(in crate::recipe) fn of_step() -> Json {
     schema
 }
 
-/// Options of `sbatch` that say what a job is: they are not the author's to give.
+/// Options of `sbatch` that the engine sets, and that authors therefore cannot set.
 const OWN: &[&str] = &[
     "-J",
     "-d",
@@ -132,7 +133,7 @@ const OWN: &[&str] = &[
 ];
 
 impl Lower<'_> {
-    /// Reads the settings; with the steps that are named in them.
+    /// Reads the options; also returns the steps that they name.
     pub(super) fn slurm(&mut self, node: &Node) -> (Slurm, Vec<Spanned<String>>) {
         let keys = SlurmKeys::read_or_empty(self, node, "`slurm`");
         let (mut own, mut named) = (Vec::new(), Vec::new());

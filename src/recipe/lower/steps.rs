@@ -1,4 +1,4 @@
-//! `steps`: what is run, after what, and with which parameters.
+//! `steps`: tasks with their parameters, their order and their policies.
 
 use std::time::Duration;
 
@@ -20,83 +20,86 @@ use crate::recipe::{
     source::{Span, Spanned},
 };
 
-/// A step that must be done before.
+/// A step that must be done first.
 #[derive(Debug, Clone)]
 pub struct Need {
     /// Its index in [`crate::recipe::Recipe::steps`].
     pub step: usize,
-    /// Only these of its points.
+    /// The needed points of that step.
     pub only: Selection,
-    /// Where the author says so.
+    /// The place in the text.
     pub span: Span,
 }
 
-/// What becomes of a job that takes too long, falls silent or fails. Not part of any key: it decides whether there is a
-/// result, never which.
+/// Policy for a job that exceeds its time limit, shows no activity, or fails. It is not part of any key: it decides
+/// whether there is a result, never which one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Policy {
-    /// How often a job that failed is started again.
+    /// Maximum number of retries of a failed job.
     pub retries: u32,
-    /// How long it may take.
+    /// Maximum duration.
     pub timeout: Option<Duration>,
-    /// How long it may show no sign of life.
+    /// Maximum time without activity.
     pub heartbeat: Option<Duration>,
-    /// Whether the run goes on and counts as done although it failed.
+    /// True if the run continues and counts as successful although the job failed.
     pub tolerated: bool,
 }
 
 mapping! {
     /// The keys of a step.
     struct StepKeys = "step" {
-        /// The task. `sweep tasks` lists them, `sweep tasks NAME` shows one.
+        /// The task to run. `sweep tasks` lists all tasks, `sweep tasks NAME` shows one.
         uses: Text = Text { schema: uses, accepts: "a [task](#tasks)" },
-        /// The step, or the list of steps, that must be done before. Steps join on the axes that both have.
+        /// The step or steps that must be done first. Two steps are joined on the axes that they share.
         ///
-        /// `eval` at `prune=none` waits for `train` at `prune=none`; where they share no axis, every job waits for every job.
-        /// `{ step: train, where: { prune: none } }` in the list waits for less.
+        /// `eval` at `prune=none` waits for `train` at `prune=none`. If the steps share no axis, every job waits for
+        /// all jobs of the needed step. An entry `{ step: train, where: { prune: none } }` waits only for the selected
+        /// points.
         needs: Custom = Custom { schema: needs, accepts: "a name, a map with `step` and `where`, or a list of these" },
-        /// What varies: the points are the product of the axes.
+        /// The axes of the step. Its points are the Cartesian product of the axes.
         ///
         /// See [`matrix`](#matrix).
         matrix: Custom = Custom { schema: || reference("matrix"), accepts: "axis to values" },
-        /// How many seeds: adds the axis `seed` with 0, 1, …, the same for every point.
+        /// The number of seeds. It adds the axis `seed` with the values 0, 1, … to every point.
         ///
-        /// Or how many at least and at most; see [below](#seeds-until-it-is-decided).
+        /// A map with a minimum and a maximum adds seeds while a result is undecided; see [adaptive
+        /// seeds](#adaptive-seeds).
         seeds: Custom = Custom { schema: seeds, accepts: "an integer from 1, or `{ min, max, until, budget }`" },
-        /// An ablation design: what is changed against a baseline.
+        /// An ablation design: a baseline and the changes to it.
         ///
         /// See [`ablate`](#ablate).
         ablate: Within<AblateKeys<'static>>,
-        /// A condition on params and axes, for example `matrix.lr < 1e-3 && params.deep`; points for which it does not hold are
-        /// left out.
+        /// A condition on params and axes, for example `matrix.lr < 1e-3 && params.deep`. Points for which it is false
+        /// are omitted.
         ///
         /// See [`if`](#if).
         condition = "if": Custom = Custom {
             schema: || json!({ "type": "string", "minLength": 1 }),
             accepts: "a condition",
         },
-        /// The task's parameters.
+        /// The parameters of the task.
         with: Custom = Custom { schema: || json!({ "type": "object" }), accepts: "parameter to value" },
-        /// What a job takes of the machine.
+        /// The resources of the machine that a job uses.
         ///
         /// See [`resources`](#resources).
         resources: Within<ResourceKeys<'static>>,
-        /// Whether nothing else runs meanwhile, so that what the job measures means something; `false` if left out.
+        /// Runs no other job at the same time, so that other jobs do not distort measurements. Default: `false`.
         exclusive: Flag,
-        /// How long a job may take; it is ended when that has passed.
+        /// The maximum duration of a job. A job that exceeds it is ended.
         ///
-        /// It is asked to end (SIGTERM), and 5 s later ended (SIGKILL) with all that it has started.
+        /// The process receives SIGTERM. After 5 s, it and all processes that it started receive SIGKILL.
         timeout: TimeSpan = TimeSpan { zero: false },
-        /// How long a job may show no sign of life; it is ended when that has passed.
+        /// The maximum time for which a job may show no activity. A job that exceeds it is ended.
         ///
-        /// See [below](#what-becomes-of-a-job).
+        /// See [execution of a job](#execution-of-a-job).
         heartbeat: TimeSpan = TimeSpan { zero: false },
-        /// How often a job that failed is started again; 0 if left out.
+        /// The maximum number of retries of a failed job. Default: 0.
         ///
-        /// After 1 s, 2 s, 4 s, … up to a minute.
+        /// The delay before a retry is 1 s, 2 s, 4 s, …, up to one minute.
         retries: Whole = Whole { range: 0..=100, of: "retries" },
-        /// Whether a failure neither stops the run nor changes its exit code; jobs that need the job are skipped all the same.
-        /// `false` if left out.
+        /// Tolerates failures: a failed job neither stops the run nor changes its exit code. Default: `false`.
+        ///
+        /// Jobs that need the failed job are skipped nevertheless.
         tolerated = "continue-on-error": Flag,
     }
 }
@@ -104,9 +107,9 @@ mapping! {
 mapping! {
     /// The keys of an entry of `needs`.
     struct NeedKeys = "needs" {
-        /// The step.
+        /// The name of the needed step.
         step [required]: Custom = Custom { schema: || reference("name"), accepts: "a name" },
-        /// Only the step's points that have these values.
+        /// Selects the points of the step that have these values.
         only = "where": Custom = Custom::SELECTION,
     }
 }
@@ -118,7 +121,7 @@ fn uses() -> Json {
     let hidden: Vec<&str> = hidden.iter().map(|task| task.name).collect();
     json!({
         "type": "string",
-        // The words are offered, the pattern is only accepted: that is what hidden means.
+        // Editors offer the words of an `enum`. Hidden tasks are accepted, but not offered.
         "anyOf": [
             { "enum": names, "enumDescriptions": about },
             { "pattern": format!("^(?:{})$", hidden.join("|")), "patternErrorMessage": format!("Tasks: {}.", names.join(", ")) },
@@ -158,7 +161,7 @@ impl Lower<'_> {
         }
         let names: Vec<&str> = entries.iter().map(|entry| entry.key.value.as_str()).collect();
         let steps: Vec<Option<Step>> = entries.iter().map(|entry| self.step(entry, &names, params)).collect();
-        // A step with a mistake that leaves nothing of it is gone; the indices of the others move up.
+        // A step that a mistake makes unreadable is dropped, so the indices of the following steps decrease.
         let mut moved = vec![None; steps.len()];
         let present = steps.iter().enumerate().filter(|(_, step)| step.is_some());
         for (to, (from, _)) in present.enumerate() {
@@ -213,7 +216,7 @@ impl Lower<'_> {
         Some(step)
     }
 
-    /// What can be said of a step without expanding it: names of parameters and axes.
+    /// Checks the parts of a step that need no expansion: the names of parameters and axes.
     fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {
@@ -229,8 +232,8 @@ impl Lower<'_> {
         }
     }
 
-    /// An axis sets the parameter of its name, or is used in `with` or `if`, or decides which jobs of another step are
-    /// needed.
+    /// Checks that every axis is used: it sets the parameter of its name, occurs in `with` or `if`, or selects the
+    /// needed jobs of another step.
     fn check_axes_used(&mut self, step: &Step, steps: &[Step]) {
         let joins = |axis: &str| step.needs.iter().any(|need| steps[need.step].axes().contains(&axis));
         let given = |axis: &str| step.with.iter().any(|(key, _)| key.value == axis);
@@ -263,7 +266,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `needs: step`, `needs: [step, …]`, or maps with `step` and `where` in that list.
+    /// Reads `needs: step` or `needs: [step, …]`; the list can contain maps with `step` and `where`.
     fn needs(&mut self, node: &Node, step: &Spanned<String>, names: &[&str], params: &Names) -> Vec<Need> {
         let items = match &node.kind {
             NodeKind::List(items) => items.as_slice(),
@@ -296,7 +299,7 @@ impl Lower<'_> {
         needs
     }
 
-    /// The axes that `needs` selects by must be axes of the needed step, which may stand further down.
+    /// Checks that `needs` selects by axes of the needed step, which may come later in the text.
     fn check_selections(&mut self, steps: &[Step]) {
         for need in steps.iter().flat_map(|step| &step.needs) {
             let needed = &steps[need.step];

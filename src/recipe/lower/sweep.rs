@@ -15,38 +15,39 @@ use crate::recipe::{
 mapping! {
     /// The keys of a sweep file.
     struct SweepKeys = "sweep" {
-        /// Names the reports' folder; the file's name if left out.
+        /// The name of the reports' folder. Default: the name of the file.
         ///
-        /// With one recipe the reports are in `reports/<name>`, with several in `reports/<name>/<recipe's file name>`.
+        /// With one recipe the reports are in `reports/<name>`. With several recipes they are in
+        /// `reports/<name>/<recipe's file name>`.
         name: Text = Text::NAME,
-        /// What this is for, for readers.
+        /// A description of the sweep for readers.
         about: Text,
-        /// The recipe; a path from this file's folder.
+        /// The path of the recipe, relative to the folder of this file.
         recipe: Text = Text::PATH,
-        /// The recipes; paths from this file's folder.
+        /// The paths of the recipes, relative to the folder of this file.
         ///
-        /// They are planned and run together; what is the same job in two of them is one.
+        /// The recipes are planned and run together. A job that occurs in several of them runs once.
         recipes: Texts = Texts { schema: recipes, accepts: "a list of paths" },
-        /// Other values for params.
+        /// New values for params.
         ///
-        /// As `--set iters=1000`, in every recipe that has the param.
+        /// An entry `iters: 1000` has the effect of `--set iters=1000` on every recipe that has the param.
         set: Custom = Custom { schema: || named("literal"), accepts: "name to value" },
-        /// Other values for axes: `AXIS`, or `STEP.AXIS` for those of one step.
+        /// New values for axes: `AXIS` for the axis in all steps, `STEP.AXIS` for the axis of one step.
         ///
-        /// As `--axis seed=0,1,2` and `--axis train.lr={logspace: [1e-4, 1e-2, 3]}`, in all forms of an axis. An axis that follows
-        /// another step's goes on to follow it. A step that is named may get a new axis, which takes the place of what `with`
-        /// gives.
+        /// An entry has the effect of `--axis seed=0,1,2` or `--axis train.lr={logspace: [1e-4, 1e-2, 3]}`. All forms
+        /// of an axis are accepted. An axis that follows the axis of another step continues to follow it. `STEP.AXIS`
+        /// can also add an axis to the step; it replaces the value in `with`.
         axes: Custom = Custom { schema: axes, accepts: "axis to values" },
-        /// A part of the recipes: `STEP`, or `STEP/AXIS=VALUE,…`, and what that needs.
+        /// A part of the recipes: `STEP` or `STEP/AXIS=VALUE,…`, with everything that it needs.
         ///
-        /// As `--only train/seed=0`.
+        /// An entry `train/seed=0` has the effect of `--only train/seed=0`.
         only: Texts = Texts {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string" } }),
             accepts: "a selection, or a list of them",
         },
-        /// How the jobs get their processes: `local`, `slurm`, or a map with what is asked of Slurm.
+        /// The executor that starts the jobs: `local`, `slurm`, or a map with Slurm options.
         ///
-        /// As `--executor slurm`; see [cluster.md](cluster.md).
+        /// This has the effect of `--executor slurm`. See [cluster.md](cluster.md).
         executor: Custom = Custom {
             schema: super::executor::schema,
             accepts: "`local`, `slurm`, or `slurm: { … }`",
@@ -69,10 +70,10 @@ fn axes() -> Json {
     axes
 }
 
-/// What a sweep file says.
+/// Content of a sweep file.
 #[derive(Debug, Default)]
 pub(in crate::recipe) struct Sweep {
-    /// Its name, if it has one of its own: names the folder of the reports.
+    /// Its explicit name, if any: the name of the reports' folder.
     pub(in crate::recipe) name: Option<String>,
     /// The files of the recipes.
     pub(in crate::recipe) recipes: Vec<Spanned<String>>,
@@ -82,7 +83,7 @@ pub(in crate::recipe) struct Sweep {
     pub(in crate::recipe) only: Vec<Spanned<String>>,
     /// Executor of its jobs.
     pub(in crate::recipe) executor: Option<Executor>,
-    /// The steps that it names there.
+    /// Steps that the executor's options name.
     pub(in crate::recipe) executor_steps: Vec<Spanned<String>>,
 }
 
@@ -94,7 +95,7 @@ impl Lower<'_> {
         if let Some(name) = &name {
             self.check_name(name, "sweep");
         }
-        // For readers only; that it is text has been seen to.
+        // For readers only; reading the key has checked that it is text.
         drop(keys.about);
         let (one, several) = (keys.recipe.node(), keys.recipes.node());
         let recipes = match (one, several) {

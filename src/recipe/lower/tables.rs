@@ -1,4 +1,4 @@
-//! `tables`: steps, metrics, rows and columns.
+//! `tables`: metrics of steps in rows and columns.
 
 use serde_json::{Value as Json, json};
 use sweep_job::{
@@ -22,53 +22,53 @@ use crate::{
 /// A table of a report.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Its name: names the files.
+    /// Its name, which is also the name of its files.
     pub name: Spanned<String>,
     /// Its heading.
     pub title: Option<String>,
     /// The metrics shown.
     pub cells: Vec<Spanned<String>>,
-    /// What is shown of them.
+    /// The kind of the table.
     pub kind: TableKind,
 }
 
 /// The kinds of tables.
 #[derive(Debug, Clone)]
 pub enum TableKind {
-    /// The metrics themselves, by axes.
+    /// Metrics by axes.
     Metrics(Metrics),
-    /// Differences or ratios of them between values of an axis.
+    /// Differences or ratios of metrics between values of an axis.
     Compare(Compare),
-    /// Ratios of them between the sides of some claims that compare as a ratio, as indices into
+    /// Ratios of metrics between the sides of claims with a ratio. The values are indices into
     /// [`crate::recipe::Recipe::claims`].
     Claims(Vec<Spanned<usize>>),
 }
 
-/// Points of a step.
+/// Selected points of a step.
 #[derive(Debug, Clone)]
 pub struct OfStep {
     /// The step, as an index into [`crate::recipe::Recipe::steps`].
     pub step: usize,
-    /// Only these of its points.
+    /// The selected points.
     pub only: Selection,
 }
 
 /// Metrics by axes.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// Where they were measured.
+    /// The points that were measured.
     pub of: OfStep,
-    /// The axes that make the rows.
+    /// The axes of the rows.
     pub rows: Vec<Spanned<String>>,
-    /// The axes that make groups of columns.
+    /// The axes of the groups of columns.
     pub columns: Vec<Spanned<String>>,
-    /// Whether the smallest or the largest value of a metric is marked, where the author says so; `None` marks nothing.
+    /// The explicit better direction of metrics, by which values are marked; `None` marks nothing.
     pub best: Vec<(Spanned<String>, Option<Better>)>,
-    /// What the paper measured.
+    /// The values in the paper.
     pub paper: Vec<PaperRow>,
 }
 
-/// What a paper measured at some points.
+/// Values in a paper for some points.
 #[derive(Debug, Clone)]
 pub struct PaperRow {
     /// The points.
@@ -80,22 +80,22 @@ pub struct PaperRow {
 /// Values of an axis that a table compares.
 #[derive(Debug, Clone)]
 pub struct Compare {
-    /// Where they were measured.
+    /// The points that were measured.
     pub of: OfStep,
     /// The axis.
     pub axis: Spanned<String>,
-    /// The value, and that which it is compared with.
+    /// Pairs of a value and the value to compare it with.
     pub pairs: Vec<(Template, Template)>,
-    /// Whether ratios are shown, not differences.
+    /// True if ratios are shown instead of differences.
     pub ratio: bool,
-    /// The axis along which the same job is repeated, which says how much the measuring itself varies.
+    /// The axis that repeats the same job, from which the measurement noise is estimated.
     pub noise: Option<Spanned<String>>,
-    /// Whether seeds are added until chance cannot explain the differences.
+    /// True if seeds are added until the differences are statistically significant.
     pub decide: bool,
 }
 
 impl Compare {
-    /// Every value that is compared, as a selection.
+    /// The selection of all compared values.
     fn selection(&self) -> Selection {
         let values = self.pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]);
         Selection(vec![(self.axis.clone(), values.collect())])
@@ -103,7 +103,7 @@ impl Compare {
 }
 
 impl Table {
-    /// The steps that it is about, as indices into [`crate::recipe::Recipe::steps`].
+    /// The steps of the table, as indices into [`crate::recipe::Recipe::steps`].
     pub fn steps(&self, claims: &[Claim]) -> Vec<usize> {
         match &self.kind {
             TableKind::Metrics(Metrics { of, .. }) | TableKind::Compare(Compare { of, .. }) => vec![of.step],
@@ -113,7 +113,7 @@ impl Table {
         }
     }
 
-    /// What it selects itself, and of which step; what claims select is theirs.
+    /// The table's own selections, each with its step. The selections of claims are not among them.
     pub fn selections(&self) -> Vec<(usize, Selection)> {
         match &self.kind {
             TableKind::Metrics(Metrics { of, paper, .. }) => {
@@ -131,39 +131,42 @@ impl Table {
 mapping! {
     /// The keys of a table.
     struct TableKeys = "table" {
-        /// The heading.
+        /// The heading of the table. Default: the name of the table.
         title: Text,
-        /// The step.
+        /// The step whose metrics are shown.
         from: Text = Text::NAME,
-        /// Only points that have these values.
+        /// Selects the points that have these values.
         only = "where": Custom = Custom::SELECTION,
-        /// The axes that make the rows.
+        /// The axes whose values form the rows.
         rows: Texts = Texts::NAMES,
-        /// The axes whose values have columns of their own.
+        /// The axes whose values form the columns.
         ///
-        /// Every combination of them has a column for each metric.
+        /// Every combination of their values has one column per metric.
         columns: Texts = Texts::NAMES,
-        /// The metrics shown; axes that are neither rows nor columns are averaged.
+        /// The metrics to show. Values are averaged over axes that are neither rows nor columns.
         ///
-        /// They are metrics of the step's task; any name for `command`.
+        /// The metrics depend on the task of the step. For `command` any name is accepted.
         cells: Texts = Texts { schema: cells, accepts: "a metric, or a list of metrics" },
-        /// Shows differences instead of the metrics themselves, a row for each pair.
+        /// Shows differences instead of metrics, with one row per pair of values.
         ///
-        /// It takes the place of `rows` and `columns`.
+        /// It replaces `rows` and `columns`.
         compare: Within<CompareKeys<'static>>,
-        /// Metric to `min`, `max` or `none`: which value is marked. Losses, times and sizes are best small, rates large.
+        /// The better direction of metrics, by which the best value is marked. Default: `min` for losses, times and
+        /// sizes, `max` for rates.
         best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
-        /// What the paper measured: values of axes, and of metrics, which are shown beside ours.
+        /// Values in the paper, which are shown next to the measured ones. An entry contains values of axes and of
+        /// metrics.
         ///
         /// For example `{ prune: none, loss: 3.15, time.step: 40ms }`.
         paper: Custom = Custom {
             schema: || json!({ "type": "array", "minItems": 1, "items": { "type": "object", "minProperties": 1 } }),
             accepts: "a list of maps",
         },
-        /// Instead of a step: claims with a `ratio`, each a row with its sides, the paper's value and the verdict.
+        /// Claims with a `ratio` to show instead of a step. A row has the two sides, the value in the paper and the
+        /// verdict.
         ///
-        /// A column for each metric of `cells` has its ratio between the two sides, whose steps may differ. Of the other keys only
-        /// `title` and `cells` go with it.
+        /// Each metric of `cells` has a column with its ratio between the two sides, which may belong to different
+        /// steps. Only `title` and `cells` can be combined with `claims`.
         claims: Texts = Texts::NAMES,
     }
 }
@@ -171,15 +174,17 @@ mapping! {
 mapping! {
     /// The keys of a table's `compare`.
     struct CompareKeys = "compare" {
-        /// The axis.
+        /// The axis whose values are compared.
         axis [required]: Text = Text::NAME,
-        /// A value of the axis, and the one that it is compared with.
+        /// The pairs to compare: a value of the axis, and the value to compare it with.
         pairs [required]: Custom = Custom { schema: pairs, accepts: "`[[value, other], …]`" },
-        /// Whether a pair is shown as a difference or as a ratio, that of geometric means; `difference` if left out.
+        /// The form of a comparison: a difference, or a ratio of geometric means. Default: `difference`.
         show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
-        /// The axis along which the same job is repeated: differences below its noise are shown as such.
+        /// The axis that repeats the same job. Differences below the noise of these repetitions are marked.
         noise: Text = Text::NAME,
-        /// Whether a step with `seeds: { min, max, until: decided }` gets more of them until chance cannot explain the differences.
+        /// Adds seeds until the differences are statistically significant. Default: `false`.
+        ///
+        /// It has an effect only on a step with `seeds: { min, max, until: decided }`.
         decide: Flag,
     }
 }
@@ -197,8 +202,8 @@ fn cells() -> Json {
             }
         }
     }
-    // A task with metrics of its own choosing (`command`) makes every name possible; which step a table is about, a
-    // schema cannot see. The declared ones are still offered.
+    // A schema cannot see the step of a table, and `command` accepts any metric. So every name is valid, and the
+    // declared ones are offered.
     json!({
         "type": ["string", "array"],
         "minLength": 1,
@@ -218,10 +223,10 @@ fn pairs() -> Json {
     json!({ "type": "array", "minItems": 1, "items": pair })
 }
 
-/// The keys that go together with `claims`.
+/// The keys that can be combined with `claims`.
 pub(in crate::recipe) const WITH_CLAIMS: &[&str] = &["title", "claims", "cells"];
 
-/// Whether a table has claims as rows.
+/// True if a table has claims as rows.
 fn has_claims(entry: &Entry) -> bool {
     matches!(&entry.value.kind, NodeKind::Map(keys) if find(keys, "claims").is_some())
 }
@@ -235,7 +240,7 @@ impl Lower<'_> {
 
     /// The tables that have claims as rows.
     pub(super) fn tables_of_claims(&mut self, node: &Node, steps: &[Step], claims: &[Claim]) -> Vec<Table> {
-        // What is no map has been reported with the other tables.
+        // A value that is not a map has been reported with the other tables.
         let NodeKind::Map(entries) = &node.kind else { return Vec::new() };
         let tables = entries.iter().filter(|entry| has_claims(entry));
         tables.filter_map(|entry| self.table_of_claims(entry, steps, claims)).collect()
@@ -332,7 +337,7 @@ impl Lower<'_> {
         Some(Table { name: name.clone(), title: keys.title.value, cells, kind })
     }
 
-    /// `{ loss: min, accuracy: max, perplexity: none }`.
+    /// Reads `{ loss: min, accuracy: max, perplexity: none }`.
     pub(super) fn best(&mut self, node: &Node, cells: &[Spanned<String>]) -> Vec<(Spanned<String>, Option<Better>)> {
         let mut best = Vec::new();
         for entry in self.entries(node, "`best`") {
@@ -353,7 +358,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `[{ prune: none, loss: 3.1 }, …]`: axes say where, metrics say what the paper has there.
+    /// Reads `[{ prune: none, loss: 3.1 }, …]`: the axes select points, the metrics are the paper's values there.
     fn paper(&mut self, node: &Node, step: &Step, cells: &[Spanned<String>], params: &Names) -> Vec<PaperRow> {
         let NodeKind::List(items) = &node.kind else {
             let help = "write a list: `[{ axis: value, metric: number }, …]`";
@@ -382,7 +387,7 @@ impl Lower<'_> {
         rows
     }
 
-    /// A number in base units, or with a unit of time or size where the metric has one.
+    /// Reads a number in base units, or with a unit if the metric is a time or a size.
     fn measured(&mut self, node: &Node, unit: Unit) -> Option<f64> {
         let value = match &node.kind {
             NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
@@ -412,7 +417,7 @@ impl Lower<'_> {
         value
     }
 
-    /// The step that a table or a figure is about.
+    /// Reads the step of a table or a figure.
     pub(super) fn from<'s>(
         &mut self,
         name: &Spanned<String>,
@@ -427,7 +432,7 @@ impl Lower<'_> {
         }
         let from = from.spanned()?;
         let Some((index, step)) = steps.iter().enumerate().find(|(_, step)| step.name.value == from.value) else {
-            // A step that is written but not there has a mistake of its own, which has been reported.
+            // A mistake in the step itself has already been reported.
             if !written.contains(&from.value) {
                 let help = suggest(&from.value, "steps", written.iter().map(String::as_str)).unwrap_or_default();
                 let message = format!("{what} `{}` is about unknown step `{}`", name.value, from.value);
@@ -438,7 +443,7 @@ impl Lower<'_> {
         Some((Spanned::new(index, from.span), step))
     }
 
-    /// `{ axis: prune, pairs: [[bitter7, none], …] }`.
+    /// Reads `{ axis: prune, pairs: [[bitter7, none], …] }`.
     fn compare(&mut self, node: &Node, step: &Step, of: &OfStep, params: &Names) -> Option<Compare> {
         let keys = CompareKeys::read(self, node, "`compare`")?;
         let usage = "write `{ axis: NAME, pairs: [[value, other], …] }`";

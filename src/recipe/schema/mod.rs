@@ -1,11 +1,11 @@
-//! The JSON Schemas of recipes and sweep files, with which an editor completes and checks a file.
+//! JSON Schemas of recipes and sweep files, for completion and checks in editors.
 //!
-//! It is made from what the reader goes by: the declarations of the keys ([`super::keys`]) and of the tasks. It
-//! says what can be said without looking a name up: keys, shapes, types, ranges and words. Whether a step, a param or an
-//! axis exists is for `sweep plan`.
+//! They are derived from the declarations that the reader uses: those of the keys ([`super::keys`]) and of the tasks.
+//! They cover everything that requires no name lookup: keys, shapes, types, ranges and words. `sweep plan` checks that
+//! steps, params and axes exist.
 //!
-//! The YAML server of VS Code and similar ones are written for draft 7. Alternatives of one type are written as a list
-//! of types rather than as `anyOf`, because the server then describes the mistake instead of "matches no schema".
+//! The YAML servers of VS Code and other editors support draft 7. Alternatives of one type are written as a list of
+//! types rather than as `anyOf`, because the server then describes the mistake instead of "matches no schema".
 
 mod params;
 mod shapes;
@@ -22,21 +22,21 @@ use super::{
     lower::{self, ClaimKeys, DrawForms, RecipeKeys, StepKeys, SweepKeys, TableKeys},
 };
 
-/// Every mapping of the language with its keys, in the order of the documentation; the kinds of figures among them.
+/// Every mapping of the language with its keys, including the kinds of figures, in the order of the documentation.
 pub fn declarations() -> Vec<Declaration> {
     lower::declarations()
 }
 
-/// A schema as a text, as `docs/recipe.schema.json` and `docs/sweep.schema.json` have it.
+/// The text of a schema, as in `docs/recipe.schema.json` and `docs/sweep.schema.json`.
 pub fn text(mut schema: Value) -> String {
-    // Whether maps keep their order depends on how serde_json was built; the file does not.
+    // The order of maps depends on features of serde_json; the file must not.
     schema.sort_all_objects();
     let mut text = String::new();
     write(&schema, 0, &mut text);
     text + "\n"
 }
 
-/// Writes whatever fits on one line; lines of two brackets would make four thousand.
+/// Writes a value on one line where it fits. One item per line would make a file of four thousand lines.
 fn write(value: &Value, indent: usize, text: &mut String) {
     const WIDTH: usize = 120;
     let line = value.to_string();
@@ -66,7 +66,7 @@ fn write(value: &Value, indent: usize, text: &mut String) {
 pub fn recipe() -> Value {
     let mut schema = RecipeKeys::schema();
     let Value::Object(entries) = &mut schema else { return schema };
-    // What extends a recipe may leave out what that one has, and take a step or a table away with `null`.
+    // A recipe that extends another one may omit keys of that one, and remove a step or a table with `null`.
     let whole = |least: usize, required: &[&str]| json!({ "minProperties": least, "additionalProperties": { "type": "object", "required": required } });
     entries.insert("if".into(), json!({ "not": { "required": ["extends"] } }));
     entries.insert(
@@ -115,16 +115,16 @@ pub fn recipe() -> Value {
     schema
 }
 
-/// A step; what it may have in `with` depends on its task.
+/// The schema of a step; the keys of `with` depend on its task.
 fn step() -> Value {
     let mut schema = or_null(StepKeys::schema());
     schema["allOf"] = Task::ALL.iter().map(by_task).collect();
     schema
 }
 
-/// What a step that uses `task` may have in `with`, and on the axes that set its parameters.
+/// The schema of `with`, and of the axes that set parameters, for a step that uses `task`.
 fn by_task(task: &TaskInfo) -> Value {
-    // An axis with a parameter's name sets it, unless `with` says otherwise; then its values can be anything.
+    // An axis sets the parameter of its name, unless `with` sets it; then the axis can have any values.
     let axes: Vec<Value> = task
         .params()
         .map(|param| {
@@ -141,7 +141,7 @@ fn by_task(task: &TaskInfo) -> Value {
     })
 }
 
-/// `null` takes away what a recipe that is extended has.
+/// The schema of a map or `null`, which removes an entry of the base recipe.
 fn or_null(mut map: Value) -> Value {
     map["type"] = json!(["object", "null"]);
     map

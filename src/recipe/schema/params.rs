@@ -1,4 +1,4 @@
-//! The tasks' parameters.
+//! Schemas of the parameters of tasks.
 
 use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, TaskInfo};
@@ -6,7 +6,7 @@ use sweep_job::{Kind, Param, TaskInfo};
 use super::shapes::{EXPRESSION, Reach, SIZE, SPAN_OF_TIME, expression, one_expression, text_pattern, whole};
 
 pub(super) fn with_name(task: &TaskInfo) -> String {
-    // A `/` would have to be escaped in every reference.
+    // A `/` would require escaping in every reference.
     format!("with-{}", task.name.replace('/', "-"))
 }
 
@@ -46,7 +46,7 @@ fn parameter(param: &Param) -> Value {
     let default = (param.default)();
     let shown = match &default {
         sweep_job::Value::Null => String::new(),
-        default => format!("; `{default}` if left out"),
+        default => format!(". Default: `{default}`"),
     };
     schema["description"] = json!(format!("{}\n\nAccepts {accepts}{shown}.", param.doc));
     if default != sweep_job::Value::Null {
@@ -58,7 +58,7 @@ fn parameter(param: &Param) -> Value {
     schema
 }
 
-/// Schema of a kind of parameter, or of an expression instead.
+/// Schema of a kind of parameter, or of an expression in its place.
 fn kind(kind: Kind, nullable: bool) -> Value {
     let null = if nullable { Some("null") } else { None };
     let types = |names: &[&'static str]| -> Vec<&str> { names.iter().copied().chain(null).collect() };
@@ -100,7 +100,7 @@ fn kind(kind: Kind, nullable: bool) -> Value {
     }
 }
 
-/// `1` for `1.0`: how a recipe's author would write it.
+/// A number as an author would write it: `1` for `1.0`.
 pub(crate) fn number(value: f64) -> Value {
     let text = sweep_job::Value::Float(value).to_string();
     text.parse::<i64>().map_or_else(|_| json!(value), Value::from)

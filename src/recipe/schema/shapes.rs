@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-/// What [`crate::recipe::is_name`] takes.
+/// Pattern of the names that [`crate::recipe::is_name`] accepts.
 pub(in crate::recipe) const NAME: &str = "[A-Za-z_][A-Za-z0-9_-]{0,199}";
-/// What [`sweep_job::units::parse_seconds`] takes.
+/// Pattern of the texts that [`sweep_job::units::parse_seconds`] accepts.
 pub(in crate::recipe) const SPAN_OF_TIME: &str = r"\s*(?:[0-9]+(?:\.[0-9]+)?\s*(?:ms|s|min|m|h|d)\s*)+";
-/// What [`sweep_job::units::parse_bytes`] takes.
+/// Pattern of the texts that [`sweep_job::units::parse_bytes`] accepts.
 pub(in crate::recipe) const SIZE: &str = r"\s*[0-9]+(?:\.[0-9]+)?\s*(?:[kKMGT]?B|[KMGT]iB)\s*";
-/// Whether a text has an expression in it.
+/// Pattern of the start of an expression.
 pub(in crate::recipe) const EXPRESSION: &str = r"\$\{\{";
 
 /// Scopes of an expression.
@@ -27,7 +27,7 @@ pub(in crate::recipe) fn named(definition: &str) -> Value {
     json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": reference(definition) })
 }
 
-/// A scalar or a list of values, with expressions as far as they reach.
+/// A scalar or a list of values, with the expressions that `reach` allows.
 pub(in crate::recipe) fn value(definition: &str, reach: Reach) -> Value {
     json!({
         "type": ["null", "boolean", "number", "string", "array"],
@@ -44,7 +44,7 @@ pub(in crate::recipe) fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("#/definitions/{definition}") })
 }
 
-/// A schema with a description. Beside a `$ref` draft 7 ignores everything.
+/// A schema with a description. Draft 7 ignores everything next to a `$ref`.
 pub(in crate::recipe) fn described(text: &str, mut schema: Value) -> Value {
     if schema.get("$ref").is_some() {
         schema = json!({ "allOf": [schema] });
@@ -69,12 +69,12 @@ pub(in crate::recipe) fn expression(reach: Reach) -> Option<String> {
     Some(format!(r"{EXPRESSION}\s*{names}\s*\}}\}}"))
 }
 
-/// A text that is one expression, so that the value keeps its type.
+/// A text that consists of one expression, so that the value keeps its type.
 pub(in crate::recipe) fn one_expression(reach: Reach) -> String {
     whole(&expression(reach).unwrap_or_default())
 }
 
-/// A text in which every expression is whole.
+/// A text in which every expression is complete.
 pub(in crate::recipe) fn text_pattern(reach: Reach) -> String {
     let expression = expression(reach).map(|expression| format!("|{expression}")).unwrap_or_default();
     whole(&format!(r"(?:[^$]|\$(?!\{{\{{){expression})*"))
