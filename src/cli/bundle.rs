@@ -264,5 +264,5 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     let mut lines = Lines::new(io::stderr(), Pace::silent());
     let observers: &mut [&mut dyn Observer] = &mut [&mut journal, &mut lines];
     let control = Control { signals: Some(signals), rounds: None };
-    run::run(plan, store, &wanted, &options, &history, control, observers).map_err(Error::io("the run cannot go on"))
+    run::run(plan, store, &wanted, &options, &history, control, observers).map_err(Error::io("the run cannot continue"))
 }

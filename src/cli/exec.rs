@@ -45,7 +45,7 @@ pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
 
 pub(super) fn pilot(results: &Path, args: &ExecPilotArgs) -> Result<Exit, Error> {
     let summary = allocation::pilot(results, &args.run.to_string_lossy(), args.number);
-    Ok(exit(&summary.map_err(Error::io("the pilot cannot go on"))?))
+    Ok(exit(&summary.map_err(Error::io("the pilot cannot continue"))?))
 }
 
 /// Slurm's dependencies go by it.

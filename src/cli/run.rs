@@ -252,7 +252,7 @@ impl Request<'_> {
                 run::run(plan, store, states, &options, history, control, observers)
             }
         };
-        summary.map_err(Error::io("the run cannot go on"))
+        summary.map_err(Error::io("the run cannot continue"))
     }
 }
 
@@ -318,7 +318,9 @@ fn conclude(
         return Err(Error::Broken(reason.clone()));
     }
     if summary.detached && summary.interrupted.is_none() {
-        say(format_args!("the jobs go on in Slurm; `sweep status` looks at them, and the same command waits for them"));
+        say(format_args!(
+            "the jobs continue in Slurm; `sweep status` looks at them, and the same command waits for them"
+        ));
         return Ok(Exit::Done);
     }
     if matches!(page, Page::Anew) {

@@ -60,7 +60,7 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
             format!("in Slurm since {begun}; nobody waits for it here, the same command does so again")
         }
         (None, false) => {
-            format!("its engine was killed, {} ago; run the recipe again to go on", span(now, snapshot.last))
+            format!("its engine was killed, {} ago; run the recipe again to continue", span(now, snapshot.last))
         }
     };
     let mut lines = vec![format!("{} · run {name} · {how}", clean(&snapshot.manifest.recipe)), counts(snapshot)];

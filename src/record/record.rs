@@ -124,10 +124,10 @@ impl Record {
         }
         if Self::has_digest(text) {
             if !is_sealed(text) {
-                return Err(damaged("it is not what was written: its digest is another one".into()));
+                return Err(damaged("it has changed since it was written: its digest differs".into()));
             }
         } else if serde_json::from_slice(text).is_ok_and(|Format { digest, .. }| digest.is_some()) {
-            return Err(damaged("it is not what was written: its digest is not in the first line".into()));
+            return Err(damaged("it has changed since it was written: its digest is not in the first line".into()));
         }
         Ok(record.with_current_names())
     }

@@ -59,7 +59,7 @@ pub(crate) enum Changed {
         reason: String,
     },
     /// The artifact of a needed job is damaged.
-    #[error("the artifact `{name}` of {label} is not what was written: {reason}; run again")]
+    #[error("the artifact `{name}` of {label} has changed since it was written: {reason}; run again")]
     Artifact {
         /// The name of the needed job.
         label: String,

@@ -7,7 +7,7 @@ use crate::{
     Found, Goal, SelectError,
     bins::{self, BINS, Bins, COUNTING, PASSES},
     formula::score,
-    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Work, array, cubes, word},
+    launch::{LAYERS, NOT_A_NUMBER, PREFIX, Ready, UNITS, WORDS, Workspace, array, cubes, word},
     order::{LEAST, MOST, rank},
 };
 

@@ -109,7 +109,7 @@ impl Opened {
             if !found.remove(name) {
                 verified.defects.push(format!("{name} is missing"));
             } else if Sum::of(&fs::read(self.folder.join(name))?) != *sum {
-                verified.defects.push(format!("{name} is not what was bundled: its digest differs"));
+                verified.defects.push(format!("{name} has changed since it was bundled: its digest differs"));
             }
         }
         verified.defects.extend(found.iter().map(|name| format!("{name} does not belong to the bundle")));

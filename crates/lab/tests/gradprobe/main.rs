@@ -392,7 +392,7 @@ fn gradient_sources_decide_alike_where_they_must() {
     };
     assert_eq!(by(GradientSource::Freeze), by(GradientSource::Extract));
     // The first tensor visited meets the same network either way.
-    assert_eq!(by(GradientSource::Freeze)[2], by(GradientSource::Amortised)[2]);
+    assert_eq!(by(GradientSource::Freeze)[2], by(GradientSource::Amortized)[2]);
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn passes_and_choices_are_counted() {
         (ProbeMode::Streaming, GradientSource::Freeze, 2 * n * tensors, 1),
         (ProbeMode::LayerWise, GradientSource::Freeze, 2 * n * tensors, tensors),
         (ProbeMode::LayerWise, GradientSource::Extract, 2 * n * tensors, tensors),
-        (ProbeMode::LayerWise, GradientSource::Amortised, n * (1 + tensors), tensors),
+        (ProbeMode::LayerWise, GradientSource::Amortized, n * (1 + tensors), tensors),
     ] {
         let settings = Probing { mode, gradients, ..base.clone() };
         let mut subject = gpt(&settings);
@@ -417,7 +417,7 @@ fn passes_and_choices_are_counted() {
         let largest = subject.tensors().iter().map(Prunable::len).max().unwrap();
         let kept = match (mode, gradients) {
             (ProbeMode::Simultaneous, _) => 2 * weights,
-            (_, GradientSource::Amortised) => pruned.gradient_bytes / 4,
+            (_, GradientSource::Amortized) => pruned.gradient_bytes / 4,
             _ => 2 * largest,
         };
         assert_eq!(pruned.gradient_bytes, 4 * kept, "{mode}, {gradients}: reference and probe");
@@ -435,7 +435,7 @@ fn tensors_are_visited_in_the_order_asked_for() {
     };
     let sources = |order| {
         let settings = Probing { order, mode: ProbeMode::LayerWise, tolerance: 0.5, ..settings() };
-        let settings = Probing { gradients: GradientSource::Amortised, ..settings };
+        let settings = Probing { gradients: GradientSource::Amortized, ..settings };
         prune(&settings, &mut tiny(20, 3, 100, &settings)).gone
     };
     // The tensor whose turn is first meets the dense network, so that amortised reference gradients are its own.
