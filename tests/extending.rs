@@ -30,7 +30,12 @@ fn sources() -> io::Result<Vec<(String, String)>> {
 fn naming(word: &str) -> Vec<String> {
     let part = |char: char| char.is_alphanumeric() || char == '_';
     let named = |text: &str| text.split(|char| !part(char)).any(|found| found == word);
-    sources().unwrap().into_iter().filter(|(_, text)| named(text)).map(|(file, _)| file).collect()
+    sources()
+        .expect("the sources can be read")
+        .into_iter()
+        .filter(|(_, text)| named(text))
+        .map(|(file, _)| file)
+        .collect()
 }
 
 #[test]
@@ -49,8 +54,12 @@ fn nothing_but_the_list_tells_tasks_apart() {
     for variant in for_each_task!(variants) {
         let part = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
         let named = |text: &str| text.split(|char| !part(char)).any(|found| found == variant);
-        let files: Vec<String> =
-            sources().unwrap().into_iter().filter(|(_, text)| named(text)).map(|(file, _)| file).collect();
+        let files: Vec<String> = sources()
+            .expect("the sources can be read")
+            .into_iter()
+            .filter(|(_, text)| named(text))
+            .map(|(file, _)| file)
+            .collect();
         // One variant stands for all pairs, which have a list of their own.
         let own = variant == "Task::Pair" && files == ["crates/job/src/tasks/pairs.rs"];
         assert!(files.is_empty() || own, "{variant}: {files:?}");

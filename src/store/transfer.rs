@@ -355,7 +355,7 @@ pub(super) mod tests {
             (
                 "\"format\": 1,\n    \"task\": \"mock\"",
                 "\"format\": 2,\n    \"task\": \"mock\"",
-                "not what was written",
+                "changed since it was written",
             ),
         ] {
             let at = archive.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();

@@ -22,7 +22,7 @@ use sweep_job::{
 use crate::{LabError, ops, prune::Selects};
 #[cfg(all(any(feature = "cuda", feature = "wgpu"), not(test)))]
 use crate::{
-    prune::{DeviceSelect, Inputs, Masks, Select, device},
+    prune::{DeviceSelect, Inputs, Masks, Select, gpu},
     selection::Found,
 };
 

@@ -277,8 +277,8 @@ impl Kernels<Flex> for Cpu {
 fn factors(step: &AdamWStep<Flex>, decay: f64) -> adamw::Factors {
     let first = |tensor: &Tensor<_, 1>| numbers(&float(tensor.clone()))[0];
     let mut factors = step.factors(decay);
-    if let Some(keeps) = &step.keeps {
-        factors.keep = [first(&keeps[0]), first(&keeps[1])];
+    if let Some([moment_1, moment_2]) = &step.keeps {
+        factors.keep = [first(moment_1), first(moment_2)];
     }
     adamw::Factors { gradient: step.gradient_factor.as_ref().map_or(1.0, first), step: factors }
 }
