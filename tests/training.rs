@@ -277,7 +277,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         threads: 2,
         dir,
         scratch,
-        beat: None,
+        heartbeat: None,
     };
     let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))
         .args(["worker", "--engine", &std::process::id().to_string()])

@@ -219,7 +219,7 @@ fn training(bench: &BatchSize, job: &Job, batch: usize) -> Job {
     }
     // Of its own: a training with another batch is not an earlier attempt at this one.
     let scratch = job.scratch.join(format!("batch-{batch}"));
-    Job { task: "train".into(), params, beat: None, scratch, ..job.clone() }
+    Job { task: "train".into(), params, heartbeat: None, scratch, ..job.clone() }
 }
 
 #[cfg(test)]

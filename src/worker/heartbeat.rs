@@ -17,7 +17,7 @@ const AT_WORK: f64 = 1e-3;
 
 /// Starts the heartbeats that a job requests. If the thread cannot be started, the job has none.
 pub(super) fn start(job: &Job, channel: &Channel) {
-    let Some(interval) = job.beat.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
+    let Some(interval) = job.heartbeat.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
     let channel = channel.clone();
     let _ = thread::Builder::new().name("heartbeat".into()).spawn(move || {
         let mut before = used();

@@ -30,7 +30,7 @@ pub struct Job {
     /// has a result, and its content must not change the result.
     pub scratch: PathBuf,
     /// Interval of heartbeats in seconds, in the absence of other messages; `None` for no heartbeats.
-    pub beat: Option<f64>,
+    pub heartbeat: Option<f64>,
 }
 
 /// A message from a worker.

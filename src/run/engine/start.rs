@@ -100,7 +100,7 @@ impl Run<'_, '_> {
             dir: std::path::absolute(pending.dir())?,
             scratch: std::path::absolute(pending.scratch())?,
             // Often enough that a late one is not taken for none.
-            beat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
+            heartbeat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
