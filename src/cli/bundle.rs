@@ -45,7 +45,7 @@ pub(super) struct BundleArgs {
 enum BundleCommand {
     /// Write a study into one archive: recipe, keys, records, report.
     Create(CreateArgs),
-    /// Compute a bundle's keys, tables and verdicts anew; with `--rerun`, run some of its jobs again.
+    /// Recompute a bundle's keys, tables and verdicts; with `--rerun`, run some of its jobs again.
     Verify(VerifyArgs),
 }
 
@@ -53,7 +53,7 @@ enum BundleCommand {
 struct CreateArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// The archive; `NAME.sweep.tar` if left out, by the name of the recipe.
+    /// The archive to write. Default: `NAME.sweep.tar`, with the name of the recipe.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -62,16 +62,16 @@ struct CreateArgs {
 pub(super) struct VerifyArgs {
     /// The archive.
     bundle: PathBuf,
-    /// Run so many of its jobs again, drawn at random, with those that they need, and compare what they measure.
+    /// Run this many randomly selected jobs again, with their dependencies, and compare their metrics.
     #[arg(long, value_name = "N", default_value = "0")]
     rerun: usize,
-    /// Run the bundle's commands without asking; they are shown in any case.
+    /// Run the bundle's commands without asking for confirmation; they are shown nevertheless.
     #[arg(long, requires = "rerun")]
     yes: bool,
-    /// Draws the same jobs again.
+    /// Seed of the random selection.
     #[arg(long, value_name = "N", requires = "rerun")]
     seed: Option<u64>,
-    /// Largest relative difference of a metric from the bundled one; times, rates and sizes are not compared.
+    /// Maximum relative difference of a metric from the bundled one. Times, rates and sizes are not compared.
     #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
     tolerance: f64,
 }
@@ -159,7 +159,7 @@ fn text(opened: &Opened, verified: &Verified) -> String {
         count(*records, "record")
     ));
     let made = [count(*tables, "table"), count(*figures, "figure"), count(*verdicts, "verdict")];
-    lines.push(format!("{} computed anew from the records", made.join(", ")));
+    lines.push(format!("{} recomputed from the records", made.join(", ")));
     lines.extend(defects.iter().map(|defect| format!("✗ {}", clean(defect))));
     lines.push(if defects.is_empty() { "everything agrees".to_owned() } else { count(defects.len(), "defect") });
     lines.join("\n") + "\n"

@@ -36,10 +36,10 @@ pub(super) struct CacheArgs {
 /// Changes to the recipes' values.
 #[derive(Debug, Args)]
 struct Values {
-    /// Give a param of the recipes another value; can be repeated.
+    /// Set a param of the recipes; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
     set: Vec<String>,
-    /// Give an axis other values, wherever it is or in one step; can be repeated.
+    /// Replace the values of an axis, in all steps or in one; can be repeated.
     #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
     axes: Vec<String>,
 }
@@ -48,28 +48,28 @@ struct Values {
 enum CacheCommand {
     /// List the records.
     Ls {
-        /// Only of jobs whose name begins so: a step, or a step and a part of its point.
+        /// Prefix of the jobs' names: a step, or a step and a part of its point.
         job: Option<String>,
     },
-    /// Compute all keys and digests again, and list the differences.
+    /// Recompute all keys and digests, and list the differences.
     Verify,
-    /// Show what neither the given recipes nor recent runs reach; with `--yes`, remove it.
+    /// List the records that neither the given recipes nor recent runs need; with `--yes`, remove them.
     Gc {
-        /// Recipes whose records are kept, on whatever backend they were made.
+        /// Recipes whose records are kept, for all backends.
         #[arg(value_name = "RECIPE")]
         recipes: Vec<PathBuf>,
         #[command(flatten)]
         values: Values,
-        /// Runs no older than this keep the records of all their jobs.
+        /// Age of runs, such as `30d`: younger runs keep the records of all their jobs.
         #[arg(long, value_name = "TIME", default_value = "30d", value_parser = seconds)]
         recent: f64,
-        /// Remove what is shown.
+        /// Remove the listed records.
         #[arg(long)]
         yes: bool,
     },
-    /// Write records to a tar archive, to take them to another machine.
+    /// Write records to a tar archive, for transfer to another machine.
     Export {
-        /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe.
+        /// Jobs, by name or key prefix, or recipes for all of their jobs.
         #[arg(required = true, value_name = "JOB|RECIPE")]
         which: Vec<String>,
         /// The archive.
@@ -78,34 +78,34 @@ enum CacheCommand {
         #[command(flatten)]
         values: Values,
     },
-    /// Bring records to a remote, those that it does not have yet.
+    /// Upload the records that a remote does not have yet.
     Push {
         #[command(flatten)]
         remote: RemoteArgs,
-        /// Jobs by their names or the beginnings of their keys, or all jobs of a recipe; default: all records.
+        /// Jobs, by name or key prefix, or recipes for all of their jobs. Default: all records.
         #[arg(value_name = "JOB|RECIPE")]
         which: Vec<String>,
         #[command(flatten)]
         values: Values,
     },
-    /// Bring records from a remote, each checked against its key and digests.
+    /// Download records from a remote; each is checked against its key and digests.
     Pull {
         #[command(flatten)]
         remote: RemoteArgs,
-        /// Recipes whose records to pull; default: all records of the remote.
+        /// Recipes whose records are downloaded. Default: all records of the remote.
         #[arg(value_name = "RECIPE")]
         recipes: Vec<PathBuf>,
         #[command(flatten)]
         values: Values,
     },
-    /// Make a key pair that signs what is pushed: the secret key goes to a new file, the public one is printed.
+    /// Create a key pair that signs pushed records: write the secret key to a new file, print the public key.
     Keygen {
         /// The file of the secret key.
         file: PathBuf,
     },
-    /// Let several machines use this store, from a file system that they share: its locks hold on all of them from now on.
+    /// Let several machines use this store on a shared file system: its locks then hold on all of them.
     Share,
-    /// Take the records of an archive that are not here yet, each checked against its key and digests.
+    /// Add the records of an archive that the store lacks; each is checked against its key and digests.
     Import {
         /// The archive.
         file: PathBuf,
@@ -181,7 +181,7 @@ fn verify(store: &Store) -> Result<Exit, Error> {
     if verified.unsealed > 0 {
         let (records, have) = (count(verified.unsealed, "record"), if verified.unsealed == 1 { "has" } else { "have" });
         say(format_args!(
-            "note: {records} of an earlier version {have} no digest: what was changed in them is not found"
+            "note: {records} of an earlier version {have} no digest: changes to them cannot be detected"
         ));
     }
     if verified.without_digests > 0 {

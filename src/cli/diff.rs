@@ -18,14 +18,14 @@ use crate::{
 pub(super) struct DiffArgs {
     /// A recipe or a sweep file, a run's name, or a folder of results.
     first: String,
-    /// Another one.
+    /// The other side, likewise.
     second: String,
     #[command(flatten)]
     changes: ChangeArgs,
-    /// Judge the claims of this recipe by what runs and folders have.
+    /// Recipe whose claims are evaluated on the records of both sides.
     #[arg(long, value_name = "RECIPE")]
     claims: Option<PathBuf>,
-    /// Show every metric that differs, not only those that matter most to the task or differ significantly.
+    /// Show every metric that differs, not only the headline metrics and significant differences.
     #[arg(long)]
     all: bool,
     /// Output format.

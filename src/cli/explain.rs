@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct ExplainArgs {
     /// The recipe or sweep file.
     recipe: PathBuf,
-    /// The job: its step and point, as `sweep plan --list` prints them, or the beginning of its key.
+    /// The job: its step and point, as `sweep plan --list` prints them, or a prefix of its key.
     job: String,
     #[command(flatten)]
     changes: ChangeArgs,

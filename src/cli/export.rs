@@ -15,10 +15,10 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// For which program.
+    /// The other program.
     #[arg(value_enum)]
     to: Target,
-    /// Recipes or sweep files, whose records are exported; all records if left out.
+    /// Recipes or sweep files whose records are exported. Default: all records.
     #[arg(value_name = "RECIPE", required_unless_present = "output")]
     paths: Vec<PathBuf>,
     /// The folder to write to.
@@ -30,9 +30,9 @@ pub(super) struct ExportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Target {
-    /// Event files with curves and metrics, a folder for each job.
+    /// Event files with curves and metrics, one folder per job.
     Tensorboard,
-    /// A folder as its file store has them: an experiment for each step, a run for each job.
+    /// The layout of its file store: one experiment per step, one run per job.
     Mlflow,
 }
 

@@ -21,15 +21,15 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
-    /// The job: its step and point, or the beginning of its key.
+    /// The job: its step and point, or a prefix of its key.
     job: String,
-    /// A run, by its folder's name; the latest that started the job if left out.
+    /// A run, by its folder's name. Default: the latest run that started the job.
     #[arg(long)]
     run: Option<String>,
-    /// Go on until the job ends.
+    /// Follow the output until the job ends.
     #[arg(long, short)]
     follow: bool,
-    /// Print the bytes as they are, with whatever they do to a terminal.
+    /// Print the bytes unchanged, including terminal control sequences.
     #[arg(long)]
     raw: bool,
 }

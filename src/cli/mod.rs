@@ -53,7 +53,7 @@ pub struct Cli {
     /// The folder for records, journals and reports.
     #[arg(long, global = true, value_name = "DIR", default_value = "results", env = "SWEEP_RESULTS")]
     results: PathBuf,
-    /// Log the stages of the run to standard error; twice for more. `SWEEP_LOG` does the same, for single stages too.
+    /// Log the stages of the command to standard error; `-vv` logs more. `SWEEP_LOG` sets levels for single stages.
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
     #[command(subcommand)]
@@ -62,45 +62,45 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the jobs of a recipe that are not done yet, then print its tables.
+    /// Run the jobs of a recipe that are not cached, then print its tables.
     Run(run::RunArgs),
-    /// Show what would run and what is cached.
+    /// Show the jobs that would run, the reasons, and the cached jobs.
     Plan(plan::PlanArgs),
-    /// Say why a job will run: what differs from the nearest record, and where that is decided.
+    /// Explain why a job will run: the difference to the nearest record, and its place in the recipe.
     Explain(explain::ExplainArgs),
-    /// Print a recipe's tables from the records that there are, without running anything.
+    /// Print a recipe's tables from the existing records, without running anything.
     Report(report::ReportArgs),
-    /// Find, sort and export records: all of them, or those of recipes.
+    /// Find, sort and export records, of recipes or of the whole store.
     Query(query::QueryArgs),
-    /// Say what differs between two runs, recipes or folders of results.
+    /// Compare two runs, recipes or results folders.
     Diff(diff::DiffArgs),
-    /// Write records for another program.
+    /// Export records to another program.
     Export(export::ExportArgs),
-    /// Write a study into one archive that others can verify, or verify one.
+    /// Write a study to one archive that others can verify, or verify such an archive.
     Bundle(bundle::BundleArgs),
     /// The older form of `sweep bundle verify`.
     #[command(hide = true)]
     Verify(bundle::VerifyArgs),
-    /// Say what a run is doing, or how it ended: what runs, and what every other job waits for.
+    /// Show the progress or the outcome of a run, and what each waiting job waits for.
     Status(status::StatusArgs),
-    /// Serve pages that show runs as they go, compare them, and open reports.
+    /// Serve web pages with live runs, comparisons and reports.
     #[cfg(feature = "ui")]
     Ui(ui::UiArgs),
-    /// Print what a job's process wrote.
+    /// Print the output of a job's process.
     Logs(logs::LogsArgs),
-    /// Print a job's record: its parameters, metrics, files, and how it came about; of a job without one, how it failed.
+    /// Print a job's record: parameters, metrics, files and provenance; for a failed job, the failure.
     Show(show::ShowArgs),
-    /// List, check, clear, export and import the records.
+    /// List, check, remove, export, import and share records.
     Cache(cache::CacheArgs),
-    /// List what a step can use; with a name, show its parameters and metrics.
+    /// List the tasks that a step can use; with a name, show the task's parameters and metrics.
     Tasks(tasks::TasksArgs),
-    /// Print the JSON Schema of recipes, or of sweep files, for editors.
+    /// Print the JSON Schema of recipes or of sweep files, for editors.
     Schema {
-        /// Of what.
+        /// Kind of file.
         #[arg(value_enum, default_value = "recipe")]
         of: SchemaOf,
     },
-    /// List what this machine has to compute on, and which of it `--backend auto` takes.
+    /// List the compute devices of this machine, and the one that `--backend auto` selects.
     Devices,
     /// Print a completion script for a shell.
     Completions {
@@ -135,7 +135,7 @@ enum SchemaOf {
 /// Recipes, and the values to change.
 #[derive(Debug, Args)]
 struct RecipeArgs {
-    /// Recipes, or sweep files, which name recipes and what is different in them.
+    /// Recipes, or sweep files, which run recipes with other values.
     #[arg(value_name = "RECIPE", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -145,16 +145,16 @@ struct RecipeArgs {
 /// Changes to the files' values.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 struct ChangeArgs {
-    /// Give a param of the recipe another value; can be repeated.
+    /// Set a param of the recipe; can be repeated.
     #[arg(long, value_name = "PARAM=VALUE")]
     set: Vec<String>,
-    /// Give an axis other values, wherever it is or in one step; can be repeated.
+    /// Replace the values of an axis, in all steps or in one; can be repeated.
     #[arg(long = "axis", value_name = "[STEP.]AXIS=A,B,…")]
     axes: Vec<String>,
-    /// Backend to compute on. `auto` takes CUDA, else a hardware GPU through wgpu, else the CPU.
+    /// Backend to compute on. `auto` selects CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
-    /// Executor of the jobs: this machine, or Slurm; default: `local`, or the sweep file's executor.
+    /// Executor of the jobs: this machine, or Slurm. Default: the sweep file's executor, else `local`.
     #[arg(long, value_name = "EXECUTOR")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<ExecutorArg>,
@@ -163,7 +163,7 @@ struct ChangeArgs {
 /// Part of a recipe.
 #[derive(Debug, Args)]
 struct OnlyArgs {
-    /// Only this step, or these of its points, and what they need; can be repeated.
+    /// Select a step, or some of its points, with their dependencies; can be repeated.
     #[arg(long, value_name = "STEP[/AXIS=VALUE,…]")]
     only: Vec<String>,
 }

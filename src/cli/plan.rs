@@ -30,10 +30,10 @@ pub(super) struct PlanArgs {
     recipe: RecipeArgs,
     #[command(flatten)]
     only: OnlyArgs,
-    /// List every job with its key, not only the steps.
+    /// List every job with its key instead of the steps.
     #[arg(long)]
     list: bool,
-    /// Say of every job that will run why: what differs from the nearest record, and where that is decided.
+    /// Show the reason for each job that will run: the difference to the nearest record, and its place.
     #[arg(long, conflicts_with = "list")]
     why: bool,
     /// Output format.
@@ -44,9 +44,9 @@ pub(super) struct PlanArgs {
 /// Output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PlanFormat {
-    /// For a terminal.
+    /// A table for a terminal.
     Table,
-    /// For machines; docs/recipe.md describes it.
+    /// JSON, described in docs/recipe.md.
     Json,
     /// Graphviz.
     Dot,

@@ -17,21 +17,21 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct QueryArgs {
-    /// Recipes or sweep files, whose jobs are asked about; all records if left out.
+    /// Recipes or sweep files whose jobs are listed. Default: all records.
     #[arg(value_name = "RECIPE")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     changes: ChangeArgs,
-    /// Only records for which this holds, such as `loss < 2.5 && prune != 'none'`; can be repeated.
+    /// Condition on records, such as `loss < 2.5 && prune != 'none'`; can be repeated.
     #[arg(long = "where", value_name = "CONDITION", value_parser = Filter::parse)]
     filters: Vec<Filter>,
-    /// These columns: axes, metrics, parameters, `label`, `task`, `key`, `started`, `seconds`, `backend`, `device`, `host`.
+    /// Columns: axes, metrics, parameters, `label`, `task`, `key`, `started`, `seconds`, `backend`, `device`, `host`.
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     select: Vec<String>,
-    /// Sort by these columns; `-loss` puts the largest first.
+    /// Columns to sort by; `-loss` sorts in descending order.
     #[arg(long, value_name = "A,-B,…", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
-    /// At most so many records.
+    /// Maximum number of records.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Output format of the records.

@@ -17,18 +17,17 @@ use crate::{
 /// The remote.
 #[derive(Debug, Args)]
 pub(super) struct RemoteArgs {
-    /// An object store or a folder that also keeps records: `s3://BUCKET/FOLDER`, `gs://…`, `az://…` or `file:///FOLDER`.
-    /// Credentials come from the environment.
+    /// Object store or folder for shared records: `s3://BUCKET/FOLDER`, `gs://…`, `az://…` or `file:///FOLDER`. Credentials
+    /// are read from the environment.
     #[arg(long, value_name = "URL", env = "SWEEP_REMOTE", hide_env_values = true)]
     remote: Option<String>,
-    /// Sign what is brought there with the secret key in this file, which `sweep cache keygen` makes.
+    /// Sign uploaded records with the secret key in this file, created by `sweep cache keygen`.
     #[arg(long, value_name = "FILE", env = "SWEEP_REMOTE_KEY")]
     remote_key: Option<PathBuf>,
-    /// Whose records are taken from there: `any`, `own` (those that `--remote-key` has signed), or a file of public keys, one a
-    /// line (those that one of them has signed).
+    /// Trusted signers of downloaded records: `any`, `own` (only `--remote-key`), or a file with one public key per line.
     #[arg(long, value_name = "any|own|FILE", env = "SWEEP_REMOTE_TRUST", default_value = "any", value_parser = trusting)]
     remote_trust: Trusting,
-    /// The longest that one record may take on its way, `90s` or `2h`; its job runs here then.
+    /// Maximum duration of the transfer of one record, such as `90s` or `2h`; beyond it, the job runs locally.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limit)]
     remote_timeout: Duration,
 }
@@ -80,7 +79,7 @@ pub(super) fn pull(remote: &Arc<Remote>, store: &Store, keys: Vec<Key>, all: boo
         return Ok(None);
     }
     let open = count(puller.arriving().open(), "record");
-    say(format_args!("note: {open} may still come from {}; what needs none of them goes on", clean(remote.name())));
+    say(format_args!("note: {open} may still arrive from {}; jobs that need none of them start", clean(remote.name())));
     Ok(Some(puller))
 }
 

@@ -38,36 +38,35 @@ use crate::{
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct RunArgs {
-    /// Recipes, or sweep files, which name recipes and what is different in them.
+    /// Recipes, or sweep files, which run recipes with other values.
     #[arg(value_name = "RECIPE", required_unless_present = "plan")]
     paths: Vec<PathBuf>,
-    /// Run what this plan says, which `sweep plan --format json` has printed; refuses if the recipes mean other jobs by
-    /// now.
+    /// Run a saved plan, the output of `sweep plan --format json`. It is rejected if the recipes have changed since.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "set", "axes", "backend", "only"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     changes: ChangeArgs,
     #[command(flatten)]
     only: OnlyArgs,
-    /// Run at most so many jobs at once, even if cores, GPUs and memory are enough for more.
+    /// Maximum number of jobs at once, even if cores, GPUs and memory allow more.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Stop at the first failure, instead of running whatever does not need the failed job.
+    /// Stop at the first failure, instead of running the jobs that do not need the failed job.
     #[arg(long, overrides_with = "keep_going")]
     fail_fast: bool,
     /// End with exit code 6 if a claim is refuted.
     #[arg(long)]
     strict: bool,
-    /// After a failure run whatever does not need the failed job; this is what happens anyway.
+    /// After a failure, run the jobs that do not need the failed job (the default).
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// With Slurm: leave as soon as the jobs are submitted. The same command waits for them again.
+    /// With Slurm: exit as soon as the jobs are submitted. Run the same command again to wait for them.
     #[arg(long)]
     detach: bool,
-    /// With Slurm: run the jobs in N allocations that each run as many as fit, instead of one batch job for each; for jobs
-    /// that take less than some seconds.
+    /// With Slurm: submit N pilot jobs, each of which runs as many jobs as fit into its allocation, instead of one batch job
+    /// per job; for jobs of a few seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pilot: Option<u16>,
     /// With Slurm: shortest interval between polls of the queue, in seconds.

@@ -25,7 +25,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
-    /// The job: its step and point, or the beginning of its key.
+    /// The job: its step and point, or a prefix of its key.
     job: String,
     /// Output format.
     #[arg(long, value_enum, default_value = "text")]

@@ -16,9 +16,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
-    /// A run, by its folder's name; the latest if left out.
+    /// A run, by its folder's name. Default: the latest run.
     run: Option<String>,
-    /// List every job, the cached and the finished ones too.
+    /// List every job, including cached and finished ones.
     #[arg(long)]
     all: bool,
     /// Output format.
@@ -57,7 +57,7 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
             format!("{end} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
         }
         (None, false) if snapshot.elsewhere => {
-            format!("in Slurm since {begun}; nobody waits for it here, the same command does so again")
+            format!("in Slurm since {begun}; run the same command again to wait for it")
         }
         (None, false) => {
             format!("its engine was killed, {} ago; run the recipe again to continue", span(now, snapshot.last))

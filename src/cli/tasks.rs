@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct TasksArgs {
-    /// The task to show; all of them, a line each, if left out.
+    /// The task to show. Default: a list of all tasks.
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Output format.
@@ -23,9 +23,9 @@ pub(super) struct TasksArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For a terminal.
+    /// Text for a terminal.
     Term,
-    /// Everything that is declared, as JSON.
+    /// All declarations, as JSON.
     Json,
 }
 

@@ -17,10 +17,10 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct UiArgs {
-    /// The port; 0 takes a free one.
+    /// The port; 0 selects a free one.
     #[arg(long, value_name = "PORT", default_value_t = 7878)]
     port: u16,
-    /// The address to listen on. Everybody who can reach it can read the pages.
+    /// The address to listen on. Everyone who can reach it can read the pages.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
 }
@@ -31,7 +31,7 @@ pub(super) fn ui(results: &Path, args: &UiArgs) -> Result<Exit, Error> {
     let ready = |address: SocketAddr| {
         let _ = print(&format!("http://{address}/\n"));
         if !args.host.is_loopback() {
-            say(format_args!("note: everybody who can reach {} can read what the pages show", args.host));
+            say(format_args!("note: everyone who can reach {} can read the pages", args.host));
         }
         say(format_args!("Ctrl-C ends it"));
     };

@@ -131,10 +131,10 @@ pub(crate) fn killed(who: &str, out_of_memory: Option<bool>) -> (FailureKind, St
     match out_of_memory {
         Some(true) => (FailureKind::Memory, format!("out of memory: the kernel has killed {who}")),
         Some(false) => {
-            (FailureKind::Crash, format!("{who} was killed (SIGKILL), not by the kernel for want of memory"))
+            (FailureKind::Crash, format!("{who} was killed (SIGKILL), but not by the kernel because memory ran out"))
         }
         None => {
-            let message = format!("{who} was killed (SIGKILL): by somebody, or by the kernel for want of memory");
+            let message = format!("{who} was killed (SIGKILL), by a user or by the kernel because memory ran out");
             (FailureKind::Crash, message)
         }
     }

@@ -254,7 +254,7 @@ impl Lower<'_> {
         };
         let statement = if *kind == "order" {
             if let Some(span) = keys.expect.span() {
-                let help = "the order itself is what is expected; remove `expect`";
+                let help = "`order` is the expectation itself; remove `expect`";
                 self.problem(span, "`order` needs no `expect`", "not here", help);
             }
             Statement::Order(self.order(&statement.value, context)?)
@@ -310,8 +310,8 @@ impl Lower<'_> {
 
     fn metric(&mut self, node: &Node, metric: Given<'_, String>, kind: &str) -> Option<Spanned<String>> {
         if !metric.is_there() {
-            let help = "add `metric:` with what the step measures, for example `metric: loss`";
-            self.problem(node.span, format!("`{kind}` has no metric"), "of what?", help);
+            let help = "add a metric of the step, for example `metric: loss`";
+            self.problem(node.span, format!("`{kind}` has no metric"), "no metric", help);
         }
         metric.spanned()
     }
@@ -370,7 +370,7 @@ impl Lower<'_> {
             return None;
         };
         if !keys.axis.is_there() {
-            self.problem(node.span, "`order` does not say of what", "`axis` is missing", "add `axis: NAME`");
+            self.problem(node.span, "`order` has no axis", "`axis` is missing", "add `axis: NAME`");
         }
         let axis = keys.axis.spanned()?;
         let NodeKind::List(items) = &ascending.kind else {

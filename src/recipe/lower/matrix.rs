@@ -350,7 +350,7 @@ impl Lower<'_> {
             let Some(base) = find(baseline, &entry.key.value) else {
                 let message = format!("factor `{}` has no value in `baseline`", entry.key.value);
                 let help = format!("add `{}` to `baseline`", entry.key.value);
-                self.problem(entry.key.span, message, "changed from what?", help);
+                self.problem(entry.key.span, message, "no baseline", help);
                 continue;
             };
             let items = match &entry.value.kind {

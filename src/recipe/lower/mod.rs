@@ -195,7 +195,7 @@ impl<'a> Lower<'a> {
         let message = format!("`{}` cannot name a {what}", name.value.escape_debug());
         let help = match name.value.len() {
             bytes if bytes > LONGEST_NAME => format!("a name has at most {LONGEST_NAME} characters, not {bytes}"),
-            _ => "a name begins with a letter or `_` and goes on with letters, digits, `-` and `_`".to_owned(),
+            _ => "a name begins with a letter or `_` and continues with letters, digits, `-` and `_`".to_owned(),
         };
         self.problem(name.span, message, "not a name", help);
     }

@@ -156,7 +156,7 @@ impl Lower<'_> {
         for adaptive in steps.iter().filter_map(|step| step.adaptive.as_ref()).filter(|_| !decides) {
             let help = "add a claim, or `decide: true` to a table's `compare`";
             let message = "seeds are added until something is decided, but nothing is to be decided";
-            self.problem(adaptive.span, message, "until what is decided?", help);
+            self.problem(adaptive.span, message, "nothing to decide", help);
         }
         let span = name.as_ref().map_or(node.span.part(0, 1), |name| name.span);
         let name = name.map(|name| name.value).unwrap_or_default();

@@ -380,7 +380,7 @@ impl Lower<'_> {
             }
             if values.is_empty() {
                 let help = "add a metric and its value, for example `loss: 3.1`";
-                self.problem(item.span, "this entry of `paper` has no value", "measured what?", help);
+                self.problem(item.span, "this entry of `paper` has no value", "no value", help);
             }
             rows.push(PaperRow { only, metrics: values });
         }

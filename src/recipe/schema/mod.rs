@@ -1,6 +1,6 @@
 //! JSON Schemas of recipes and sweep files, for completion and checks in editors.
 //!
-//! They are derived from the declarations that the reader uses: those of the keys ([`super::keys`]) and of the tasks.
+//! They are derived from the declarations that the reader uses: those of the keys (`mapping!`) and of the tasks.
 //! They cover everything that requires no name lookup: keys, shapes, types, ranges and words. `sweep plan` checks that
 //! steps, params and axes exist.
 //!
@@ -89,7 +89,7 @@ pub fn recipe() -> Value {
     );
     entries.insert("$schema".into(), json!("http://json-schema.org/draft-07/schema#"));
     entries.insert("title".into(), json!("A recipe of sweep"));
-    entries.insert("description".into(), json!("One study: values, steps, what varies, and the tables to print."));
+    entries.insert("description".into(), json!("A study: params, steps with their axes, tables, figures and claims."));
     let mut definitions = json!({
         "name": name(),
         "names": { "type": ["string", "array"], "pattern": self::whole(NAME), "items": reference("name") },
@@ -153,7 +153,7 @@ pub fn sweep() -> Value {
     schema["oneOf"] = json!([{ "required": ["recipe"] }, { "required": ["recipes"] }]);
     schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     schema["title"] = json!("A sweep file of sweep");
-    schema["description"] = json!("Recipes, and what is different in them.");
+    schema["description"] = json!("Recipes and the values to change in them.");
     schema["definitions"] = json!({
         "name": name(),
         "literal": value("literal", Reach::Nowhere),
@@ -169,7 +169,7 @@ fn name() -> Value {
     json!({
         "type": "string",
         "pattern": whole(NAME),
-        "patternErrorMessage": "A name begins with a letter or `_` and goes on with letters, digits, `-` and `_`.",
+        "patternErrorMessage": "A name begins with a letter or `_` and continues with letters, digits, `-` and `_`.",
     })
 }
 

@@ -246,7 +246,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         if self.signals > 2 {
             self.leaving = true;
             let (system, command) = (self.cluster.system(), self.cluster.cancel_command());
-            self.notice(format!("left; `{command}` ends what is still in {system}"));
+            self.notice(format!("left; `{command}` cancels the jobs that remain in {system}"));
             return;
         }
         self.stopping = true;

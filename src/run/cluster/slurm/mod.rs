@@ -86,7 +86,7 @@ fn why_pending(reason: &str) -> Option<&'static str> {
     let reason = reason.split([',', ' ']).next().unwrap_or_default();
     Some(match reason {
         "PartitionConfig" | "PartitionNodeLimit" | "BadConstraints" | "ReqNodeNotAvail" | "NodeDown" => {
-            "no node of its partition has what it asks for"
+            "no node of its partition has the requested resources"
         }
         "PartitionTimeLimit" => "it asks for more time than its partition allows",
         "PartitionDown" | "PartitionInactive" => "its partition takes no jobs",
