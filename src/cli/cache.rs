@@ -180,9 +180,7 @@ fn verify(store: &Store) -> Result<Exit, Error> {
     print(&lines.collect::<String>())?;
     if verified.unsealed > 0 {
         let (records, have) = (count(verified.unsealed, "record"), if verified.unsealed == 1 { "has" } else { "have" });
-        say(format_args!(
-            "note: {records} of an earlier version {have} no digest: changes to them cannot be detected"
-        ));
+        say(format_args!("note: {records} of an earlier version {have} no digest: changes to them cannot be detected"));
     }
     if verified.without_digests > 0 {
         let records = count(verified.without_digests, "record");

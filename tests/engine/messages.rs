@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 /// Patterns of what differs, and what stands for it in a snapshot.
-const FILTERS: [(&str, &str); 17] = [
+const FILTERS: [(&str, &str); 18] = [
     (r"\bjust now\b|\b\d+ (?:min|h) ago\b", "[then]"),
     (r"(  |\b(?:about|after|began|ended|in|since) |, )(?:\d+ (?:h|min) )*\d+(?:\.\d)? (?:s|min)\b", "${1}[time]"),
     (r"\bin \d+(?:\.\d+)?(?:µs|ms|s)\b", "in [time]"),
@@ -11,6 +11,7 @@ const FILTERS: [(&str, &str); 17] = [
     (r"(?m)^  host: .*", "  host: [host]"),
     (r"(?m)^  threads: \d+", "  threads: [threads]"),
     (r"--seed \d{3,}", "--seed [seed]"),
+    (r"\bat line \d+ column \d+", "at [place]"),
     (r"\b(records|store)/[0-9a-f]{2}/", "$1/[shard]/"),
     (r"\bsweep-[0-9a-f]{8}\b", "sweep-[store]"),
     (r"\bformat\.\d+", "format.[pid]"),
