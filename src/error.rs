@@ -142,15 +142,20 @@ pub enum Error {
         "choose a backend with `--backend cuda`, `wgpu` or `cpu`: the jobs run on other machines, so `auto` cannot choose one"
     )]
     BackendElsewhere,
-    /// There is no Slurm to speak to.
-    #[error("Slurm was not found: no working `sbatch` is on the PATH; run on a node that can submit jobs")]
-    NoSlurm,
+    /// The batch system cannot be used from here.
+    #[error("{system} was not found: {reason}")]
+    NoBatchSystem {
+        /// The system.
+        system: &'static str,
+        /// The reason, with the remedy.
+        reason: &'static str,
+    },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
     NotShared,
-    /// A flag that means something with Slurm only.
-    #[error("`{0}` is for jobs that run through Slurm: add `--executor slurm`")]
-    NeedsSlurm(&'static str),
+    /// A flag that applies to batch systems only.
+    #[error("`{0}` is for jobs that run through a batch system: select one with `--executor`")]
+    NeedsBatchSystem(&'static str),
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
@@ -206,8 +211,8 @@ impl Error {
             | Self::NotConfirmed(_)
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
-            | Self::NoSlurm
-            | Self::NeedsSlurm(_)
+            | Self::NoBatchSystem { .. }
+            | Self::NeedsBatchSystem(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,

@@ -30,7 +30,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, BackendChoice, Device, Probe};
 use tracing::{debug_span, field, info_span};
@@ -40,7 +40,7 @@ use crate::{
     format::{clean, count, say},
     host,
     plan::{Digests, Plan},
-    recipe::{Draft, Executor, Request, Slurm, Warning},
+    recipe::{Draft, Executor, Request, Warning},
     run::Standing,
     store::Store,
     worker,
@@ -154,10 +154,10 @@ struct ChangeArgs {
     /// Backend to compute on. `auto` selects CUDA, else a hardware GPU through wgpu, else the CPU.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: BackendArg,
-    /// Executor of the jobs: this machine, or Slurm. Default: the sweep file's executor, else `local`.
-    #[arg(long, value_name = "EXECUTOR")]
+    /// Executor of the jobs: this machine, or a batch system. Default: the sweep file's executor, else `local`.
+    #[arg(long, value_name = "EXECUTOR", value_parser = PossibleValuesParser::new(Executor::words()))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    executor: Option<ExecutorArg>,
+    executor: Option<String>,
 }
 
 /// Part of a recipe.
@@ -175,13 +175,6 @@ enum BackendArg {
     Cuda,
     Wgpu,
     Cpu,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ExecutorArg {
-    Local,
-    Slurm,
 }
 
 /// A planned recipe and what it computes on.
@@ -324,11 +317,9 @@ impl ChangeArgs {
         let reading = debug_span!(target: host::log::PLAN, "read");
         let mut draft = reading.in_scope(|| Draft::load(&request)).map_err(Error::recipe(name.clone()))?;
         drop(reading);
-        draft.executor = match (self.executor, draft.executor) {
-            (Some(ExecutorArg::Local), _) => Executor::Local,
-            (Some(ExecutorArg::Slurm), Executor::Local) => Executor::Slurm(Slurm::default()),
-            (_, said) => said,
-        };
+        if let Some(word) = &self.executor {
+            draft.executor.select(word);
+        }
         let elsewhere = draft.executor != Executor::Local;
         let choice = self.backend.choice();
         let needed = draft.needs_device();

@@ -24,13 +24,13 @@ use crate::{
     host,
     plan::{JobId, Plan},
     progress::{Bars, Lines},
-    recipe::{Executor, Slurm},
+    recipe::{BatchSystem, Executor},
     record::Key,
     remote::{Puller, Pusher, Remote},
     render::{Format, Page, Report, beside, overview},
     run::{
-        self, Control, Disposition, History, Journal, Manifest, Observer, Options, RoundPlanner as _, RunFolder,
-        Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
+        self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RoundPlanner as _,
+        RunFolder, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
     },
     store::{InUse, Store},
 };
@@ -62,14 +62,14 @@ pub(super) struct RunArgs {
     keep_going: bool,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// With Slurm: exit as soon as the jobs are submitted. Run the same command again to wait for them.
+    /// With a batch system: exit as soon as the jobs are submitted. Run the same command again to wait for them.
     #[arg(long)]
     detach: bool,
-    /// With Slurm: submit N pilot jobs, each of which runs as many jobs as fit into its allocation, instead of one batch job
+    /// With a batch system: submit N pilot jobs, each of which runs as many jobs as fit into its allocation, instead of one batch job
     /// per job; for jobs of a few seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pilot: Option<u16>,
-    /// With Slurm: shortest interval between polls of the queue, in seconds.
+    /// With a batch system: shortest interval between polls of the queue, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = poll)]
     poll: Duration,
 }
@@ -80,11 +80,11 @@ fn poll(text: &str) -> Result<Duration, String> {
 }
 
 impl RunArgs {
-    /// Refuses what only makes sense with Slurm.
-    fn check(&self, through_slurm: bool) -> Result<(), Error> {
+    /// Rejects flags that apply to batch systems only.
+    fn check(&self, in_batch: bool) -> Result<(), Error> {
         let flag = if self.detach { "--detach" } else { "--pilot" };
-        if (self.detach || self.pilot.is_some()) && !through_slurm {
-            return Err(Error::NeedsSlurm(flag));
+        if (self.detach || self.pilot.is_some()) && !in_batch {
+            return Err(Error::NeedsBatchSystem(flag));
         }
         Ok(())
     }
@@ -104,22 +104,22 @@ impl RunArgs {
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
-    let slurm = if let Executor::Slurm(asked) = &plan.executor { Some(asked.clone()) } else { None };
-    args.check(slurm.is_some())?;
-    let looked = look(args, &store, &plan, &selected, slurm.is_some())?;
+    let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
+    args.check(batch.is_some())?;
+    let looked = look(args, &store, &plan, &selected, batch.is_some())?;
     warn_of_damage(&looked.standing);
     let states = states(&plan, &selected, &looked.standing.cached);
     check_plan(&plan, &states)?;
     let mut seeds = AdaptiveSeeds::new(&plan, &store, &states);
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let (plan, store) = (&plan, &store);
-    let mut request = Request { results, args, plan, store, states, device, limits, gpus, slurm };
+    let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut seeds)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let summary = request.execute(looked, opened, &mut seeds)?;
     let exit = conclude(results, args, plan, store, &summary, page)?;
-    if request.slurm.is_some() && exit == Exit::Done && !summary.detached {
+    if request.batch.is_some() && exit == Exit::Done && !summary.detached {
         say_what_is_undecided(&mut seeds)?;
     }
     Ok(exit)
@@ -135,8 +135,8 @@ struct Request<'a> {
     device: Option<(Probe, Device)>,
     limits: Limits,
     gpus: Vec<String>,
-    /// Settings for Slurm, if the jobs run through it.
-    slurm: Option<Slurm>,
+    /// The batch system, if the jobs run through one.
+    batch: Option<BatchSystem>,
 }
 
 /// Open resources of a run with work to do: its folder and journal, the connection to the remote, and the store, locked
@@ -157,7 +157,7 @@ impl Request<'_> {
             return Ok(true);
         }
         let ahead = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
-        if self.slurm.is_some() {
+        if self.batch.is_some() {
             for addition in seeds.next(&BTreeSet::new()).map_err(Error::io("cannot read the store"))? {
                 self.states[addition.job.index()] = Disposition::Yes;
             }
@@ -174,11 +174,12 @@ impl Request<'_> {
             }
         }
         store.create().map_err(Error::io("cannot write to the store"))?;
-        let through = if self.slurm.is_some() {
-            shared(store, self.args.pilot)?
-        } else {
-            warn_of_scarcity(plan, &self.states, limits);
-            Through::Local
+        let through = match &self.batch {
+            Some(system) => shared(store, system, self.args.pilot)?,
+            None => {
+                warn_of_scarcity(plan, &self.states, limits);
+                Through::Local
+            }
         };
         let in_use = store.hold().map_err(Error::io("cannot write to the store"))?;
         looked.standing.take_back(store).map_err(Error::io("cannot write to the store"))?;
@@ -231,10 +232,10 @@ impl Request<'_> {
         let Self { results, args, plan, store, states, .. } = self;
         let no_history = History::default();
         let (folder, history) = opened.map_or((None, &no_history), |(folder, history)| (Some(folder), history));
-        let summary = match (&self.slurm, folder) {
-            (Some(asked), Some(folder)) => {
-                let cluster = cluster::slurm::Slurm::new(jobs_name(store)?, asked.clone());
-                cluster::run(plan, store, states, &cluster, &args.cluster(results, folder), Some(signals), observers)
+        let summary = match (&self.batch, folder) {
+            (Some(system), Some(folder)) => {
+                let cluster = cluster::open(system, jobs_name(store)?);
+                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), Some(signals), observers)
             }
             (_, folder) => {
                 let options = Options {
@@ -265,7 +266,7 @@ fn progress(pace: Pace) -> Box<dyn Observer> {
 }
 
 /// Prints the warnings for the recipes' author, and refuses to begin if a job takes an unset variable from the
-/// environment. Through Slurm, a job has the environment of the submitting process.
+/// environment. In a batch system, a job has the environment of the submitting process.
 fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
     warn(plan);
     for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve))
@@ -294,7 +295,7 @@ fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
     }
 }
 
-/// Slurm runs one round of seeds for each command.
+/// A batch system runs one round of seeds for each command.
 fn say_what_is_undecided(seeds: &mut AdaptiveSeeds<'_>) -> Result<(), Error> {
     let left = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
     if left > 0 {
@@ -318,7 +319,7 @@ fn conclude(
     }
     if summary.detached && summary.interrupted.is_none() {
         say(format_args!(
-            "the jobs continue in Slurm; `sweep status` looks at them, and the same command waits for them"
+            "the jobs continue in the queue; `sweep status` shows them, and the same command waits for them"
         ));
         return Ok(Exit::Done);
     }
@@ -363,32 +364,35 @@ struct Looked {
     puller: Option<Puller>,
 }
 
-/// Finds the jobs that are done, including those of the remote. Through Slurm no job could wait for later records.
+/// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.
 fn look(
     args: &RunArgs,
     store: &Store,
     plan: &Plan,
     selected: &HashSet<JobId>,
-    through_slurm: bool,
+    in_batch: bool,
 ) -> Result<Looked, Error> {
     let remote = args.remote.open()?;
     let standing = Standing::of(plan, store, selected)?;
     let Some(remote) = remote else { return Ok(Looked { standing, remote, puller: None }) };
     let wanted = plan.jobs().filter(|(id, _)| selected.contains(id) && !standing.cached[id.index()]);
     let wanted: Vec<Key> = wanted.map(|(_, job)| job.key).collect();
-    let puller = remote::pull(&remote, store, wanted, through_slurm)?;
+    let puller = remote::pull(&remote, store, wanted, in_batch)?;
     Ok(Looked { standing: Standing::of(plan, store, selected)?, remote: Some(remote), puller })
 }
 
-/// Makes the store one that several machines use, and says how its jobs are known in Slurm.
-fn shared(store: &Store, pilots: Option<u16>) -> Result<Through, Error> {
-    if !cluster::slurm::is_here() {
-        return Err(Error::NoSlurm);
+/// Shares the store among machines, and returns the name of its jobs in the batch system.
+fn shared(store: &Store, system: &BatchSystem, pilots: Option<u16>) -> Result<Through, Error> {
+    let name = jobs_name(store)?;
+    let cluster = cluster::open(system, name.clone());
+    if let Some(reason) = cluster.unavailable() {
+        return Err(Error::NoBatchSystem { system: cluster.system(), reason });
     }
     if !store.share().map_err(Error::io("cannot write to the store"))? {
         return Err(Error::NotShared);
     }
-    Ok(Through::Slurm { name: jobs_name(store)?, pilots: pilots.map(usize::from) })
+    let jobs = InBatchSystem { name, pilots: pilots.map(usize::from) };
+    Ok(Through::Batch([(system.word().to_owned(), jobs)].into()))
 }
 
 /// The name that all batch jobs of a store have.

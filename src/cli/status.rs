@@ -57,7 +57,7 @@ fn text(name: &str, snapshot: &Snapshot, all: bool) -> String {
             format!("{end} {} ago after {}", span(now, snapshot.last), duration(summary.seconds))
         }
         (None, false) if snapshot.elsewhere => {
-            format!("in Slurm since {begun}; run the same command again to wait for it")
+            format!("in the queue since {begun}; run the same command again to wait for it")
         }
         (None, false) => {
             format!("its engine was killed, {} ago; run the recipe again to continue", span(now, snapshot.last))

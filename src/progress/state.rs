@@ -28,8 +28,8 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
         State::NotSelected | State::Cached => String::new(),
         State::Reserve => "an additional seed, if something is undecided without it".to_owned(),
         State::Waiting(reason) => clean(reason).into_owned(),
-        State::Queued { id, reason } if reason.is_empty() => format!("job {id} in Slurm"),
-        State::Queued { id, reason } => format!("job {id} in Slurm: {}", clean(reason)),
+        State::Queued { id, reason } if reason.is_empty() => format!("job {id} in the queue"),
+        State::Queued { id, reason } => format!("job {id} in the queue: {}", clean(reason)),
         State::Running { since, attempt, gpus, progress } => {
             let mut parts = vec![span(now, *since)];
             if *attempt > 1 {

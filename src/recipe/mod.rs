@@ -24,7 +24,7 @@ use self::compose::Loader;
 pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
-    executor::Executor,
+    executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
         Adaptive, Citation, Claim, Compare, Comparison, Expectation, Figure, Metrics, Need, OfStep, Order, PaperRow,

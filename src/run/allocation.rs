@@ -1,4 +1,4 @@
-//! A run through Slurm inside an allocation: one job, or a separate engine.
+//! A run through a batch system, inside an allocation: one job, or a separate engine.
 //!
 //! It runs the jobs in the run's folder, as they were planned, with the engine that also runs jobs on one machine: time
 //! limits, retries and the treatment of failures are the same. Its events go to a file in that folder.
@@ -15,6 +15,7 @@ use sweep_job::{Backend, Device, Failure, FailureKind};
 
 use super::{
     Control, Disposition, Failures, History, Journal, Observer, Options, RunEvent, RunFolder, Signals, Summary,
+    cluster,
     job_specs::{self, JobSpecs},
     journal,
     slots::Limits,
@@ -171,16 +172,15 @@ fn device_of(plan: &Plan) -> Result<Option<Device>, host::devices::DeviceError> 
     }
 }
 
-/// Resources of Slurm's allocation: its cores, and the GPUs that it shows. Slurm enforces memory itself.
+/// Resources of the batch system's allocation: its cores and memory, and the GPUs that it shows.
 fn allocation(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<String>) {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok().filter(|number| *number > 0);
     let (mut limits, gpus) = share(device, jobs);
-    let given = number("SLURM_CPUS_PER_TASK").or_else(|| number("SLURM_CPUS_ON_NODE"));
-    if let Some(cpus) = given {
+    let allocated = cluster::allocated().unwrap_or_default();
+    if let Some(cpus) = allocated.cpus {
         limits.cpus = cpus;
         limits.jobs = jobs.unwrap_or_else(|| cpus.max(limits.gpus));
     }
-    limits.memory = number("SLURM_MEM_PER_NODE").map_or(limits.memory, |mebibytes| (mebibytes as u64) << 20);
+    limits.memory = allocated.memory.unwrap_or(limits.memory);
     (limits, gpus)
 }
 

@@ -1,6 +1,7 @@
 //! The folder of a run: the plan, the events, the workers' output.
 
 use std::{
+    collections::BTreeMap,
     fs::TryLockError,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -66,14 +67,29 @@ pub enum Through {
     /// From the engine, on its machine.
     #[default]
     Local,
-    /// From Slurm.
-    Slurm {
-        /// The name that all jobs of this store have there.
-        name: String,
-        /// Number of pilot jobs, if there are any.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        pilots: Option<usize>,
-    },
+    /// From batch systems: one, by its word.
+    #[serde(untagged)]
+    Batch(BTreeMap<String, InBatchSystem>),
+}
+
+/// The jobs of a run in a batch system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InBatchSystem {
+    /// The name that all jobs of this store have there.
+    pub name: String,
+    /// Number of pilot jobs, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pilots: Option<usize>,
+}
+
+impl Through {
+    /// The batch system's word, and the jobs there.
+    pub fn batch(&self) -> Option<(&str, &InBatchSystem)> {
+        match self {
+            Self::Local => None,
+            Self::Batch(systems) => systems.iter().next().map(|(word, jobs)| (word.as_str(), jobs)),
+        }
+    }
 }
 
 /// A job of a [`Manifest`].

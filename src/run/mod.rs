@@ -35,7 +35,7 @@ pub use self::{
     arriving::{Arriving, Notice},
     event::{Observer, RunEvent, Summary},
     failures::Failures,
-    folder::{Manifest, ManifestJob, RunFolder, Through},
+    folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
     history::History,
     journal::{Journal, Line},
     signals::Signals,

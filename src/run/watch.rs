@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
 use super::{
-    Disposition, Line, Manifest, RunEvent, RunFolder, Summary, Through, cluster, estimate::Pace, journal, slots::Slots,
+    Disposition, InBatchSystem, Line, Manifest, RunEvent, RunFolder, Summary, Through, cluster, estimate::Pace,
+    journal, slots::Slots,
 };
-use crate::{format::count, store::Store};
+use crate::{format::count, recipe::BatchSystem, store::Store};
 
 /// A run, now or when it ended.
 #[derive(Debug, Clone)]
@@ -161,12 +162,13 @@ impl Snapshot {
 
     /// With what a run through Slurm does that its journal does not say.
     fn beyond(mut self, folder: &RunFolder, live: bool) -> Self {
-        if let Through::Slurm { name, pilots } = self.manifest.through.clone()
+        let through = self.manifest.through.clone();
+        if let Some((system, jobs)) = through.batch()
             && self.summary.is_none()
         {
-            self.gather(folder, pilots);
+            self.gather(folder, jobs.pilots);
             if !live {
-                self.ask_cluster(&name, pilots.is_some());
+                self.ask_cluster(system, jobs);
             }
         }
         self
@@ -254,20 +256,20 @@ impl Snapshot {
         }
     }
 
-    /// No process waits for the jobs here; only Slurm knows whether they are still to come.
-    fn ask_cluster(&mut self, name: &str, pilots: bool) {
-        let Some(queue) =
-            cluster::in_queue(&cluster::slurm::Slurm::new(name.to_owned(), crate::recipe::Slurm::default()))
-        else {
+    /// No process waits for the jobs here; only the batch system knows whether they are still to come.
+    fn ask_cluster(&mut self, system: &str, jobs: &InBatchSystem) {
+        let cluster = BatchSystem::named(system).map(|system| cluster::open(&system, jobs.name.clone()));
+        let system = cluster.as_ref().map_or(system, |cluster| cluster.system());
+        let Some(queue) = cluster.as_ref().and_then(|cluster| cluster::in_queue(&**cluster)) else {
             for job in 0..self.jobs.len() {
                 if matches!(self.jobs[job], State::Waiting(_) | State::Queued { .. }) {
-                    self.jobs[job] = State::Waiting("Slurm cannot be asked from here".into());
+                    self.jobs[job] = State::Waiting(format!("{system} cannot be asked from here"));
                 }
             }
             self.elsewhere = true;
             return;
         };
-        self.elsewhere = if pilots { queue.pilots > 0 } else { false };
+        self.elsewhere = if jobs.pilots.is_some() { queue.pilots > 0 } else { false };
         for job in 0..self.jobs.len() {
             if !self.is_open(job) {
                 continue;

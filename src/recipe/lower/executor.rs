@@ -5,7 +5,7 @@ use sweep_job::Value;
 
 use super::{Lower, slurm::SlurmKeys};
 use crate::recipe::{
-    Executor, Slurm,
+    BatchSystem, Executor,
     keys::{Mapping as _, Within, mapping},
     node::{Node, NodeKind},
     schema::whole,
@@ -23,21 +23,28 @@ mapping! {
 pub(super) fn schema() -> Json {
     let mut schema = ExecutorKeys::schema();
     schema["type"] = json!(["string", "object"]);
-    schema["pattern"] = json!(whole("local|slurm"));
-    schema["patternErrorMessage"] = json!("Expected `local` or `slurm`.");
+    schema["pattern"] = json!(whole(&Executor::words().join("|")));
+    schema["patternErrorMessage"] = json!(format!("Expected {}.", expected()));
     schema
+}
+
+/// The words for executors, as a phrase.
+fn expected() -> String {
+    Executor::words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }
 
 impl Lower<'_> {
     /// Reads `executor: slurm` or `executor: { slurm: { … } }`; also returns the steps that it names.
     pub(super) fn executor(&mut self, node: &Node) -> (Option<Executor>, Vec<Spanned<String>>) {
-        let executor = match &node.kind {
-            NodeKind::Scalar(Value::Text(name)) if name == "local" => Executor::Local,
-            NodeKind::Scalar(Value::Text(name)) if name == "slurm" => Executor::Slurm(Slurm::default()),
-            NodeKind::Scalar(_) => {
-                let message = format!("unknown executor {}", node.describe());
-                self.problem(node.span, message, "neither `local` nor `slurm`", "write `executor: slurm`");
-                return (None, Vec::new());
+        match &node.kind {
+            NodeKind::Scalar(word) => {
+                let named = if let Value::Text(word) = word { Executor::named(word) } else { None };
+                if named.is_none() {
+                    let message = format!("unknown executor {}", node.describe());
+                    let help = format!("write {}", expected());
+                    self.problem(node.span, message, "not an executor", help);
+                }
+                (named, Vec::new())
             }
             kind => {
                 let keys = ExecutorKeys::read_or_empty(self, node, "`executor`");
@@ -48,9 +55,8 @@ impl Lower<'_> {
                     return (None, Vec::new());
                 };
                 let (slurm, steps) = self.slurm(slurm);
-                return (Some(Executor::Slurm(slurm)), steps);
+                (Some(Executor::Batch(BatchSystem::Slurm(slurm))), steps)
             }
-        };
-        (Some(executor), Vec::new())
+        }
     }
 }

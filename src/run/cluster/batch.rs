@@ -11,6 +11,12 @@ pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
     fn system(&self) -> &'static str;
 
+    /// Reason why this machine cannot use the system, with the remedy; `None` if it can.
+    fn unavailable(&self) -> Option<&'static str>;
+
+    /// Resources of the allocation that this process runs in; `None` if it is in none of this system.
+    fn allocated(&self) -> Option<Allocated>;
+
     /// The name that all batch jobs of a store have in the system.
     fn jobs_name(&self) -> &str;
 
@@ -77,6 +83,15 @@ pub struct Request {
     pub exclusive: bool,
     /// The time after which the system may end it.
     pub time: Option<Duration>,
+}
+
+/// Resources of an allocation, as far as the system states them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allocated {
+    /// Cores.
+    pub cpus: Option<usize>,
+    /// Main memory in bytes.
+    pub memory: Option<u64>,
 }
 
 /// A batch job in the queue.

@@ -11,13 +11,16 @@ mod job_tag;
 mod jobs;
 mod pilot_jobs;
 mod session;
-pub mod slurm;
+mod slurm;
 
 use std::{collections::HashMap, io, path::PathBuf, time::Duration};
 
-pub use self::batch::{BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request};
+pub use self::batch::{
+    Allocated, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request,
+};
 use crate::{
     plan::Plan,
+    recipe::BatchSystem,
     record::Key,
     run::{Disposition, Observer, RunFolder, Signals, Summary},
     store::Store,
@@ -49,6 +52,19 @@ const LAG: Duration = Duration::from_mins(1);
 const MISSING: Duration = Duration::from_secs(10);
 /// Number of times that a job is resubmitted that the batch system has lost: with its node, or altogether.
 const LOSSES: u32 = 3;
+
+/// The connection to a batch system, for the jobs that have this name there.
+pub fn open(system: &BatchSystem, jobs_name: String) -> Box<dyn Cluster> {
+    match system {
+        BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(jobs_name, settings.clone())),
+    }
+}
+
+/// Resources of the allocation that this process runs in, whichever system made it.
+pub fn allocated() -> Option<Allocated> {
+    let mut systems = BatchSystem::WORDS.iter().filter_map(|word| BatchSystem::named(word));
+    systems.find_map(|system| open(&system, String::new()).allocated())
+}
 
 /// Runs what is wanted through a batch system.
 pub fn run(

@@ -250,7 +250,8 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         let most = self.session.options.pilots.unwrap_or(1) * (LOSSES as usize + 1);
         if self.submitted >= most && self.session.begun.elapsed() > LAG.min(MISSING) {
-            self.give_up("every pilot has ended, and none has run it; see the folder `slurm` of the run");
+            let folder = self.session.launch.outputs.display();
+            self.give_up(&format!("every pilot job has ended, and none has run it; see {folder}"));
         }
     }
 

@@ -26,9 +26,6 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The longest pause after the batch system did not answer.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// The folder, below the run's, with the outputs of batch jobs.
-const OUTPUTS: &str = "slurm";
-
 /// The program that batch jobs start, and its folders.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
@@ -38,8 +35,8 @@ pub(super) struct Launch {
     pub(super) folder: PathBuf,
     /// The results folder.
     pub(super) results: PathBuf,
-    /// The run's folder.
-    pub(super) run: PathBuf,
+    /// The folder with the outputs of batch jobs, below the run's.
+    pub(super) outputs: PathBuf,
 }
 
 impl Launch {
@@ -52,7 +49,7 @@ impl Launch {
 
     /// The file with the output of a batch job.
     pub(super) fn output(&self, name: &str) -> PathBuf {
-        self.run.join(OUTPUTS).join(name)
+        self.outputs.join(name)
     }
 }
 
@@ -98,12 +95,13 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     ) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
         // A batch system may not make folders, and a job whose output has none fails without a word.
-        fs::create_dir_all(run.join(OUTPUTS))?;
+        let outputs = run.join(cluster.system().to_lowercase());
+        fs::create_dir_all(&outputs)?;
         let launch = Launch {
             program: std::env::current_exe()?,
             folder: std::env::current_dir()?,
             results: std::path::absolute(&options.results)?,
-            run,
+            outputs,
         };
         let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
         let now = Instant::now();

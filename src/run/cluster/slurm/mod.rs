@@ -4,24 +4,19 @@ mod commands;
 mod sbatch_args;
 
 use self::commands::Client;
-use super::{BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal};
+use super::{Allocated, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal};
 use crate::recipe;
 
 /// The Slurm cluster of this machine, as far as the jobs of one store are concerned.
 #[derive(Debug, Clone)]
-pub struct Slurm {
+pub(super) struct Slurm {
     client: Client,
     asked: recipe::Slurm,
 }
 
-/// True if Slurm is available on this machine.
-pub fn is_here() -> bool {
-    commands::is_here()
-}
-
 impl Slurm {
     /// The cluster whose jobs have this name; `asked` are the executor's settings.
-    pub fn new(name: String, asked: recipe::Slurm) -> Self {
+    pub(super) fn new(name: String, asked: recipe::Slurm) -> Self {
         Self { client: Client { name }, asked }
     }
 }
@@ -29,6 +24,19 @@ impl Slurm {
 impl Cluster for Slurm {
     fn system(&self) -> &'static str {
         "Slurm"
+    }
+
+    fn unavailable(&self) -> Option<&'static str> {
+        let reason = "no working `sbatch` is on the PATH; run on a node that can submit jobs";
+        (!commands::is_here()).then_some(reason)
+    }
+
+    /// Slurm enforces memory itself.
+    fn allocated(&self) -> Option<Allocated> {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok().filter(|number| *number > 0);
+        std::env::var_os("SLURM_JOB_ID")?;
+        let cpus = number("SLURM_CPUS_PER_TASK").or_else(|| number("SLURM_CPUS_ON_NODE"));
+        Some(Allocated { cpus, memory: number("SLURM_MEM_PER_NODE").map(|mebibytes| (mebibytes as u64) << 20) })
     }
 
     fn jobs_name(&self) -> &str {
