@@ -260,3 +260,21 @@ impl RunFolder {
         self.0.join("logs").join(format!("{}.log", key.short()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_of_processes_is_read_as_earlier_versions_wrote_it() {
+        let jobs = |pilots| InBatchSystem { name: "sweep-1".into(), pilots };
+        for (text, through) in [
+            ("\"local\"", Through::Local),
+            (r#"{"slurm":{"name":"sweep-1"}}"#, Through::Batch([("slurm".into(), jobs(None))].into())),
+            (r#"{"slurm":{"name":"sweep-1","pilots":2}}"#, Through::Batch([("slurm".into(), jobs(Some(2)))].into())),
+        ] {
+            assert_eq!(serde_json::from_str::<Through>(text).unwrap(), through);
+            assert_eq!(serde_json::to_string(&through).unwrap(), text);
+        }
+    }
+}
