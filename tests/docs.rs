@@ -131,6 +131,28 @@ fn every_promise_has_its_test() {
     }
 }
 
+#[test]
+fn every_path_in_the_documentation_exists() {
+    let files = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|file| root().join(file)));
+    let mut seen = 0;
+    for file in files.filter(|file| file.extension().is_some_and(|end| end == "md")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for code in text.split('`').skip(1).step_by(2) {
+            let ours =
+                ["crates/", "src/", "tests/", "scripts/", "benches/"].iter().any(|folder| code.starts_with(folder));
+            // `X` stands for a name that the reader chooses; `file::test` and commands are no paths.
+            if !ours || code.contains("/X") || !code.chars().all(|char| char.is_alphanumeric() || "/._-".contains(char))
+            {
+                continue;
+            }
+            seen += 1;
+            assert!(root().join(code).exists(), "{}: there is no `{code}`", file.display());
+        }
+    }
+    assert!(seen > 30, "{seen}");
+}
+
 /// The text between `<!-- NAME … -->` and `<!-- /NAME -->`, as a range of the file's text.
 fn between(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
     let start = text.find(&format!("<!-- {name} "))?;

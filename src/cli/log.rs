@@ -13,8 +13,8 @@ use crate::{
     progress::Screen,
 };
 
-/// Turns the log on, if the environment or `-v`, given so often, asks for it. Libraries that log are not heard: what they say
-/// may hold addresses with secrets.
+/// Turns the log on if the environment or `-v`, given `verbose` times, requests it. The logs of libraries are not shown, because
+/// they may contain addresses with secrets.
 pub(super) fn start(verbose: u8) -> Result<(), FilterError> {
     let text = std::env::var_os(VARIABLE).unwrap_or_default();
     let level = match verbose {

@@ -276,7 +276,7 @@ fn certain(estimate: Estimate, counted: bool) -> Estimate {
 impl Measurements<'_> {
     /// True if the metric is a count.
     fn is_counted(&self, metric: &str) -> bool {
-        self.found.iter().all(|found| found.by.metrics[metric].unit == Unit::Count)
+        self.found.iter().all(|found| found.by.metrics.get(metric).is_some_and(|metric| metric.unit == Unit::Count))
     }
 
     /// The jobs.
