@@ -238,6 +238,7 @@ fn said(plan: &Plan, claim: &str, metric: &str, [of, to]: [&str; 2], numbers: &[
                 host: "a machine".to_owned(),
                 sweep: "a test".to_owned(),
                 origin: None,
+                under: None,
             };
             measured.insert(id, record);
         }

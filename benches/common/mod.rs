@@ -35,6 +35,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 device: None,
                 threads: 1,
                 host: "bench".into(),
+                conditions: None,
             },
         };
         let place = store.folder(job.key);

@@ -49,6 +49,7 @@ mod tests {
             host: "here".to_owned(),
             sweep: "0.0.0".to_owned(),
             origin,
+            under: None,
         };
         let all = [
             None,

@@ -19,7 +19,7 @@ use super::{
 use crate::recipe::{
     Collector, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
 };
-use crate::record::{self, Deferred, Identity, Key, KeyList, Product};
+use crate::record::{self, Deferred, Identity, Key, KeyList, Product, SeedPlan};
 
 /// The points of a needed step, by their values on the axes that both steps have at every point.
 struct Join {
@@ -107,10 +107,20 @@ pub(super) struct Builder<'a> {
     pub(super) room: &'a mut Room,
 }
 
+/// The number of seeds that a step plans; `None` if its points have no seed.
+fn seed_plan(step: &Step, points: &[Point]) -> Option<SeedPlan> {
+    if let Some(adaptive) = step.adaptive {
+        return Some(SeedPlan { least: adaptive.least, most: adaptive.most });
+    }
+    let seeds: HashSet<u64> = points.iter().filter_map(|point| Some(point.get("seed")?.as_f64()?.to_bits())).collect();
+    (!seeds.is_empty()).then_some(SeedPlan { least: seeds.len(), most: seeds.len() })
+}
+
 impl Builder<'_> {
     pub(super) fn add_step(&mut self, index: usize, points: &[Point]) -> Result<(), PlanError> {
         let step = &self.recipe.steps[index];
         let mut joins: Vec<Join> = step.needs.iter().map(|need| self.join(need, points)).collect();
+        let seeds = seed_plan(step, points);
         for point in points {
             let needs = self.needed_jobs(step, point, &mut joins);
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
@@ -126,7 +136,7 @@ impl Builder<'_> {
                 None => {
                     let label = self.label(step, point);
                     let Step { task, resources, policy, .. } = *step;
-                    let job = Job { key, identity, task, values, resources, policy, label };
+                    let job = Job { key, identity, task, values, resources, policy, label, seeds };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());

@@ -46,7 +46,7 @@ use crate::host::log;
 use crate::recipe::{
     Draft, Executor, Names, Policy, Problems, Recipe, Resources, Sources, Span, Spanned, Step, Warning, quoted,
 };
-use crate::record::{self, Identity, Key};
+use crate::record::{self, Identity, Key, SeedPlan};
 
 /// A job's index in a [`Plan`].
 pub type JobId = petgraph::graph::NodeIndex<u32>;
@@ -115,6 +115,8 @@ pub struct Job {
     pub policy: Policy,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,
+    /// Seeds that its step plans; `None` for a step without seeds.
+    pub seeds: Option<SeedPlan>,
 }
 
 /// Name of a job for people.

@@ -1,5 +1,6 @@
 //! Finished jobs: the identity that decides a job's result, the key that names it, and its record.
 
+mod conditions;
 mod deferred;
 mod files;
 mod key;
@@ -9,15 +10,16 @@ mod record;
 
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
-pub(crate) use self::{
-    deferred::{Deferred, check, is_open, preview, taken, without_keys},
-    files::of_folder,
-    key::{digest_name, input_paths},
-};
 pub use self::{
+    conditions::{Conditions, Exclusivity, GitState, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
     needed::{KeyList, Needed},
     record::{Provenance, RECORD_FORMAT, Record, RecordError},
+};
+pub(crate) use self::{
+    deferred::{Deferred, check, is_open, preview, taken, without_keys},
+    files::of_folder,
+    key::{digest_name, input_paths},
 };

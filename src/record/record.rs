@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Device, Outcome, Task, Values, current_name};
 
-use crate::record::{Digest, Identity, Key};
+use crate::record::{Conditions, Digest, Identity, Key};
 
 /// Version of [`Record`]'s JSON. 1: first.
 pub const RECORD_FORMAT: u32 = 1;
@@ -59,6 +59,9 @@ pub struct Provenance {
     pub threads: usize,
     /// The machine.
     pub host: String,
+    /// Conditions under which it ran. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Box<Conditions>>,
 }
 
 /// Error of a text that is not a record.
@@ -188,6 +191,7 @@ pub(crate) mod tests {
                 device: None,
                 threads: 1,
                 host: "here".into(),
+                conditions: None,
             },
         }
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sweep_job::{Backend, Metric, Metrics};
 use tracing::info_span;
 
-use super::{Origin, Record, Store, StoreError};
+use super::{Origin, Record, Store, StoreError, Under};
 use crate::record::{Digest, RecordError};
 use crate::{
     host::{log, threads},
@@ -78,6 +78,9 @@ pub struct Measured {
     /// Origin of the record, if it was made elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Conditions on which comparisons depend. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under: Option<Box<Under>>,
 }
 
 impl From<&Record> for Measured {
@@ -94,6 +97,7 @@ impl From<&Record> for Measured {
             host: provenance.host.clone(),
             sweep: provenance.sweep.clone(),
             origin: None,
+            under: Under::of(record),
         }
     }
 }
@@ -162,14 +166,16 @@ impl Line for Measured {
             sweep: String,
             #[serde(default)]
             origin: Option<Origin>,
+            #[serde(default)]
+            under: Option<Box<Under>>,
         }
 
         let only = only.and_then(|only| {
             let (_, line) = serde_json::from_slice::<(Stamp, Borrowed<'_>)>(line).ok()?;
-            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin } = line;
+            let Borrowed { key, metrics, started, seconds, backend, device, host, sweep, origin, under } = line;
             let metrics = metrics.into_iter().filter(|(name, _)| only.contains(name));
             let metrics = metrics.map(|(name, metric)| (name.to_owned(), metric)).collect();
-            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin })
+            Some(Self { key, metrics, started, seconds, backend, device, host, sweep, origin, under })
         });
         // A name with something in it that JSON escapes is understood so.
         only.or_else(|| whole(line))

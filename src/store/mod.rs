@@ -12,6 +12,7 @@ mod lock;
 mod origin;
 mod pending;
 mod transfer;
+mod under;
 mod verify;
 
 use std::{
@@ -36,6 +37,7 @@ pub use self::{
     origin::Origin,
     pending::Pending,
     transfer::{Imported, TransferError},
+    under::Under,
     verify::{Defect, Verified},
 };
 use crate::{

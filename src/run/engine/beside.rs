@@ -148,6 +148,7 @@ impl Run<'_, '_> {
                 device: self.options.device.clone().filter(|_| planned.task.on_device),
                 threads: attempt.lease.cpus,
                 host: host(),
+                conditions: None,
             },
         };
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);

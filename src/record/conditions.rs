@@ -1,0 +1,139 @@
+//! Conditions under which a job ran: the machine, its load, the run, and the program's environment. They are shown, and times are
+//! compared only under like conditions; none of them is part of a key.
+
+use serde::{Deserialize, Serialize};
+
+/// Conditions under which a job ran. What could not be determined is absent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// The machine.
+    pub machine: Machine,
+    /// Exclusive use of the machine.
+    pub exclusive: Exclusivity,
+    /// Load average over one minute when the job started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_before: Option<f64>,
+    /// Load average over one minute when the job ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_after: Option<f64>,
+    /// Mean number of cores that the job kept busy, with all processes that it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<f64>,
+    /// Mean number of cores of the machine that all other processes kept busy while the job ran, including those that a
+    /// hypervisor took. Absent for a job that was too short for the kernel's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<f64>,
+    /// Largest number of other jobs of the same engine at the same time.
+    pub neighbors: usize,
+    /// Number of attempts, including the successful one.
+    pub attempts: u32,
+    /// Seeds that the job's step planned when the job ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<SeedPlan>,
+    /// The run that the job belonged to.
+    pub run: RunConditions,
+    /// The program of a `command` job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<Interpreter>,
+}
+
+/// A machine, as its kernel describes it. In a container these are the host's figures, except `usable`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Operating system and its architecture: `Linux x86_64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Release of the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Model of the processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Cores (logical processors) of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
+    /// Cores that the engine may use.
+    pub usable: usize,
+    /// Main memory that the engine may use, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Governors of the processors' frequencies, different ones joined by `+`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Driver of the job's device and its version, as the probe of the devices found it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+}
+
+/// Exclusive use of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Exclusivity {
+    /// True if the recipe asks for it.
+    pub asked: bool,
+    /// True if no other job ran on the machine at the same time.
+    pub held: bool,
+}
+
+/// Seeds of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedPlan {
+    /// Number of seeds that every point has.
+    pub least: usize,
+    /// Maximum number of seeds of a point; more than `least` only for adaptive seeds.
+    pub most: usize,
+}
+
+/// Run that a job belonged to: its place in it, and what was run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunConditions {
+    /// Name of the run's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Round of a measuring step, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<usize>,
+    /// Position in the round, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+    /// BLAKE3 digest of the `sweep` program, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// State of the Git repository that contains the recipe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git: Option<GitState>,
+    /// Arguments of the command line; those that look like secrets are masked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+}
+
+/// State of a Git repository.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GitState {
+    /// The commit that is checked out.
+    pub commit: String,
+    /// Digest of the differences from the commit. Absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// True if files differ from the commit or are not tracked. Absent if Git did not answer in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dirty: Option<bool>,
+}
+
+/// Program that a `command` job starts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interpreter {
+    /// Its path, with symbolic links resolved.
+    pub path: String,
+    /// Version of Python.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
+    /// BLAKE3 digest of the list of packages that Python has installed; the list is in the run's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<String>,
+}
