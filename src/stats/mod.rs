@@ -20,7 +20,12 @@ mod student;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use self::student::{level_of, quantile};
+pub use sweep_job::Precision;
+
+pub(crate) use self::{
+    sample::estimate,
+    student::{level_of, quantile},
+};
 pub use self::{
     aggregate::{Tasks, interquartile_mean},
     better::Better,
@@ -29,7 +34,7 @@ pub use self::{
     equivalence::{Odds, odds},
     power::{Simulated, power, power_unpaired, seeds_needed, seeds_needed_unpaired, sequential_power},
     range::{range_quantile, range_sf},
-    sample::{Estimate, Precision, Quartiles, Sample},
+    sample::{Estimate, Quartiles, Sample},
     sequential::{constant_level, error_rate, extension_level},
     student::{LEVEL, holm},
 };

@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
+use sweep_job::Precision;
+
 use super::student::{LEVEL, quantile};
 
 /// Mean and spread of some numbers.
@@ -39,39 +41,6 @@ pub struct Estimate {
     pub p: Option<f64>,
 }
 
-/// Knowledge about a metric's spread that its measurements need not show. A zero spread is certainty only for a metric
-/// that is known to be exact.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Precision {
-    /// Nothing is known: equal measurements do not tell the spread.
-    Unknown,
-    /// Measurements are multiples of this number, in the metric's unit, so each has an error of at least its standard
-    /// deviation of rounding, resolution / √12.
-    Resolution(f64),
-    /// The same job always has the same value, so equal measurements have no spread.
-    Exact,
-}
-
-impl Precision {
-    /// The precision of differences of two such measurements.
-    pub fn of_difference(self) -> Self {
-        match self {
-            Self::Resolution(resolution) => Self::Resolution(resolution * std::f64::consts::SQRT_2),
-            other => other,
-        }
-    }
-
-    /// The standard deviation of a measurement of which `sd` was observed; `None` if that is zero and nothing explains it,
-    /// or if it is not a finite number.
-    pub fn spread(self, sd: f64) -> Option<f64> {
-        let spread = match self {
-            Self::Resolution(resolution) => sd.hypot(resolution / 12.0_f64.sqrt()),
-            Self::Exact | Self::Unknown => sd,
-        };
-        (spread.is_finite() && (spread > 0.0 || self == Self::Exact)).then_some(spread)
-    }
-}
-
 impl Sample {
     /// Summarizes these numbers; `None` if there are none.
     pub fn new(values: &[f64]) -> Option<Self> {
@@ -100,7 +69,7 @@ impl Sample {
 
     /// The mean as an estimate with an interval of this level, given the metric's precision; without an interval if the
     /// spread is zero and the precision does not explain it. For a sample of differences, `precision` is
-    /// [that of a difference](Precision::of_difference).
+    /// that of a difference.
     pub fn estimate_with(&self, level: f64, precision: Precision) -> Estimate {
         Self { sd: self.sd.and_then(|sd| precision.spread(sd)), ..*self }.estimate_at(level)
     }
@@ -129,11 +98,11 @@ impl Sample {
     /// The difference of the means with an interval of this level (Welch), given the metric's precision; without an
     /// interval if both spreads are zero and the precision does not explain them.
     pub fn less_with(&self, other: &Self, level: f64, precision: Precision) -> Estimate {
-        let unexplained = precision == Precision::Unknown && self.sd == Some(0.0) && other.sd == Some(0.0);
+        let unexplained = precision == Precision::Measured && self.sd == Some(0.0) && other.sd == Some(0.0);
         let spread = |sample: &Self| match precision {
             _ if unexplained => None,
             Precision::Resolution(_) => sample.sd.and_then(|sd| precision.spread(sd)),
-            Precision::Unknown | Precision::Exact => sample.sd,
+            Precision::Measured | Precision::Deterministic => sample.sd,
         };
         let with = |sample: &Self| Self { sd: spread(sample), ..*sample };
         with(self).less_at(&with(other), level)
@@ -170,7 +139,8 @@ impl Estimate {
     }
 }
 
-fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimate {
+/// An estimate with an interval of this level, from its standard error; without one if the error is unknown.
+pub(crate) fn estimate(value: f64, error: Option<f64>, freedom: f64, level: f64) -> Estimate {
     match error {
         None => Estimate { value, low: None, high: None, p: None },
         // All measurements are equal.
