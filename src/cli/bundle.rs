@@ -21,8 +21,8 @@ use crate::{
     recipe::Request,
     render::{Page, Report},
     run::{
-        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, Signals,
-        Through, estimate::Pace,
+        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
+        Signals, Through, estimate::Pace,
     },
     store::Store,
 };
@@ -257,6 +257,7 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     let history = History::default();
     let manifest = Manifest::new(plan, &wanted, limits, Through::Local, &history);
     let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
+    RunProvenance::determine(plan, folder.path());
     let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
     let folder = folder.path().to_owned();
     let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
