@@ -5,6 +5,8 @@ pub mod adaptive_seeds;
 mod cell;
 mod claim;
 mod compare;
+#[cfg_attr(not(test), expect(dead_code, reason = "claims, comparisons and marks are to use it"))]
+pub(crate) mod conditions;
 mod frame;
 mod origins;
 mod pairs;

@@ -16,7 +16,7 @@ use std::{
 use fs_err as fs;
 use sweep_job::{Value, Values};
 
-use super::provenance;
+use super::provenance::{self, Readers};
 use crate::{host::ask, record::Interpreter};
 
 /// Time for Python to say its version.
@@ -25,8 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Most packages that are listed.
 const MOST: usize = 100_000;
 
-/// What Python is asked: version, folder of the environment, folder of the installation.
-const QUESTION: &str = "import sys\nprint(sys.version.split()[0], sys.prefix, sys.base_prefix, sep='\\n')";
+/// What Python is asked: version, its own path, which a wrapper hides, folder of the environment, folder of the installation.
+const QUESTION: &str =
+    "import sys\nprint(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
 
 /// Programs that have been looked at, by their paths.
 #[derive(Debug, Default)]
@@ -86,6 +87,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
     }
     let environment = Environment::declared(path).or_else(|| Environment::asked(path, dir));
     let Some(environment) = environment else { return Interpreter { path: shown, ..Interpreter::default() } };
+    let shown = environment.executable.as_ref().map_or(shown, |real| real.display().to_string());
     let packages = environment.packages();
     let packages = (!packages.is_empty()).then(|| {
         let mut list = packages.into_iter().collect::<Vec<_>>().join("\n");
@@ -94,7 +96,7 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
         let file = folder.join(format!("packages-{}.txt", &digest[..12]));
         // Without the list, its digest still tells two environments apart.
         if folder.is_dir() && !file.exists() {
-            let _ = provenance::write(&file, list.as_bytes());
+            let _ = provenance::write(&file, list.as_bytes(), Readers::All);
         }
         digest
     });
@@ -106,6 +108,8 @@ fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
 struct Environment {
     /// Version of Python.
     version: String,
+    /// Its program, if it said so.
+    executable: Option<PathBuf>,
     /// The folders below which packages are installed.
     prefixes: Vec<PathBuf>,
 }
@@ -124,7 +128,7 @@ impl Environment {
         // `version` of `venv`, `version_info` of `uv` and `virtualenv`: `3.12.3`, or `3.12.3.final.0`.
         let version = value("version_info").or_else(|| value("version"))?;
         let version = version.splitn(4, '.').take(3).collect::<Vec<_>>().join(".");
-        (!shared).then(|| Self { version, prefixes: vec![prefix.to_owned()] })
+        (!shared).then(|| Self { version, executable: None, prefixes: vec![prefix.to_owned()] })
     }
 
     /// The environment of an interpreter, as it says itself when it is started without any package.
@@ -138,9 +142,10 @@ impl Environment {
         let text = String::from_utf8(answer.text).ok()?;
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let version = lines.next()?.to_owned();
+        let executable = lines.next().and_then(|path| fs::canonicalize(path).ok());
         let mut prefixes: Vec<PathBuf> = lines.take(2).map(PathBuf::from).collect();
         prefixes.dedup();
-        Some(Self { version, prefixes })
+        Some(Self { version, executable, prefixes })
     }
 
     /// Names and versions of the installed packages, as their folders are called: `numpy-2.1.0`.
@@ -246,7 +251,7 @@ mod tests {
         let python = dir.join("bin/python3");
         fs::create_dir_all(dir.join("base/conda-meta")).unwrap();
         fs::write(dir.join("base/conda-meta/torch-2.5-0.json"), "").unwrap();
-        fake(&python, &format!("echo 3.11.9; echo {0}/base; echo {0}/base", dir.display()));
+        fake(&python, &format!("echo 3.11.9; echo /bin/sh; echo {0}/base; echo {0}/base", dir.display()));
         let found = look(&python, dir, dir);
         assert_eq!(found.python.as_deref(), Some("3.11.9"));
         assert!(found.packages.is_some());

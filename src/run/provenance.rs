@@ -6,6 +6,7 @@ mod git;
 
 use std::{
     io::{self, Write as _},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -48,6 +49,15 @@ pub struct RunProvenance {
     pub arguments: Vec<String>,
 }
 
+/// Users who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readers {
+    /// The owner alone: the author did not mean to publish it.
+    Owner,
+    /// Everyone who may read the folder.
+    All,
+}
+
 impl RunProvenance {
     /// Determines the provenance of a run of this process, and writes it to the run's folder. What cannot be determined or
     /// written is absent.
@@ -68,11 +78,11 @@ impl RunProvenance {
 
     fn write(&self, folder: &Path, diff: &[u8]) -> io::Result<()> {
         if !diff.is_empty() {
-            write(&folder.join(DIFF), diff)?;
+            write(&folder.join(DIFF), diff, Readers::Owner)?;
         }
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        write(&folder.join(FILE), &text)
+        write(&folder.join(FILE), &text, Readers::All)
     }
 
     /// The provenance in a run's folder; empty if there is none.
@@ -89,10 +99,14 @@ impl RunProvenance {
     }
 }
 
-/// Writes a file for its owner alone, whole or not at all.
-pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Writes a file whole or not at all.
+pub(super) fn write(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(content)?;
+    if readers == Readers::All {
+        // A temporary file is its owner's only.
+        file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+    }
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
