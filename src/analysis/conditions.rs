@@ -1,16 +1,349 @@
-//! Comparison of the conditions of measurements.
+//! Comparability of times and rates: measurements are compared only if they were taken under like conditions.
 
-use crate::store::Measured;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The result.
+use crate::{
+    format::{clean, count},
+    store::{Measured, Under},
+};
+
+/// Foreign load in cores that is tolerated on any machine.
+const LEAST_LIMIT: f64 = 0.25;
+
+/// Foreign load that is tolerated on a large machine, as a part of its cores.
+const LIMIT_PART: f64 = 0.1;
+
+/// Part of the cores above which a machine counts as full.
+const FULL: f64 = 0.95;
+
+/// Names that a sentence lists at most.
+const MOST_NAMES: usize = 3;
+
+/// Conditions of measurements of a time or a rate that are to be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Comparable {
-    /// Reason.
+    /// Reason why the comparison decides nothing; `None` if it may.
     pub(crate) reason: Option<String>,
-    /// Footnotes.
+    /// Remarks on the comparison.
     pub(crate) notes: Vec<String>,
 }
 
-/// Compares.
-pub(crate) fn comparable(_sides: &[&[&Measured]]) -> Comparable {
-    Comparable { reason: None, notes: Vec::new() }
+/// Compares the conditions of the sides of a comparison of times or rates. One side is a statement about a value alone.
+pub(crate) fn comparable(sides: &[&[&Measured]]) -> Comparable {
+    let all: Vec<&Measured> = sides.iter().flat_map(|side| side.iter().copied()).collect();
+    let known: Vec<&Under> = all.iter().filter_map(|one| one.under.as_deref()).collect();
+    let reasons = [
+        several("host", all.iter().map(|one| one.host.as_str())),
+        several("device", all.iter().filter_map(|one| one.device.as_deref())),
+        several("driver", known.iter().filter_map(|under| under.driver.as_deref())),
+        threads(&known),
+        exclusivity(&known),
+        load(&known),
+    ];
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    let notes = [
+        interleaving(sides),
+        attempts(&known),
+        neighbors(&known),
+        undetermined(&known),
+        (known.len() < all.len()).then(|| {
+            let missing = all.len() - known.len();
+            format!("the conditions of {missing} of {} were not recorded (earlier version)", count(all.len(), "record"))
+        }),
+    ];
+    Comparable {
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        notes: notes.into_iter().flatten().collect(),
+    }
+}
+
+/// `measured on 2 hosts (a, b)`, if there are several.
+fn several<'m>(what: &str, values: impl Iterator<Item = &'m str>) -> Option<String> {
+    let values: BTreeSet<&str> = values.collect();
+    (values.len() > 1).then(|| format!("measured on {} ({})", count(values.len(), what), names(values.iter().copied())))
+}
+
+fn threads(known: &[&Under]) -> Option<String> {
+    let numbers: BTreeSet<usize> = known.iter().map(|under| under.threads).collect();
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    (numbers.len() > 1).then(|| format!("measured with different numbers of threads ({})", numbers.join(", ")))
+}
+
+fn exclusivity(known: &[&Under]) -> Option<String> {
+    let alone = known.iter().filter(|under| under.exclusive.held).count();
+    (alone > 0 && alone < known.len())
+        .then(|| format!("{alone} of {} ran alone on the machine, the others did not", count(known.len(), "job")))
+}
+
+/// Largest foreign load that is tolerated on a machine with so many cores.
+fn limit(cores: Option<usize>) -> f64 {
+    cores.map_or(LEAST_LIMIT, |cores| LEAST_LIMIT.max(LIMIT_PART * cores as f64))
+}
+
+/// The job with the largest foreign load beyond its limit, or on a machine without a free core.
+fn load(known: &[&Under]) -> Option<String> {
+    let beyond = |under: &&&Under| {
+        let Some(foreign) = under.foreign else { return false };
+        let full = under.own.zip(under.cores).is_some_and(|(own, cores)| own + foreign > FULL * cores as f64);
+        foreign > limit(under.cores) || (full && foreign > LEAST_LIMIT)
+    };
+    let beyond: Vec<&Under> = known.iter().filter(beyond).copied().collect();
+    let order = |one: &&&Under, other: &&&Under| {
+        let [one_load, other_load] = [one, other].map(|under| under.foreign.unwrap_or_default());
+        one_load.total_cmp(&other_load).then_with(|| other.label.cmp(&one.label))
+    };
+    let worst = beyond.iter().max_by(order)?;
+    let foreign = worst.foreign.unwrap_or_default();
+    let of = worst.cores.map_or_else(String::new, |cores| format!(" of {cores}"));
+    let limit = limit(worst.cores);
+    let because = if foreign > limit {
+        format!("limit {}", short(limit))
+    } else {
+        format!("the job itself {}, and no core was free", short(worst.own.unwrap_or_default()))
+    };
+    let more = if beyond.len() > 1 {
+        format!(", and too many during {}", count(beyond.len() - 1, "other job"))
+    } else {
+        String::new()
+    };
+    let label = clean(&worst.label);
+    Some(format!("other processes kept {}{of} cores busy while {label} ran ({because}){more}", short(foreign)))
+}
+
+/// The runs and rounds that measurements belong to.
+fn turns<'m>(side: &[(&Measured, &'m Under)]) -> BTreeSet<(Option<&'m str>, Option<usize>)> {
+    side.iter().map(|(_, under)| (under.run.as_deref(), under.round)).collect()
+}
+
+/// A remark unless every side has its measurements in the same rounds of the same runs.
+fn interleaving(sides: &[&[&Measured]]) -> Option<String> {
+    let sides: Vec<Vec<(&Measured, &Under)>> = sides
+        .iter()
+        .map(|side| side.iter().filter_map(|one| Some((*one, one.under.as_deref()?))).collect::<Vec<_>>())
+        .filter(|side| !side.is_empty())
+        .collect();
+    if sides.len() < 2 {
+        return None;
+    }
+    let first = turns(sides.first()?);
+    let in_rounds = first.iter().all(|(_, round)| round.is_some());
+    if in_rounds && sides.iter().all(|side| turns(side) == first) {
+        return None;
+    }
+    let runs: BTreeSet<&str> = sides.iter().flatten().filter_map(|(_, under)| under.run.as_deref()).collect();
+    let days: BTreeSet<String> =
+        sides.iter().flatten().map(|(one, _)| one.started.strftime("%Y-%m-%d").to_string()).collect();
+    let mut places = Vec::new();
+    if runs.len() > 1 {
+        places.push(format!("in {} ({})", count(runs.len(), "run"), names(runs.iter().copied())));
+    }
+    if let (true, Some(first), Some(last)) = (days.len() > 1, days.first(), days.last()) {
+        places.push(format!("on {} ({first} to {last})", count(days.len(), "day")));
+    }
+    Some(match (places.is_empty(), in_rounds) {
+        (false, _) => format!("measured {}, not in one interleaved round", places.join(" ")),
+        (true, true) => "the sides were not measured in the same rounds".to_owned(),
+        (true, false) => "not measured in interleaved rounds".to_owned(),
+    })
+}
+
+fn attempts(known: &[&Under]) -> Option<String> {
+    let repeated: BTreeMap<&str, u32> =
+        known.iter().filter(|under| under.attempts > 1).map(|under| (under.label.as_str(), under.attempts)).collect();
+    let most = repeated.values().max()?;
+    Some(format!("measured after failed attempts (up to {most} attempts): {}", names(repeated.keys().copied())))
+}
+
+fn neighbors(known: &[&Under]) -> Option<String> {
+    let most = known.iter().map(|under| under.neighbors).max().filter(|most| *most > 0)?;
+    Some(format!("up to {} of the same run ran at the same time", count(most, "other job")))
+}
+
+fn undetermined(known: &[&Under]) -> Option<String> {
+    let missing = known.iter().filter(|under| under.foreign.is_none()).count();
+    (missing > 0).then(|| {
+        let jobs = count(known.len(), "job");
+        format!("the load by other processes is unknown for {missing} of {jobs}: too short, or not shown by the system")
+    })
+}
+
+/// The first names of a list, and the number of the others.
+fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<_> = names.map(clean).collect();
+    let shown = names.iter().take(MOST_NAMES).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > MOST_NAMES { format!("{shown} and {} more", names.len() - MOST_NAMES) } else { shown }
+}
+
+/// A number of cores: `1.3`, `0.25`.
+fn short(cores: f64) -> String {
+    let text = if cores < 1.0 { format!("{cores:.2}") } else { format!("{cores:.1}") };
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Metrics;
+
+    use super::*;
+    use crate::record::Exclusivity;
+
+    fn measured(seed: usize, change: impl FnOnce(&mut Measured, &mut Under)) -> Measured {
+        let mut under = Under {
+            label: format!("train/a=1,seed={seed}"),
+            threads: 2,
+            driver: None,
+            exclusive: Exclusivity { asked: true, held: true },
+            cores: Some(2),
+            own: Some(1.0),
+            foreign: Some(0.02),
+            neighbors: 0,
+            attempts: 1,
+            run: Some("r1".into()),
+            round: Some(seed),
+            seeds: None,
+        };
+        let mut measured = Measured {
+            key: "0".repeat(64).parse().unwrap(),
+            metrics: Metrics::default(),
+            started: jiff::Timestamp::UNIX_EPOCH,
+            seconds: 1.0,
+            backend: None,
+            device: None,
+            host: "a".to_owned(),
+            sweep: "0.0.0".to_owned(),
+            origin: None,
+            under: None,
+        };
+        change(&mut measured, &mut under);
+        if measured.sweep != "old" {
+            measured.under = Some(Box::new(under));
+        }
+        measured
+    }
+
+    fn same(seed: usize) -> Measured {
+        measured(seed, |_, _| {})
+    }
+
+    /// The result for two sides, of which the second is changed.
+    fn against(change: impl Fn(&mut Measured, &mut Under)) -> Comparable {
+        let (first, second) = ([same(0), same(1)], [same(0), measured(1, &change)]);
+        let sides = [first.iter().collect::<Vec<_>>(), second.iter().collect()];
+        let forward = comparable(&[&sides[0], &sides[1]]);
+        assert_eq!(forward, comparable(&[&sides[1], &sides[0]]), "the order of the sides does not matter");
+        forward
+    }
+
+    fn reason(change: impl Fn(&mut Measured, &mut Under)) -> String {
+        against(change).reason.unwrap_or_default()
+    }
+
+    fn note(change: impl Fn(&mut Measured, &mut Under)) -> String {
+        let Comparable { reason, notes } = against(change);
+        assert_eq!(reason, None);
+        notes.join(" | ")
+    }
+
+    #[test]
+    fn like_conditions_are_compared_without_a_remark() {
+        assert_eq!(against(|_, _| {}), Comparable::default());
+        assert_eq!(comparable(&[]), Comparable::default());
+        assert_eq!(comparable(&[&[&same(0)]]), Comparable::default());
+    }
+
+    #[test]
+    fn sides_that_differ_decide_nothing() {
+        assert_eq!(reason(|measured, _| measured.host = "b\u{1b}".into()), "measured on 2 hosts (a, b\\u{1b})");
+        let device = |measured: &mut Measured, name: &str| measured.device = Some(name.to_owned());
+        assert_eq!(reason(|measured, _| device(measured, "A100")), "", "a job without a device says nothing about it");
+        let sides = ["A100", "H100"].map(|name| measured(0, |measured, _| device(measured, name)));
+        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(found.reason.as_deref(), Some("measured on 2 devices (A100, H100)"));
+        let sides = ["550", "560"].map(|version| measured(0, |_, under| under.driver = Some(version.to_owned())));
+        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(found.reason.as_deref(), Some("measured on 2 drivers (550, 560)"));
+        assert_eq!(reason(|_, under| under.threads = 4), "measured with different numbers of threads (2, 4)");
+        assert_eq!(
+            reason(|_, under| under.exclusive.held = false),
+            "3 of 4 jobs ran alone on the machine, the others did not"
+        );
+    }
+
+    #[test]
+    fn foreign_load_decides_nothing_beyond_its_limit() {
+        assert_eq!(
+            reason(|_, under| under.foreign = Some(1.3)),
+            "other processes kept 1.3 of 2 cores busy while train/a=1,seed=1 ran (limit 0.25)"
+        );
+        assert_eq!(reason(|_, under| under.foreign = Some(0.25)), "", "at the limit");
+        let on = |cores, own, foreign| {
+            reason(move |_, under| {
+                (under.cores, under.own, under.foreign) = (Some(cores), Some(own), Some(foreign));
+            })
+        };
+        assert_eq!(on(64, 8.0, 6.0), "", "a tenth of a large machine is tolerated");
+        assert!(on(64, 8.0, 6.5).ends_with("kept 6.5 of 64 cores busy while train/a=1,seed=1 ran (limit 6.4)"));
+        assert!(on(64, 60.0, 3.0).ends_with("ran (the job itself 60, and no core was free)"));
+        assert_eq!(on(2, 1.95, 0.05), "", "a job that uses the whole machine");
+        let loaded = |seed, foreign| measured(seed, |_, under| under.foreign = Some(foreign));
+        let (first, second) = ([loaded(0, 0.5), loaded(1, 1.5)], [loaded(0, 1.5), same(1)]);
+        let found = comparable(&[&first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>()]);
+        let expected = "other processes kept 1.5 of 2 cores busy while train/a=1,seed=0 ran (limit 0.25), and too many during 2 \
+                        other jobs";
+        assert_eq!(found.reason.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn all_reasons_are_given_in_one_order() {
+        let found = reason(|measured, under| {
+            measured.host = "b".into();
+            under.threads = 4;
+            under.foreign = Some(2.0);
+        });
+        let parts: Vec<&str> = found.split("; ").collect();
+        assert_eq!(parts.len(), 3, "{found}");
+        assert!(parts[0].contains("hosts") && parts[1].contains("threads") && parts[2].contains("cores"), "{found}");
+    }
+
+    #[test]
+    fn other_rounds_runs_and_days_are_remarks() {
+        assert_eq!(note(|_, under| under.round = Some(7)), "the sides were not measured in the same rounds");
+        assert_eq!(
+            note(|_, under| under.run = Some("r2".into())),
+            "measured in 2 runs (r1, r2), not in one interleaved round"
+        );
+        let later = |measured: &mut Measured, under: &mut Under| {
+            measured.started = "2026-01-02T00:00:00Z".parse().unwrap();
+            under.run = Some("r2".into());
+        };
+        assert_eq!(
+            note(later),
+            "measured in 2 runs (r1, r2) on 2 days (1970-01-01 to 2026-01-02), not in one interleaved round"
+        );
+        // The same rounds of the same two runs: interleaved, although not at once.
+        let sides = [(); 2].map(|()| [same(0), measured(1, later)]);
+        let [first, second] = sides.each_ref().map(|side| side.iter().collect::<Vec<_>>());
+        assert_eq!(comparable(&[&first, &second]), Comparable::default());
+        let sides = [(); 2].map(|()| measured(0, |_, under| under.round = None));
+        let found = comparable(&[&[&sides[0]], &[&sides[1]]]);
+        assert_eq!(found.notes, ["not measured in interleaved rounds"]);
+    }
+
+    #[test]
+    fn attempts_neighbors_and_what_is_unknown_are_remarks() {
+        assert_eq!(
+            note(|_, under| under.attempts = 3),
+            "measured after failed attempts (up to 3 attempts): train/a=1,seed=1"
+        );
+        assert_eq!(note(|_, under| under.neighbors = 2), "up to 2 other jobs of the same run ran at the same time");
+        let unknown = "the load by other processes is unknown for 1 of 4 jobs: too short, or not shown by the system";
+        assert_eq!(note(|_, under| under.foreign = None), unknown);
+        assert_eq!(
+            note(|measured, _| measured.sweep = "old".into()),
+            "the sides were not measured in the same rounds | the conditions of 1 of 4 records were not recorded (earlier version)"
+        );
+        let old = [(); 2].map(|()| measured(0, |measured, _| measured.sweep = "old".into()));
+        let found = comparable(&[&[&old[0]], &[&old[1]]]);
+        assert_eq!(found.notes, ["the conditions of 2 of 2 records were not recorded (earlier version)"]);
+    }
 }

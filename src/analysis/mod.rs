@@ -5,7 +5,7 @@ pub mod adaptive_seeds;
 mod cell;
 mod claim;
 mod compare;
-mod conditions;
+pub(crate) mod conditions;
 mod evidence;
 mod looks;
 mod marks;

@@ -21,8 +21,8 @@ use crate::{
     recipe::Request,
     render::{Page, Report},
     run::{
-        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, Signals,
-        Through, estimate::Pace,
+        self, Arriving, Control, Disposition, History, Journal, Manifest, Observer, Options, RunFolder, RunProvenance,
+        Signals, Through, estimate::Pace,
     },
     store::Store,
 };
@@ -186,30 +186,93 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
         return Ok(Exit::Interrupted(signal));
     }
     let mut lines = Vec::new();
-    let mut differ = 0;
+    let mut tally = Tally::default();
     for id in &sample {
         let job = plan.job(*id);
         let label = clean(&job.label.to_string()).into_owned();
         let (Some(then), Some(now)) = (bundled.get(job.key)?, store.get(job.key)?) else {
-            differ += 1;
+            tally.differ += 1;
             lines.push(format!("✗ {label} failed"));
             continue;
         };
-        let Compared { same, largest, measured, other } = Compared::new(&then, &now, args.tolerance);
-        let sign = if other.is_empty() { '✓' } else { '✗' };
-        let most = if largest > 0.0 { format!(" up to {largest:.1e}") } else { String::new() };
-        let times = if measured > 0 { format!(", {measured} depend on the machine") } else { String::new() };
-        lines.push(format!("{sign} {label}  {} the same{most}{times}", count(same, "metric")));
-        differ += usize::from(!other.is_empty());
-        for (name, then, now) in other {
-            let now = now.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
-            lines.push(format!("    {name}: {then} then, {now} now"));
+        let compared = Compared::new(&then, &now, args.tolerance);
+        tally.add(&compared);
+        lines.extend(compared_lines(&label, &compared));
+    }
+    lines.push(tally.text(sample.len()));
+    print(&(lines.join("\n") + "\n"))?;
+    Ok(if tally.differ == 0 { Exit::Done } else { Exit::Failure })
+}
+
+/// Results of jobs that ran again.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Jobs that agree in every metric that could be compared.
+    agree: usize,
+    /// Number of these metrics.
+    metrics: usize,
+    /// Jobs that failed, or differ in a metric.
+    differ: usize,
+    /// Jobs without a metric that could be compared.
+    unknown: usize,
+}
+
+impl Tally {
+    fn add(&mut self, compared: &Compared) {
+        match (compared.is_empty(), compared.other.is_empty()) {
+            (true, _) => self.unknown += 1,
+            (false, true) => {
+                self.agree += 1;
+                self.metrics += compared.same;
+            }
+            (false, false) => self.differ += 1,
         }
     }
-    let agree = sample.len() - differ;
-    lines.push(format!("{agree} of {} that ran again agree", count(sample.len(), "job")));
-    print(&(lines.join("\n") + "\n"))?;
-    Ok(if differ == 0 { Exit::Done } else { Exit::Failure })
+
+    /// The summary: a job without a metric that could be compared does not agree.
+    fn text(&self, jobs: usize) -> String {
+        let jobs = count(jobs, "job");
+        let Self { agree, metrics, differ, unknown } = *self;
+        if agree + differ == 0 {
+            return format!(
+                "nothing could be compared: no metric of {jobs} that ran again is independent of the machine"
+            );
+        }
+        let metrics = if agree > 0 { format!(", in {}", count(metrics, "metric")) } else { String::new() };
+        let unknown = match unknown {
+            0 => String::new(),
+            unknown => format!("; nothing could be compared in {unknown}"),
+        };
+        format!("{agree} of {jobs} that ran again agree{metrics}{unknown}")
+    }
+}
+
+/// The result for one job: its metrics that agree, those that are not compared, and those that differ.
+fn compared_lines(label: &str, compared: &Compared) -> Vec<String> {
+    /// Names that a line lists at most.
+    const MOST: usize = 4;
+    let Compared { same, largest, left_out, other } = compared;
+    let names = left_out.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if left_out.len() > MOST { ", …" } else { "" };
+    let measured = match left_out.len() {
+        0 => String::new(),
+        1 => format!("1 depends on the machine ({names})"),
+        some => format!("{some} depend on the machine ({names}{more})"),
+    };
+    let first = if compared.is_empty() {
+        let because = if measured.is_empty() { "it has no metric" } else { &measured };
+        format!("· {label}  nothing could be compared: {because}")
+    } else {
+        let sign = if other.is_empty() { '✓' } else { '✗' };
+        let most = if *largest > 0.0 { format!(" up to {largest:.1e}") } else { String::new() };
+        let separator = if measured.is_empty() { "" } else { ", " };
+        format!("{sign} {label}  {} the same{most}{separator}{measured}", count(*same, "metric"))
+    };
+    let differing = other.iter().map(|(name, then, now)| {
+        let now = now.map_or_else(|| "nothing".to_owned(), |now| now.to_string());
+        format!("    {name}: {then} then, {now} now")
+    });
+    std::iter::once(first).chain(differing).collect()
 }
 
 /// Shows the commands of a bundle, and asks whether they may run.
@@ -257,6 +320,7 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     let history = History::default();
     let manifest = Manifest::new(plan, &wanted, limits, Through::Local, &history);
     let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
+    RunProvenance::determine(plan, folder.path());
     let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
     let folder = folder.path().to_owned();
     let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);

@@ -30,7 +30,7 @@ use crate::{
     render::{Format, Page, Report, beside, overview},
     run::{
         self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RoundPlanner as _,
-        RunFolder, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
+        RunFolder, RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
     },
     store::{InUse, Store},
 };
@@ -187,6 +187,7 @@ impl Request<'_> {
         let history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let manifest = Manifest::new(plan, &self.states, limits, through, &history);
         let folder = RunFolder::create(self.results, &manifest).map_err(Error::io("cannot write the journal"))?;
+        RunProvenance::determine(plan, folder.path());
         // What is given up already takes nothing.
         let remote = looked.remote.clone().filter(|remote| !remote.is_given_up());
         let pusher = remote.map(|remote| Pusher::new(remote, store.clone())).transpose();

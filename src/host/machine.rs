@@ -114,17 +114,19 @@ pub fn peak_memory(pid: u32) -> Option<u64> {
 
 /// Seconds of processor time that the children of a process have used so far, and theirs.
 pub fn children_cpu_seconds(pid: u32) -> f64 {
-    children(pid).into_iter().map(|child| own_cpu_seconds(child) + children_cpu_seconds(child)).sum()
+    children(pid).into_iter().map(|child| own_cpu_seconds(child).unwrap_or(0.0) + children_cpu_seconds(child)).sum()
 }
 
-/// With the children that it has waited for.
-fn own_cpu_seconds(pid: u32) -> f64 {
-    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+/// Seconds of processor time that a process has used so far, with the children that it has waited for. A process that has ended
+/// is counted until it is waited for.
+pub fn own_cpu_seconds(pid: u32) -> Option<f64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The program's name is in parentheses and may contain anything; the state follows, and ten fields later the times.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-    ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(4).map_while(|field| field.parse().ok()).collect();
+    let rate = rustix::param::clock_ticks_per_second().max(1) as f64;
+    (ticks.len() == 4).then(|| ticks.iter().sum::<u64>() as f64 / rate)
 }
 
 /// The children that a process's main thread has started.

@@ -1,12 +1,17 @@
 //! The machine below the engine: its resources, devices, clock, program file and log, and the failures that tests inject.
 
 pub(crate) mod archive;
+mod ask;
 pub(crate) mod clock;
 pub mod devices;
 pub(crate) mod failpoints;
 pub mod log;
 pub mod machine;
 mod program;
+pub(crate) mod system;
 pub(crate) mod threads;
 
-pub(crate) use self::program::program;
+pub(crate) use self::{
+    ask::{Answer, ask},
+    program::program,
+};

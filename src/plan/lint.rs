@@ -92,7 +92,7 @@ pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
 }
 
 /// True if a name looks like that of a secret: it contains one of the words, whole.
-fn is_secret(name: &str) -> bool {
+pub(crate) fn is_secret(name: &str) -> bool {
     let name = format!("_{}_", name.to_uppercase().replace('-', "_"));
     SECRETS.iter().any(|word| name.contains(&format!("_{word}_")))
 }

@@ -40,6 +40,7 @@ pub use self::{
 };
 pub(crate) use self::{
     digest::normal,
+    lint::is_secret,
     selection::{resolved, selected},
 };
 use crate::host::log;

@@ -7,6 +7,7 @@ mod live;
 mod markdown;
 pub mod overview;
 pub(crate) mod page;
+mod setup;
 mod terminal;
 
 use std::{
@@ -151,6 +152,7 @@ impl Report<'_> {
         let mark = page::mark(plan, study, results);
         if let (Page::IfStale, Some(mark)) = (page, &mark)
             && page::has_mark(&index, mark)
+            && setup::is_there(folder)
             && study.recipe.figures.iter().all(|figure| drawn.join(format!("{}.svg", figure.name.value)).is_file())
         {
             return Ok(());
@@ -176,6 +178,9 @@ impl Report<'_> {
         }
         for (number, text) in pages.parts.iter().enumerate() {
             replace_if_other(&parts.join(format!("{}.html", number + 1)), text)?;
+        }
+        if let Some(setup) = &pages.setup {
+            replace(&folder.join(setup::FILE), setup)?;
         }
         replace(&index, &pages.index)?;
         // An earlier page may have had more of them.

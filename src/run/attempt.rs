@@ -15,7 +15,10 @@ use sweep_job::{Failure, FailureKind, Outcome, Unit, Values};
 use super::{local::Worker, reads::Reads, slots::Lease};
 use crate::{
     format::{count, duration, quantity},
-    host::machine::{OutOfMemory, peak_memory},
+    host::{
+        machine::{OutOfMemory, peak_memory},
+        system::Load,
+    },
     recipe::Policy,
     store::Pending,
 };
@@ -40,6 +43,14 @@ pub(super) struct Attempt {
     pub(super) peak: u64,
     /// The kernel's counters when it began.
     pub(super) memory: OutOfMemory,
+    /// The machine's load when it began.
+    pub(super) load: Load,
+    /// Largest number of other jobs of this engine at the same time so far.
+    pub(super) neighbors: usize,
+    /// True if no other job may run on the machine at the same time.
+    pub(super) alone: bool,
+    /// Its number, from 1.
+    pub(super) number: u32,
 }
 
 /// Reason for ending a job early.

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     time::{Duration, Instant},
@@ -23,12 +23,13 @@ use self::beside::Prepared;
 use super::{
     Addition, Control, Disposition, History, Observer, Options, RoundPlanner, RunEvent, Summary,
     attempt::{Attempt, Ending, GRACE},
+    conditions::Surroundings,
     local::Input,
     scheduler::{Action, Event, Reason, Scheduler},
     specs,
 };
 use crate::{
-    host::log,
+    host::{log, system::Load},
     plan::{Digests, JobId, Plan},
     recipe::Policy,
     run::Notice,
@@ -68,6 +69,8 @@ pub(super) struct Run<'a, 'o> {
     retrying: BTreeMap<usize, Retry>,
     /// Number of attempts of each job that has had any.
     attempts: BTreeMap<usize, u32>,
+    /// Conditions that all jobs have in common, once one has started.
+    surroundings: OnceLock<Arc<Surroundings>>,
     signals: usize,
     /// Time at which the running jobs will be ended.
     deadline: Option<Instant>,
@@ -118,6 +121,7 @@ impl<'a, 'o> Run<'a, 'o> {
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            surroundings: OnceLock::new(),
             signals: 0,
             deadline: None,
             jobs: wanted.len() - count(Disposition::No) - count(Disposition::Reserve),
@@ -262,10 +266,11 @@ impl<'a, 'o> Run<'a, 'o> {
     fn closed(&mut self, job: usize, strays: usize) -> io::Result<bool> {
         let Some(mut attempt) = self.running.remove(&job) else { return Ok(false) };
         let status = attempt.worker.wait(GRACE)?;
+        let after = Load::now();
         let seconds = attempt.begun.elapsed().as_secs_f64();
         info!(target: log::SPAWN, pid = attempt.worker.id(), %status, seconds, "worker ended");
         let events = match attempt.outcome.take() {
-            Some(Ok(outcome)) => self.commit(job, attempt, outcome, seconds),
+            Some(Ok(outcome)) => self.commit(job, attempt, outcome, (seconds, after)),
             outcome => {
                 attempt.outcome = outcome;
                 match attempt.failure(status, strays, &self.policy(job)) {

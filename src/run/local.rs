@@ -14,7 +14,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use sweep_job::{Failure, Job, Message};
 
 use super::{engine::NotStored, listen::messages, reads::Reads};
-use crate::{host, record::Record};
+use crate::{
+    host::{self, machine::own_cpu_seconds},
+    record::Record,
+};
 
 /// Events that the loop waits for.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) enum Input {
 pub(super) struct Worker {
     child: Child,
     ended: bool,
+    /// Seconds of processor time that it has used, with its children; known when it has ended.
+    used: Option<f64>,
     /// Time of its last message, as its listener received it: the loop may be late.
     heard: Arc<Mutex<Instant>>,
 }
@@ -71,7 +76,7 @@ impl Worker {
         }
         let child = command.spawn()?;
         // From here on a failure ends the process, too.
-        let mut worker = Self { child, ended: false, heard: Arc::new(Mutex::new(Instant::now())) };
+        let mut worker = Self { child, ended: false, used: None, heard: Arc::new(Mutex::new(Instant::now())) };
         let mut line = serde_json::to_vec(start.job)?;
         line.push(b'\n');
         if let Some(mut stdin) = worker.child.stdin.take() {
@@ -112,13 +117,19 @@ impl Worker {
         self.child.id()
     }
 
+    /// Seconds of processor time that it has used, with its children. `None` before its end, and where the system does not say it.
+    pub(super) fn cpu_seconds(&self) -> Option<f64> {
+        self.used
+    }
+
     /// Waits for its end; after `patience` it is ended. What it has started and left running ends with it.
     pub(super) fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         let until = Instant::now() + patience;
         let mut pause = Duration::from_micros(100);
         loop {
             if self.has_ended()? || Instant::now() >= until {
-                // Before it is waited for: until then its number, which is its group's, is not reused.
+                // Before it is waited for: until then its number, which is its group's, is not reused, and its times are known.
+                self.used = own_cpu_seconds(self.id());
                 self.kill();
                 let status = self.child.wait()?;
                 self.ended = true;

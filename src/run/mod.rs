@@ -8,16 +8,19 @@ pub mod allocation;
 mod arriving;
 mod attempt;
 pub mod cluster;
+mod conditions;
 mod engine;
 pub mod estimate;
 mod event;
 mod failures;
 mod folder;
 mod history;
+mod interpreter;
 mod job_specs;
 mod journal;
 pub mod listen;
 mod local;
+mod provenance;
 mod reads;
 pub mod scheduler;
 mod signals;
@@ -38,6 +41,7 @@ pub use self::{
     folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
     history::History,
     journal::{Journal, Line},
+    provenance::RunProvenance,
     signals::Signals,
     standing::Standing,
 };

@@ -12,6 +12,7 @@ mod claims;
 mod command;
 mod composition;
 mod concurrency;
+mod conditions;
 mod diff;
 mod environment;
 mod explains;

@@ -31,8 +31,8 @@ pub struct Compared {
     pub same: usize,
     /// The largest relative difference among those.
     pub largest: f64,
-    /// Number of metrics that are times, rates or sizes, which depend on the machine.
-    pub measured: usize,
+    /// Names of the metrics that are times, rates or sizes, which depend on the machine and are not compared.
+    pub left_out: Vec<String>,
     /// Those that are not the same: name, then, now.
     pub other: Vec<(String, f64, Option<f64>)>,
 }
@@ -136,12 +136,17 @@ fn depends_on_machine(name: &str, unit: Unit) -> bool {
 }
 
 impl Compared {
+    /// True if no metric could be compared.
+    pub fn is_empty(&self) -> bool {
+        self.same == 0 && self.other.is_empty()
+    }
+
     /// Compares what a job has measured.
     pub fn new(then: &Record, now: &Record, tolerance: f64) -> Self {
         let mut compared = Self::default();
         for (name, Metric { value, unit }) in &then.outcome.metrics {
             if depends_on_machine(name, *unit) {
-                compared.measured += 1;
+                compared.left_out.push(clean(name).into_owned());
                 continue;
             }
             let found = now.outcome.metrics.get(name).map(|metric| metric.value);

@@ -34,7 +34,7 @@ pub(crate) use self::{
     layout::{Layout, list_section},
     list::{Head, STATES},
 };
-use super::Figure;
+use super::{Figure, setup::Setup};
 use crate::{
     analysis::{Results, Table, Verdict, chance_of_error},
     format::{clean, clean_lines, count},
@@ -74,6 +74,8 @@ pub(super) struct Pages {
     pub(super) index: String,
     /// `jobs/1.html` and so on.
     pub(super) parts: Vec<String>,
+    /// The experimental setup in Markdown. There is none while a run changes it.
+    pub(super) setup: Option<String>,
 }
 
 /// The pages, which bear `mark`.
@@ -89,7 +91,8 @@ pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     let jobs = Jobs::new(contents, &records);
     let lines = jobs.lines.iter().map(|line| serde_json::to_string(line).unwrap_or_default()).collect();
     let details = list::details(contents, &records);
-    Laid { contents, jobs: &jobs, lines, details, report, asked, mark }.pages()
+    let setup = (!jobs.live).then(|| Setup::new(plan, study, store, verdicts, &records));
+    Laid { contents, jobs: &jobs, lines, details, report, setup: setup.as_ref(), asked, mark }.pages()
 }
 
 /// A text that changes with the inputs of the page: the recipe, its changes, the records, this program. `None` while a
@@ -114,7 +117,7 @@ pub(super) fn has_mark(page: &Path, mark: &str) -> bool {
 }
 
 /// The records of the recipe's jobs.
-type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
+pub(super) type Records<'a> = BTreeMap<JobId, Cow<'a, Record>>;
 
 /// Everything, before it is known what has room where.
 struct Laid<'a> {
@@ -124,6 +127,7 @@ struct Laid<'a> {
     lines: Vec<String>,
     details: Vec<String>,
     report: Markup,
+    setup: Option<&'a Setup>,
     asked: Markup,
     mark: &'a str,
 }
@@ -137,7 +141,7 @@ impl Laid<'_> {
         let size = |text: &String| text.len() + 5 * text.matches('<').count() + 20;
         let all: usize = lines.iter().chain(&self.details).map(size).sum();
         if all <= room {
-            return Pages { index: self.index(lines.len(), &[]), parts: Vec::new() };
+            return self.with_parts(self.index(lines.len(), &[]), Vec::new());
         }
         let (mut begins, mut length) = (Vec::new(), PART);
         for (index, (line, detail)) in lines.iter().zip(&self.details).enumerate() {
@@ -160,7 +164,11 @@ impl Laid<'_> {
         let shown = fitting.count();
         let ends = begins.iter().skip(1).copied().chain([lines.len()]);
         let parts = begins.iter().zip(ends).map(|(begin, end)| self.part(*begin..end));
-        Pages { index: self.index(shown, &named), parts: parts.collect() }
+        self.with_parts(self.index(shown, &named), parts.collect())
+    }
+
+    fn with_parts(&self, index: String, parts: Vec<String>) -> Pages {
+        Pages { index, parts, setup: self.setup.map(Setup::markdown) }
     }
 
     fn index(&self, shown: usize, parts: &[(usize, String)]) -> String {
@@ -196,6 +204,7 @@ impl Laid<'_> {
                 @if !figures.is_empty() { a href="#figures" { "Figures" } }
                 a href="#steps" { "Steps" }
                 a href="#jobs" { "Jobs" }
+                @if self.setup.is_some() { a href="#setup" { "Setup" } }
                 a href="#asked" { "Recipe" }
             }
         };
@@ -217,6 +226,7 @@ impl Laid<'_> {
             (self.report)
             section id="steps" { h2 { "Steps" } (draw(&nodes)) }
             (list_section(&more))
+            @if let Some(setup) = self.setup { (setup.section()) }
             (self.asked)
         };
         Layout {

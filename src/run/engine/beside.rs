@@ -14,7 +14,7 @@ use sweep_job::{Failure, Outcome, Values};
 
 use super::{Run, host, io_failure};
 use crate::{
-    host::threads::refused,
+    host::{system::Load, threads::refused},
     plan::{Digests, JobId},
     record::{Provenance, RECORD_FORMAT, Record},
     run::{
@@ -131,9 +131,12 @@ impl Run<'_, '_> {
         self.store_failed(job, &StoreError::from(error), 0.0, failure)
     }
 
-    pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, seconds: f64) -> Vec<Event> {
+    pub(super) fn commit(&mut self, job: usize, attempt: Attempt, outcome: Outcome, end: (f64, Load)) -> Vec<Event> {
+        let (seconds, after) = end;
         let planned = self.plan.job(JobId::new(job));
-        let record = Record {
+        let surroundings = self.surroundings.get().map(Arc::clone);
+        let conditions = surroundings.as_ref().map(|all| Box::new(all.of(planned, &attempt, after, self.options)));
+        let mut record = Record {
             format: RECORD_FORMAT,
             key: planned.key,
             identity: planned.identity.clone(),
@@ -148,7 +151,7 @@ impl Run<'_, '_> {
                 device: self.options.device.clone().filter(|_| planned.task.on_device),
                 threads: attempt.lease.cpus,
                 host: host(),
-                conditions: None,
+                conditions,
             },
         };
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
@@ -157,6 +160,9 @@ impl Run<'_, '_> {
         let store = move || {
             if !reads.is_empty() {
                 checked(&reads, &digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+            }
+            if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
+                all.add_program(conditions, &record.params, &pending.dir());
             }
             pending.commit(record).map(Box::new).map_err(NotStored::Store)
         };

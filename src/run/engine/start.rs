@@ -8,12 +8,13 @@ use tracing::{field, info_span};
 
 use super::{Run, io_failure};
 use crate::{
-    host::{self, machine::OutOfMemory},
+    host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
     record::{Unresolved, resolve},
     run::{
         RunEvent,
         attempt::Attempt,
+        conditions::Surroundings,
         local::{Start, Worker},
         reads::Reads,
         scheduler::Event,
@@ -105,15 +106,35 @@ impl Run<'_, '_> {
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
         let gpus = (!names.is_empty()).then(|| names.join(","));
-        let (started, begun, memory) = (host::clock::now(), Instant::now(), OutOfMemory::now());
+        self.surroundings.get_or_init(|| Arc::new(Surroundings::new(self.options)));
+        let (started, begun, memory, load) = (host::clock::now(), Instant::now(), OutOfMemory::now(), Load::now());
         host::failpoints::point("run: before a worker")?;
         let worker = Worker::spawn(&Start { id: job, job: &spec, log: &log, gpus }, self.sender.clone())?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
-        let (outcome, ending, peak) = (None, None, 0);
-        let of_job =
-            Attempt { worker, values, pending, reads, lease, log, started, begun, outcome, ending, peak, memory };
+        let of_job = Attempt {
+            worker,
+            values,
+            pending,
+            reads,
+            lease,
+            log,
+            started,
+            begun,
+            outcome: None,
+            ending: None,
+            peak: 0,
+            memory,
+            load,
+            neighbors: 0,
+            alone: planned.resources.exclusive,
+            number: attempt,
+        };
         self.running.insert(job, of_job);
+        let neighbors = self.running.len() - 1;
+        for attempt in self.running.values_mut() {
+            attempt.neighbors = attempt.neighbors.max(neighbors);
+        }
         Ok(attempt)
     }
 }

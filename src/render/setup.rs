@@ -1,0 +1,521 @@
+//! Experimental setup of a study: a paragraph of plain sentences and a checklist, made from the plan, the records and the
+//! journals. What cannot be determined is said.
+
+mod spent;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    path::Path,
+};
+
+use maud::{Markup, html};
+use sweep_job::{Backend, Unit};
+
+use self::spent::Spent;
+use super::{markdown, page::Records};
+use crate::{
+    analysis::{State, Verdict, is_timing},
+    format::{clean, count, quantity},
+    plan::{Plan, Study},
+    record::{Conditions, Key, Provenance, Record, SeedPlan},
+    store::Store,
+};
+
+/// Names or files that a sentence lists at most.
+const MOST: usize = 8;
+
+/// Digits of a digest that are shown.
+const DIGITS: usize = 12;
+
+/// Experimental setup of a study.
+#[derive(Debug)]
+pub(super) struct Setup(Vec<Topic>);
+
+/// A topic of the setup: a line of the checklist.
+#[derive(Debug, Default)]
+struct Topic {
+    name: &'static str,
+    /// Sentences of the paragraph.
+    sentences: Vec<String>,
+    /// What could not be determined, as phrases.
+    unknown: Vec<String>,
+}
+
+/// Sources of the setup.
+struct Sources<'a> {
+    plan: &'a Plan,
+    study: &'a Study,
+    verdicts: &'a [Verdict],
+    /// The records of the study's jobs, in the order of the plan.
+    records: Vec<&'a Record>,
+    spent: Spent,
+}
+
+impl Topic {
+    fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn say(&mut self, sentence: impl Into<String>) {
+        self.sentences.push(sentence.into());
+    }
+
+    fn lacks(&mut self, what: impl Into<String>) {
+        self.unknown.push(what.into());
+    }
+
+    /// Answer of the checklist.
+    fn answer(&self) -> &'static str {
+        match (self.sentences.is_empty(), self.unknown.is_empty()) {
+            (false, true) => "yes",
+            (false, false) => "in part",
+            (true, _) => "no",
+        }
+    }
+}
+
+impl Setup {
+    /// Determines the setup of a study with these records.
+    pub(super) fn new(plan: &Plan, study: &Study, store: &Store, verdicts: &[Verdict], records: &Records<'_>) -> Self {
+        let keys: HashSet<Key> = study.steps.iter().flatten().map(|(_, id)| plan.job(*id).key).collect();
+        let records: Vec<&Record> = records.values().map(AsRef::as_ref).collect();
+        let spent = Spent::new(store.results(), &keys, records.iter().copied());
+        let sources = Sources { plan, study, verdicts, records, spent };
+        Self(vec![
+            sources.results(),
+            sources.hardware(),
+            sources.software(),
+            sources.code(),
+            sources.seeds(),
+            sources.error_bars(),
+            sources.claims(),
+            sources.times(),
+            sources.compute(),
+            sources.data(),
+        ])
+    }
+
+    /// The setup in Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let paragraph: Vec<String> =
+            self.0.iter().flat_map(|topic| &topic.sentences).map(|text| markdown::escape(text)).collect();
+        let mut text = format!("## Experimental setup\n\n{}\n\n", paragraph.join(" "));
+        text += "### Checklist\n\n| stated | answer | not determined |\n| --- | --- | --- |\n";
+        for topic in &self.0 {
+            let unknown = markdown::escape(&topic.unknown.join("; "));
+            text += &format!("| {} | {} | {unknown} |\n", topic.name, topic.answer());
+        }
+        text
+    }
+
+    /// The setup as a section of the page.
+    pub(super) fn section(&self) -> Markup {
+        html! {
+            section id="setup" {
+                h2 { "Experimental setup" }
+                p { @for sentence in self.0.iter().flat_map(|topic| &topic.sentences) { (sentence) " " } }
+                div .scroll tabindex="0" role="region" aria-label="Checklist of the experimental setup" {
+                    table .checklist {
+                        thead { tr { th scope="col" { "Stated" } th scope="col" { "Answer" } th scope="col" { "Not determined" } } }
+                        tbody { @for topic in &self.0 {
+                            tr { th scope="row" { (topic.name) } td .text { (topic.answer()) } td .text { (topic.unknown.join("; ")) } }
+                        } }
+                    }
+                }
+                p .note { a href="setup.md" { "This section as Markdown" } "." }
+            }
+        }
+    }
+}
+
+impl<'a> Sources<'a> {
+    fn provenances(&self) -> impl Iterator<Item = &'a Provenance> {
+        self.records.iter().map(|record| &record.provenance)
+    }
+
+    /// The recorded conditions, each with its job's record.
+    fn conditions(&self) -> impl Iterator<Item = (&'a Record, &'a Conditions)> {
+        self.records.iter().filter_map(|record| Some((*record, record.provenance.conditions.as_deref()?)))
+    }
+
+    /// Values of the recorded conditions, each once, in order.
+    fn values<T: Ord>(&self, value: impl Fn(&'a Conditions) -> Option<T>) -> BTreeSet<T> {
+        self.conditions().filter_map(|(_, conditions)| value(conditions)).collect()
+    }
+
+    fn results(&self) -> Topic {
+        let mut topic = Topic::new("results");
+        let jobs: BTreeSet<Key> = self
+            .study
+            .steps
+            .iter()
+            .flatten()
+            .filter(|(_, id)| !self.study.rounds.contains_key(id))
+            .map(|(_, id)| self.plan.job(*id).key)
+            .collect();
+        let done = self.records.iter().map(|record| record.key).collect::<BTreeSet<_>>();
+        let open = jobs.difference(&done).count();
+        topic.say(format!(
+            "The study `{}` has {} with results.",
+            clean(&self.study.recipe.name),
+            count(done.len(), "job")
+        ));
+        if open > 0 {
+            topic.lacks(format!("{} without a result", count(open, "job")));
+        }
+        let old = self.records.len() - self.conditions().count();
+        if old > 0 {
+            topic.lacks(format!("{} of an earlier version without conditions", count(old, "record")));
+        }
+        topic
+    }
+
+    fn hardware(&self) -> Topic {
+        let mut topic = Topic::new("hardware");
+        let hosts: BTreeSet<&str> = self.provenances().map(|provenance| provenance.host.as_str()).collect();
+        if hosts.is_empty() {
+            topic.lacks("there are no records");
+            return topic;
+        }
+        let machines = self.values(|conditions| {
+            let machine = &conditions.machine;
+            let cpu = machine
+                .cpu
+                .as_deref()
+                .map_or_else(|| "a processor of unknown model".to_owned(), |cpu| clean(cpu).into_owned());
+            let cores = match machine.cores {
+                Some(cores) if cores > machine.usable => format!("{} of {}", machine.usable, count(cores, "core")),
+                _ => count(machine.usable, "core"),
+            };
+            let memory = machine
+                .memory
+                .map_or_else(String::new, |memory| format!(", {} of memory", quantity(memory as f64, Unit::Bytes)));
+            let governor = machine
+                .governor
+                .as_deref()
+                .map_or_else(String::new, |name| format!(", frequency governor {}", clean(name)));
+            Some(format!("{cpu} ({cores}{memory}{governor})"))
+        });
+        let on = format!("The jobs ran on {}", count(hosts.len(), "machine"));
+        topic.say(if machines.is_empty() {
+            format!("{on}.")
+        } else {
+            format!("{on}: {}.", listed(machines.iter().map(String::as_str)))
+        });
+        let devices: BTreeSet<String> = self
+            .provenances()
+            .filter_map(|provenance| provenance.device.as_ref().filter(|device| device.backend != Backend::Cpu))
+            .map(|device| {
+                let memory = device
+                    .memory
+                    .map_or_else(String::new, |memory| format!(", {} of memory", quantity(memory as f64, Unit::Bytes)));
+                let driver = if device.driver.is_empty() {
+                    String::new()
+                } else {
+                    format!(", driver {}", clean(&device.driver))
+                };
+                format!("{} ({}{memory}{driver})", clean(&device.name), device.backend.name())
+            })
+            .collect();
+        if !devices.is_empty() {
+            topic.say(format!("They computed on {}.", listed(devices.iter().map(String::as_str))));
+        }
+        if machines.is_empty() {
+            topic.lacks("processor, cores and memory");
+        } else if self.conditions().any(|(_, conditions)| conditions.machine.governor.is_none()) {
+            topic.lacks("frequency governor, which the system does not show");
+        }
+        topic
+    }
+
+    fn software(&self) -> Topic {
+        let mut topic = Topic::new("software");
+        let versions: BTreeSet<&str> = self.provenances().map(|provenance| provenance.sweep.as_str()).collect();
+        if versions.is_empty() {
+            topic.lacks("there are no records");
+            return topic;
+        }
+        let programs = self.values(|conditions| conditions.run.program.as_deref().map(digits));
+        let digest = if programs.is_empty() {
+            String::new()
+        } else {
+            format!(" (BLAKE3 digest of the program {})", listed(programs.iter().copied()))
+        };
+        topic.say(format!("They were run by sweep {}{digest}.", listed(versions.iter().copied())));
+        let systems = self.values(|conditions| {
+            let machine = &conditions.machine;
+            let kernel =
+                machine.kernel.as_deref().map_or_else(String::new, |kernel| format!(", kernel {}", clean(kernel)));
+            Some(format!("{}{kernel}", clean(machine.os.as_deref()?)))
+        });
+        if systems.is_empty() {
+            topic.lacks("operating system");
+        } else {
+            topic.say(format!("The operating system was {}.", listed(systems.iter().map(String::as_str))));
+        }
+        let pythons = self.values(|conditions| {
+            let interpreter = conditions.interpreter.as_ref()?;
+            let packages = interpreter
+                .packages
+                .as_deref()
+                .map_or_else(String::new, |list| format!(" (packages of digest {})", digits(list)));
+            Some(format!("{}{packages}", clean(interpreter.python.as_deref()?)))
+        });
+        if !pythons.is_empty() {
+            topic.say(format!("Programs used Python {}.", listed(pythons.iter().map(String::as_str))));
+        }
+        let commands = self.records.iter().filter(|record| record.identity.task == "command").count();
+        let known = self
+            .conditions()
+            .filter(|(_, conditions)| {
+                conditions.interpreter.as_ref().is_some_and(|interpreter| interpreter.python.is_some())
+            })
+            .count();
+        if commands > known {
+            topic.lacks(format!("versions of the programs of {}", count(commands - known, "job")));
+        }
+        if programs.is_empty() {
+            topic.lacks("digest of the program");
+        }
+        topic
+    }
+
+    fn code(&self) -> Topic {
+        let mut topic = Topic::new("state of the code");
+        let states = self.values(|conditions| {
+            let git = conditions.run.git.as_ref()?;
+            let state = match (git.dirty, &git.diff) {
+                (Some(false), _) => "without uncommitted changes".to_owned(),
+                (_, Some(diff)) => format!(
+                    "with uncommitted changes (digest of the differences {}, kept in the run's folder)",
+                    digits(diff)
+                ),
+                (Some(true), None) => "with files that are not tracked".to_owned(),
+                (None, None) => "with changes that are not known".to_owned(),
+            };
+            Some(format!("{} {state}", clean(digits(&git.commit))))
+        });
+        if !states.is_empty() {
+            topic.say(format!("The recipe was at Git commit {}.", listed(states.iter().map(String::as_str))));
+        }
+        let unknown =
+            self.records.len() - self.conditions().filter(|(_, conditions)| conditions.run.git.is_some()).count();
+        if unknown > 0 || self.records.is_empty() {
+            topic.lacks(format!("commit for {}: no Git repository, or an earlier version", count(unknown, "record")));
+        }
+        topic
+    }
+
+    fn seeds(&self) -> Topic {
+        let mut topic = Topic::new("seeds");
+        for (step, points) in self.study.recipe.steps.iter().zip(&self.study.steps) {
+            let Some(SeedPlan { least, most }) = points.iter().find_map(|(_, id)| self.plan.job(*id).seeds) else {
+                continue;
+            };
+            let name = clean(&step.name.value);
+            topic.say(if most > least {
+                let run = self.seeds_of(points);
+                format!("Step `{name}` has {least} to {most} seeds, as many as decide its results; {run} were run.")
+            } else {
+                format!("Step `{name}` has {}.", count(least, "seed"))
+            });
+        }
+        if topic.sentences.is_empty() {
+            topic.lacks("no step has seeds");
+        }
+        topic
+    }
+
+    /// Number of seeds of a step's points with results: `3`, or `2 to 4`.
+    fn seeds_of(&self, points: &[(crate::plan::Point, crate::plan::JobId)]) -> String {
+        let done: HashSet<Key> = self.records.iter().map(|record| record.key).collect();
+        let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+        for (point, _) in points.iter().filter(|(_, id)| done.contains(&self.plan.job(*id).key)) {
+            *groups.entry(point.but("seed")).or_default() += 1;
+        }
+        match (groups.values().min(), groups.values().max()) {
+            (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+            (_, most) => most.copied().unwrap_or(0).to_string(),
+        }
+    }
+
+    fn error_bars(&self) -> Topic {
+        let mut topic = Topic::new("error bars");
+        let most = self
+            .study
+            .steps
+            .iter()
+            .flatten()
+            .filter_map(|(_, id)| Some(self.plan.job(*id).seeds?.most))
+            .max()
+            .unwrap_or(1);
+        if most > 1 {
+            topic.say("Values with `±` are means over the seeds with 95 % confidence intervals of Student's t; docs/statistics.md describes all intervals, tests and marks.");
+        } else {
+            topic.lacks("no value has an interval: there is at most one seed");
+        }
+        topic
+    }
+
+    fn claims(&self) -> Topic {
+        let mut topic = Topic::new("claims and corrections");
+        let claims = self.verdicts.len();
+        if claims == 0 {
+            topic.say("The recipe makes no claims.");
+            return topic;
+        }
+        let of = |state: State| self.verdicts.iter().filter(|verdict| verdict.state == state).count();
+        topic.say(format!(
+            "{} judged, each with its own 95 % confidence interval: {} supported, {} refuted, {} undecided.",
+            if claims == 1 { "1 claim was".to_owned() } else { format!("{claims} claims were") },
+            of(State::Supported),
+            of(State::Refuted),
+            of(State::Undecided)
+        ));
+        if claims > 1 {
+            topic.say(format!(
+                "Without a correction over the claims, chance alone would decide up to {:.1} of them falsely.",
+                claims as f64 * 0.05
+            ));
+        }
+        topic
+    }
+
+    fn times(&self) -> Topic {
+        let mut topic = Topic::new("conditions of times");
+        let shown: HashSet<&str> = self.study.recipe.metrics().collect();
+        let timed = |record: &&Record| {
+            record.outcome.metrics.iter().any(|(name, metric)| is_timing(metric.unit) && shown.contains(name.as_str()))
+        };
+        let timed: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
+        if timed.is_empty() {
+            topic.say("No table, figure or claim shows a time or a rate.");
+            return topic;
+        }
+        let known: Vec<(&Record, &Conditions)> =
+            timed.iter().filter_map(|record| Some((*record, record.provenance.conditions.as_deref()?))).collect();
+        let alone = known.iter().filter(|(_, conditions)| conditions.exclusive.held).count();
+        let jobs = count(timed.len(), "job");
+        topic.say(if alone == timed.len() {
+            format!("Times and rates are of {jobs}, each alone on its machine.")
+        } else {
+            format!("Times and rates are of {jobs}, of which {alone} ran alone on the machine.")
+        });
+        let load = |(_, conditions): &&(&Record, &Conditions)| conditions.foreign.unwrap_or(-1.0);
+        let worst = known.iter().max_by(|one, other| load(one).total_cmp(&load(other)));
+        if let Some((record, conditions)) = worst
+            && let Some(foreign) = conditions.foreign
+        {
+            let of = conditions.machine.cores.map_or_else(String::new, |cores| format!(" of {cores}"));
+            topic.say(format!(
+                "Meanwhile other processes kept at most {foreign:.2}{of} cores busy (during `{}`).",
+                clean(&record.label)
+            ));
+        }
+        let unknown = timed.len() - known.iter().filter(|(_, conditions)| conditions.foreign.is_some()).count();
+        if unknown > 0 {
+            topic
+                .lacks(format!("load during {}, which were too short or of an earlier version", count(unknown, "job")));
+        }
+        topic
+    }
+
+    fn compute(&self) -> Topic {
+        let mut topic = Topic::new("total compute");
+        let Spent { cores, gpus, lost_cores, lost_gpus, lost, is_part } = self.spent;
+        if cores == 0.0 && gpus == 0.0 {
+            topic.lacks("there are neither records nor journals");
+            return topic;
+        }
+        let hours = |cores: f64, gpus: f64| {
+            let gpus = if gpus > 0.0 { format!(" and {} GPU-hours", hours(gpus)) } else { String::new() };
+            format!("{} core-hours{gpus}", hours(cores))
+        };
+        let failed = if lost > 0 {
+            format!(", of which {} in {} without a result", hours(lost_cores, lost_gpus), count(lost, "attempt"))
+        } else {
+            String::new()
+        };
+        topic.say(format!("The jobs had {}{failed}.", hours(cores, gpus)));
+        if is_part {
+            topic.lacks("attempts of older runs");
+        }
+        topic
+    }
+
+    fn data(&self) -> Topic {
+        let mut topic = Topic::new("data and license");
+        let jobs: BTreeSet<_> = self.study.steps.iter().flatten().map(|(_, id)| *id).collect();
+        let inputs: BTreeSet<String> = jobs
+            .into_iter()
+            .flat_map(|id| self.plan.inputs_of(id))
+            .map(|(path, digest)| {
+                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                let digest = digest.rsplit(':').next().unwrap_or_default();
+                format!("`{}` (BLAKE3 {})", clean(&name), digits(digest))
+            })
+            .collect();
+        if inputs.is_empty() {
+            topic.say("The jobs read no input files.");
+            return topic;
+        }
+        topic.say(format!(
+            "The jobs read {}: {}.",
+            count(inputs.len(), "input"),
+            listed(inputs.iter().map(String::as_str))
+        ));
+        topic.lacks("license of the data, which a recipe does not say");
+        topic
+    }
+}
+
+/// The first digits of a digest.
+fn digits(digest: &str) -> &str {
+    digest.get(..DIGITS).unwrap_or(digest)
+}
+
+/// Hours with two significant digits.
+fn hours(seconds: f64) -> String {
+    let hours = seconds / 3600.0;
+    if hours >= 9.95 {
+        return format!("{hours:.0}");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number of digits")]
+    let decimals = (1.0 - hours.max(1e-6).log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{hours:.decimals$}")
+}
+
+/// A list in words: `a, b and 3 more`.
+fn listed<'t>(items: impl ExactSizeIterator<Item = &'t str>) -> String {
+    let more = items.len().saturating_sub(MOST);
+    let mut shown = items.take(MOST).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        shown += &format!(" and {more} more");
+    }
+    shown
+}
+
+/// The file of the setup in a report's folder.
+pub(super) const FILE: &str = "setup.md";
+
+/// True if a report's folder has the setup.
+pub(super) fn is_there(folder: &Path) -> bool {
+    folder.join(FILE).is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_have_two_digits() {
+        let shown = [0.0, 1.0, 36.0, 360.0, 3600.0, 36_000.0, 3_600_000.0].map(hours);
+        assert_eq!(shown, ["0.000000", "0.00028", "0.010", "0.10", "1.0", "10", "1000"]);
+    }
+
+    #[test]
+    fn a_long_list_is_cut() {
+        assert_eq!(listed(["a", "b"].into_iter()), "a, b");
+        assert_eq!(listed(["x"; 10].into_iter()), "x, x, x, x, x, x, x, x and 2 more");
+    }
+}

@@ -1,0 +1,72 @@
+//! Conditions under which the jobs of an engine run.
+
+use std::path::{Path, PathBuf};
+
+use sweep_job::Values;
+
+use super::{Options, RunProvenance, attempt::Attempt, interpreter::Interpreters};
+use crate::{
+    host::{
+        machine::{cpus, memory},
+        system::{self, Load},
+    },
+    plan::Job,
+    record::{Conditions, Exclusivity, Machine, RunConditions},
+};
+
+/// What all jobs of an engine have in common: determined when the first one starts.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    machine: Machine,
+    run: RunConditions,
+    folder: PathBuf,
+    interpreters: Interpreters,
+}
+
+impl Surroundings {
+    /// Determines them.
+    pub(super) fn new(options: &Options) -> Self {
+        let memory = Some(memory()).filter(|memory| *memory < u64::MAX);
+        let machine = Machine {
+            os: Some(system::os()),
+            kernel: Some(system::kernel()),
+            cpu: system::cpu_model(),
+            cores: system::cores(),
+            usable: cpus(),
+            memory,
+            governor: system::governor(),
+            driver: None,
+        };
+        let run = RunProvenance::read(&options.folder).of_jobs(&options.folder);
+        Self { machine, run, folder: options.folder.clone(), interpreters: Interpreters::default() }
+    }
+
+    /// The conditions of a job whose worker has ended, without its program. `after` is the load at its end.
+    pub(super) fn of(&self, job: &Job, attempt: &Attempt, after: Load, options: &Options) -> Conditions {
+        let driver = options.device.as_ref().filter(|_| job.task.on_device).map(|device| device.driver.clone());
+        let usage = attempt.worker.cpu_seconds().and_then(|own| after.since(attempt.load, own));
+        Conditions {
+            machine: Machine { driver: driver.filter(|driver| !driver.is_empty()), ..self.machine.clone() },
+            exclusive: Exclusivity { asked: job.resources.exclusive, held: attempt.alone },
+            load_before: attempt.load.average,
+            load_after: after.average,
+            own: usage.map(|usage| rounded(usage.own)),
+            foreign: usage.and_then(|usage| usage.foreign).map(rounded),
+            neighbors: attempt.neighbors,
+            attempts: attempt.number,
+            seeds: job.seeds,
+            run: self.run.clone(),
+            interpreter: None,
+        }
+    }
+
+    /// Adds the program of a job with these parameters, which ran in `dir`. May take seconds, once for each program.
+    pub(super) fn add_program(&self, conditions: &mut Conditions, values: &Values, dir: &Path) {
+        conditions.interpreter = self.interpreters.of(values, dir, &self.folder);
+    }
+}
+
+/// Cores with the digits that a clock of ticks has.
+fn rounded(cores: f64) -> f64 {
+    (cores * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,263 @@
+//! The program that a `command` job starts, and for Python its version and its installed packages.
+//!
+//! Nothing of an environment is imported: packages are the names in its folders. Python itself is asked for its version and
+//! its folders, once for each path, unless the environment's `pyvenv.cfg` says them.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::OsString,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use fs_err as fs;
+use sweep_job::{Value, Values};
+
+use super::provenance::{self, Readers};
+use crate::{host::ask, record::Interpreter};
+
+/// Time for Python to say its version.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Most packages that are listed.
+const MOST: usize = 100_000;
+
+/// What Python is asked: version, its own path, which a wrapper hides, folder of the environment, folder of the installation.
+const QUESTION: &str =
+    "import sys\nprint(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
+
+/// Programs that have been looked at, by their paths.
+#[derive(Debug, Default)]
+pub(super) struct Interpreters(Mutex<HashMap<PathBuf, Interpreter>>);
+
+impl Interpreters {
+    /// The program of a job with these parameters, which runs in `dir`. A new list of packages is written to `folder`. `None` for
+    /// a task without a program, and if the program is not found.
+    pub(super) fn of(&self, values: &Values, dir: &Path, folder: &Path) -> Option<Interpreter> {
+        let path = program(values, dir)?;
+        // Another job that wants the same waits here and does not look again.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(known.entry(path).or_insert_with_key(|path| look(path, dir, folder)).clone())
+    }
+}
+
+/// Path of the program that a job's command starts: of a script, the first Python in it, or else the shell.
+fn program(values: &Values, dir: &Path) -> Option<PathBuf> {
+    let search = match values.get("env") {
+        Some(Value::Map(env)) => env.get("PATH").and_then(|path| Some(OsString::from(path.as_text()?))),
+        _ => None,
+    };
+    let search = search.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let find = |name: &str| {
+        if name.contains('/') {
+            return Some(dir.join(name)).filter(|path| is_program(path));
+        }
+        std::env::split_paths(&search).map(|folder| dir.join(folder).join(name)).find(|path| is_program(path))
+    };
+    if let Some(script) = values.get("run").and_then(Value::as_text) {
+        let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let words = lines.flat_map(|line| line.split(|char: char| char.is_whitespace() || ";|&()\"'`".contains(char)));
+        return words.filter(|word| is_python(Path::new(word))).find_map(find).or_else(|| find("sh"));
+    }
+    match values.get("argv") {
+        Some(Value::List(argv)) => find(argv.first()?.as_text()?),
+        _ => None,
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+/// `python`, `python3`, `python3.12`, `pypy3`.
+fn is_python(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    rest.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+}
+
+fn look(path: &Path, dir: &Path, folder: &Path) -> Interpreter {
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let shown = real.display().to_string();
+    if !is_python(path) && !is_python(&real) {
+        return Interpreter { path: shown, ..Interpreter::default() };
+    }
+    let environment = Environment::declared(path).or_else(|| Environment::asked(path, dir));
+    let Some(environment) = environment else { return Interpreter { path: shown, ..Interpreter::default() } };
+    let shown = environment.executable.as_ref().map_or(shown, |real| real.display().to_string());
+    let packages = environment.packages();
+    let packages = (!packages.is_empty()).then(|| {
+        let mut list = packages.into_iter().collect::<Vec<_>>().join("\n");
+        list.push('\n');
+        let digest = blake3::hash(list.as_bytes()).to_hex().to_string();
+        let file = folder.join(format!("packages-{}.txt", &digest[..12]));
+        // Without the list, its digest still tells two environments apart.
+        if folder.is_dir() && !file.exists() {
+            let _ = provenance::write(&file, list.as_bytes(), Readers::All);
+        }
+        digest
+    });
+    Interpreter { path: shown, python: Some(environment.version), packages }
+}
+
+/// An environment of Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Environment {
+    /// Version of Python.
+    version: String,
+    /// Its program, if it said so.
+    executable: Option<PathBuf>,
+    /// The folders below which packages are installed.
+    prefixes: Vec<PathBuf>,
+}
+
+impl Environment {
+    /// The virtual environment of an interpreter, as its `pyvenv.cfg` declares it. One that also uses the packages of the
+    /// installation does not say all of it.
+    fn declared(path: &Path) -> Option<Self> {
+        let prefix = path.parent()?.parent()?;
+        let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once('='));
+            lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+        };
+        let shared = value("include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        // `version` of `venv`, `version_info` of `uv` and `virtualenv`: `3.12.3`, or `3.12.3.final.0`.
+        let version = value("version_info").or_else(|| value("version"))?;
+        let version = version.splitn(4, '.').take(3).collect::<Vec<_>>().join(".");
+        (!shared).then(|| Self { version, executable: None, prefixes: vec![prefix.to_owned()] })
+    }
+
+    /// The environment of an interpreter, as it says itself when it is started without any package.
+    fn asked(path: &Path, dir: &Path) -> Option<Self> {
+        let mut python = Command::new(path);
+        python.args(["-I", "-S", "-c", QUESTION]);
+        if dir.is_dir() {
+            python.current_dir(dir);
+        }
+        let answer = ask(&mut python, 10_000, Instant::now() + PATIENCE)?;
+        let text = String::from_utf8(answer.text).ok()?;
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let version = lines.next()?.to_owned();
+        let executable = lines.next().and_then(|path| fs::canonicalize(path).ok());
+        let mut prefixes: Vec<PathBuf> = lines.take(2).map(PathBuf::from).collect();
+        prefixes.dedup();
+        Some(Self { version, executable, prefixes })
+    }
+
+    /// Names and versions of the installed packages, as their folders are called: `numpy-2.1.0`.
+    fn packages(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let minor = self.version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+        for prefix in &self.prefixes {
+            let mut roots = vec![prefix.clone()];
+            // Debian installs packages of its own Python here, too.
+            if prefix == Path::new("/usr") {
+                roots.push(PathBuf::from("/usr/local"));
+            }
+            for (root, lib) in roots.iter().flat_map(|root| [(root, "lib"), (root, "lib64")]) {
+                for name in [format!("python{minor}"), "python3".to_owned()] {
+                    for packages in ["site-packages", "dist-packages"] {
+                        names(&root.join(lib).join(&name).join(packages), &[".dist-info", ".egg-info"], &mut found);
+                    }
+                }
+            }
+            names(&prefix.join("conda-meta"), &[".json"], &mut found);
+        }
+        found
+    }
+}
+
+/// Adds the names in a folder that have one of these endings, without it.
+fn names(folder: &Path, ends: &[&str], found: &mut BTreeSet<String>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.filter_map(Result::ok).take(MOST.saturating_sub(found.len())) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        found.extend(ends.iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, Value)]) -> Values {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    /// A program that says what Python would.
+    fn fake(path: &Path, says: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();
+        fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn the_python_of_a_script_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        fake(&dir.join("bin/python3"), "");
+        fake(&dir.join("bin/sh"), "");
+        let path = text(&dir.join("bin").display().to_string());
+        let env = Value::Map([("PATH".to_owned(), path)].into());
+        let of = |run: &str| program(&values(&[("run", text(run)), ("env", env.clone())]), dir);
+        assert_eq!(of("cd x\nCUDA=0 python3 train.py"), Some(dir.join("bin/python3")));
+        assert_eq!(of("exec \"python3\" train.py; echo"), Some(dir.join("bin/python3")));
+        assert_eq!(of("# python3\nmake"), Some(dir.join("bin/sh")));
+        assert_eq!(of("python4 x"), Some(dir.join("bin/sh")), "not installed");
+        let argv = Value::List(vec![text("bin/python3"), text("x.py")]);
+        assert_eq!(program(&values(&[("argv", argv)]), dir), Some(dir.join("bin/python3")));
+        assert_eq!(program(&Values::new(), dir), None);
+    }
+
+    #[test]
+    fn a_virtual_environment_says_its_version_and_packages_without_being_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, run) = (folder.path().join("venv"), folder.path().join("run"));
+        fs::create_dir_all(&run).unwrap();
+        fake(&root.join("bin/python"), "exit 1");
+        fs::write(root.join("pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.3.final.0\n").unwrap();
+        for name in ["numpy-2.1.0.dist-info", "old-1.egg-info", "numpy"] {
+            fs::create_dir_all(root.join("lib/python3.12/site-packages").join(name)).unwrap();
+        }
+        let of = || {
+            Interpreters::default().of(
+                &values(&[("run", text(&format!("{}/bin/python x", root.display())))]),
+                &run,
+                &run,
+            )
+        };
+        let found = of().unwrap();
+        assert_eq!(found.python.as_deref(), Some("3.12.3"));
+        let list =
+            fs::read_to_string(run.join(format!("packages-{}.txt", &found.packages.clone().unwrap()[..12]))).unwrap();
+        assert_eq!(list, "numpy-2.1.0\nold-1\n");
+        fs::create_dir_all(root.join("lib/python3.12/site-packages/more-3.dist-info")).unwrap();
+        assert_ne!(of().unwrap().packages, found.packages, "a further package is another environment");
+    }
+
+    #[test]
+    fn another_python_is_asked_and_one_that_hangs_or_lies_has_no_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let python = dir.join("bin/python3");
+        fs::create_dir_all(dir.join("base/conda-meta")).unwrap();
+        fs::write(dir.join("base/conda-meta/torch-2.5-0.json"), "").unwrap();
+        fake(&python, &format!("echo 3.11.9; echo /bin/sh; echo {0}/base; echo {0}/base", dir.display()));
+        let found = look(&python, dir, dir);
+        assert_eq!(found.python.as_deref(), Some("3.11.9"));
+        assert!(found.packages.is_some());
+        fake(&python, "exit 2");
+        assert_eq!(look(&python, dir, dir).python, None);
+        fake(&python, "true");
+        assert_eq!(look(&python, dir, dir).python, None);
+    }
+}

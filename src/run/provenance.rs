@@ -1,0 +1,118 @@
+//! Provenance of a run: the program, its arguments, and the state of the Git repository that contains the recipe. It is
+//! determined once, before the first job starts, and kept in the run's folder, from which every engine of the run reads it.
+
+mod arguments;
+mod git;
+
+use std::{
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    host,
+    plan::Plan,
+    record::{GitState, RunConditions},
+};
+
+/// The file in a run's folder.
+const FILE: &str = "provenance.json";
+
+/// The file in a run's folder with the differences from the commit.
+const DIFF: &str = "diff.patch";
+
+/// Longest difference that is kept, in bytes.
+const LONGEST_DIFF: usize = 1 << 20;
+
+/// Time for Git to answer all questions.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Provenance of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunProvenance {
+    /// Version of the `sweep` program.
+    pub sweep: String,
+    /// BLAKE3 digest of the program's file, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// State of the Git repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git: Option<GitState>,
+    /// Arguments of the command line; those that look like secrets are masked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+}
+
+/// Users who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readers {
+    /// The owner alone: the author did not mean to publish it.
+    Owner,
+    /// Everyone who may read the folder.
+    All,
+}
+
+impl RunProvenance {
+    /// Determines the provenance of a run of this process, and writes it to the run's folder. What cannot be determined or
+    /// written is absent.
+    pub fn determine(plan: &Plan, folder: &Path) -> Self {
+        let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
+        let found = git::state(&files, LONGEST_DIFF, Instant::now() + PATIENCE);
+        let (git, diff) = found.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
+        let own = Self {
+            sweep: env!("CARGO_PKG_VERSION").to_owned(),
+            program: program_digest().ok(),
+            git,
+            arguments: arguments::masked(std::env::args_os().skip(1)),
+        };
+        // A run needs none of it: a full disk is reported by what does.
+        let _ = own.write(folder, &diff);
+        own
+    }
+
+    fn write(&self, folder: &Path, diff: &[u8]) -> io::Result<()> {
+        if !diff.is_empty() {
+            write(&folder.join(DIFF), diff, Readers::Owner)?;
+        }
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        write(&folder.join(FILE), &text, Readers::All)
+    }
+
+    /// The provenance in a run's folder; empty if there is none.
+    pub fn read(folder: &Path) -> Self {
+        let text = fs::read(folder.join(FILE)).ok();
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    /// The part that the records of the run's jobs have, except for the places of the jobs in the run.
+    pub(super) fn of_jobs(self, folder: &Path) -> RunConditions {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let Self { program, git, arguments, .. } = self;
+        RunConditions { name, round: None, position: None, program, git, arguments }
+    }
+}
+
+/// Writes a file whole or not at all.
+pub(super) fn write(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(content)?;
+    if readers == Readers::All {
+        // A temporary file is its owner's only.
+        file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+    }
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn program_digest() -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(host::program()?)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
