@@ -213,7 +213,7 @@ fn delta(cell: &Cell, show: Show) -> Cell {
 
 /// True for times and rates, which are summarized by the median because of slow outliers.
 pub(crate) fn is_timing(unit: Unit) -> bool {
-    unit == Unit::Seconds || unit.is_rate()
+    unit.is_timing()
 }
 
 /// Marks the best cells of a column, and those that are not significantly worse. `uneven` is true if points may have

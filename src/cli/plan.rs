@@ -223,6 +223,7 @@ impl<'a> View<'a> {
                 task: job.task.name.to_owned(),
                 key: job.key,
                 state: self.state(id).to_owned(),
+                turn: job.turn,
                 needs: needs.into_iter().map(|need| self.plan.job(need).key).collect(),
                 lists: numbers.of(lists),
             }

@@ -126,7 +126,7 @@ impl Builder<'_> {
                 None => {
                     let label = self.label(step, point);
                     let Step { task, resources, policy, .. } = *step;
-                    let job = Job { key, identity, task, values, resources, policy, label };
+                    let job = Job { key, identity, task, values, resources, policy, turn: None, label };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());

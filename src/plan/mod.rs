@@ -15,6 +15,7 @@ mod room;
 mod select;
 mod selection;
 mod serialized;
+mod turns;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +38,7 @@ pub use self::{
     room::Room,
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
+    turns::Turn,
 };
 pub(crate) use self::{
     digest::normal,
@@ -113,6 +115,8 @@ pub struct Job {
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
+    /// Its place in the order of its step, if that step measures.
+    pub turn: Option<Turn>,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,
 }
@@ -194,6 +198,7 @@ impl Plan {
         jobs.digests.keep();
         let warnings = problems.take_warnings();
         problems.finish(())?;
+        turns::assign(&studies, &mut jobs.all);
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
