@@ -7,6 +7,7 @@ pub(crate) mod failpoints;
 pub mod log;
 pub mod machine;
 mod program;
+pub(crate) mod sharing;
 pub(crate) mod threads;
 
 pub(crate) use self::program::program;
