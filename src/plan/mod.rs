@@ -183,6 +183,7 @@ impl Plan {
             expanding.record("points", points.iter().map(Vec::len).sum::<usize>());
             drop(expanding);
             lint::params(&recipe, &mut problems);
+            lint::timing(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
