@@ -80,25 +80,34 @@ impl Sharing {
     /// blocks. For a job that is to be alone, nothing may be held.
     pub(crate) fn enter(&mut self, alone: bool) -> Result<bool, SharingError> {
         let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
-        let (machine, gate) = (folder.join(MACHINE), folder.join(GATE));
+        let entered = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
+        if entered.is_err() {
+            // Who cannot use one of the files must not keep others from the other one.
+            release(self.gate.as_ref());
+            self.next = false;
+        }
+        entered
+    }
+
+    fn try_enter(&mut self, alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
         if self.held == Held::Shared && !alone {
             // Others run already, but one that waits to be alone goes first.
-            let free = take(&mut self.gate, &gate, false)?;
+            let free = take(&mut self.gate, gate, false)?;
             release(self.gate.as_ref().filter(|_| free));
             return Ok(free);
         }
         debug_assert_eq!(self.held, Held::Nothing);
-        if !self.next && !take(&mut self.gate, &gate, alone)? {
+        if !self.next && !take(&mut self.gate, gate, alone)? {
             return Ok(false);
         }
-        if take(&mut self.machine, &machine, alone)? {
+        if take(&mut self.machine, machine, alone)? {
             self.held = if alone { Held::Alone } else { Held::Shared };
             self.next = true;
             self.withdraw();
             return Ok(true);
         }
         // Two may have passed the gate at the same time; one of them is the next.
-        self.next = alone || self.next || take(&mut self.gate, &gate, true)?;
+        self.next = alone || self.next || take(&mut self.gate, gate, true)?;
         if !self.next {
             release(self.gate.as_ref());
         }
@@ -265,5 +274,15 @@ mod tests {
         assert!(reason().contains("directory"), "{}", reason());
         assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "text");
         assert_eq!(Sharing::within(None).enter(false), Err(SharingError::Off));
+
+        // Only one of the files is unusable: nobody holds the other one.
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::create_dir(folder.path().join(MACHINE)).unwrap();
+        let [mut a, mut b, _] = engines(folder.path());
+        for alone in [true, false] {
+            assert!(a.enter(alone).is_err() && b.enter(true).is_err());
+        }
+        std::fs::remove_dir(folder.path().join(MACHINE)).unwrap();
+        assert!(b.enter(true).unwrap());
     }
 }

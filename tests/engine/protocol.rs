@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::sandbox::{Running, Sandbox, until};
+use crate::{
+    sandbox::{Running, Sandbox, until},
+    slurm::cluster,
+};
 
 /// Three variants, each with four seeds, whose times are compared.
 const MEASURED: &str = "
@@ -102,6 +105,26 @@ fn a_run_that_was_interrupted_goes_on_in_the_same_order() {
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml", "--jobs", "1"]).code, Some(0));
     let left: Vec<&String> = order.iter().filter(|label| !so_far.contains(label)).collect();
     assert_eq!(started(&sandbox)[so_far.len()..].iter().collect::<Vec<_>>(), left);
+}
+
+/// A batch system gets the jobs in this order, and the engine in a pilot job has it, too.
+#[test]
+fn a_batch_system_gets_measurements_in_the_same_order() {
+    let Some((cluster, _quiet)) = cluster::shared() else { return };
+    let order = announced(&Sandbox::with(MEASURED));
+    let sandbox = Sandbox::with(MEASURED);
+    let ended = cluster.sweep(&sandbox, &["run", "recipe.yaml", "--executor", "slurm", "--poll", "0.2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines = sandbox.journal("submitted");
+    let submitted: Vec<&str> = lines.iter().map(|line| line["label"].as_str().unwrap()).collect();
+    assert_eq!(submitted, order);
+    let numbers: Vec<u64> = lines.iter().map(|line| line["event"]["submitted"]["id"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+
+    let pilot = Sandbox::with(MEASURED);
+    let ended = cluster.sweep(&pilot, &["run", "recipe.yaml", "--executor", "slurm", "--poll", "0.2", "--pilot", "1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(started(&pilot), order);
 }
 
 /// The rounds follow an axis that is named as noise; what does not measure keeps the plan's order; additional seeds are
