@@ -219,7 +219,7 @@ fn delta(cell: &Cell, show: Show) -> Cell {
 
 /// True for times and rates, which are summarized by the geometric mean, as ratios of them are.
 pub(crate) fn is_timing(unit: Unit) -> bool {
-    unit == Unit::Seconds || unit.is_rate()
+    unit.is_timing()
 }
 
 /// The paper's measurements, by their points.
