@@ -29,6 +29,12 @@ pub enum Absence {
     OnePair,
     /// A ratio of numbers that are not all above zero.
     NoRatio,
+    /// All differences are equal, and the metric's resolution is unknown.
+    Equal,
+    /// The conditions of the measurements differ, with the reason.
+    Unlike(String),
+    /// Other jobs of the comparison have no result.
+    Incomplete,
 }
 
 /// Number of runs that are searched, the latest first. Jobs in none of them count as not run.
@@ -84,6 +90,11 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
 }
 
 impl Absence {
+    /// True if the job has ended without a result and will have none unless it runs again.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::Blocked(_) | Self::NotMeasured)
+    }
+
     /// A short form for table cells.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -93,8 +104,9 @@ impl Absence {
             Self::NotRun => "not run",
             Self::NotMeasured => "not measured",
             Self::Unpaired => "not paired",
-            Self::OnePair => "undecided",
+            Self::OnePair | Self::Equal | Self::Incomplete => "undecided",
             Self::NoRatio => "no ratio",
+            Self::Unlike(_) => "unlike conditions",
         }
     }
 }
@@ -153,6 +165,11 @@ impl Footnotes {
                 Absence::Unpaired => "the points do not go together one by one".to_owned(),
                 Absence::OnePair => "undecided: one pair says nothing about chance".to_owned(),
                 Absence::NoRatio => "not always above zero, so there is no ratio".to_owned(),
+                Absence::Equal => {
+                    "undecided: all differences are equal, so their spread is unknown; declare the metric's `resolution`, or `deterministic: true`, under `metrics`".to_owned()
+                }
+                Absence::Unlike(reason) => format!("undecided: {}{more}; `conditions: any` compares them nevertheless", clean(reason)),
+                Absence::Incomplete => "undecided: results are missing; `missing: ignore` leaves them out, `missing: worst` counts them as the worst".to_owned(),
             };
             format!("{letter} {text}")
         })

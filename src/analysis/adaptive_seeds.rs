@@ -85,7 +85,7 @@ impl RoundPlanner for AdaptiveSeeds<'_> {
                 .enumerate()
                 .flat_map(|(step, points)| points.iter().map(move |(point, id)| (*id, (step, point.but("seed")))))
                 .collect();
-            for (because, jobs) in analysis::undecided(study, results.measured()) {
+            for (because, jobs) in analysis::undecided(study, results.measured(), lost) {
                 // The first unused seed of each group: the plan is in the order of the seeds.
                 let mut groups = BTreeSet::new();
                 for job in jobs.into_iter().filter(|job| self.reserve.contains(job)) {

@@ -4,7 +4,7 @@ use crate::{
     analysis::{Absence, absence::Footnotes},
     format::{Scale, decimals, number},
     plan::JobId,
-    stats::{Estimate, LEVEL, Quartiles, Sample},
+    stats::{Estimate, LEVEL, Odds, Quartiles, Sample},
 };
 
 /// Cell at a row and a column.
@@ -13,10 +13,18 @@ pub struct Cell {
     /// The sample of the metric over the points of the cell, or of the differences between pairs of points; `None` if
     /// no job of the cell has the metric.
     pub sample: Option<Sample>,
-    /// The quartiles of that sample.
+    /// The quartiles of the metric over the points of the cell.
     pub quartiles: Option<Quartiles>,
+    /// The mean with its interval, or the geometric mean for times and rates.
+    pub estimate: Option<Estimate>,
+    /// The smallest difference between two values of the metric, if it is declared.
+    pub resolution: Option<f64>,
     /// The result of the comparison, in a table of comparisons.
     pub compared: Option<Compared>,
+    /// The probabilities that the difference is negative, practically none, and positive.
+    pub odds: Option<Odds>,
+    /// True if more seeds may decide the comparison.
+    pub open: bool,
     /// The paper's measurement, in base units.
     pub paper: Option<f64>,
     /// Rank among the best cells of its column.
@@ -45,8 +53,10 @@ pub struct Compared {
 pub enum Mark {
     /// No cell is better.
     Best,
-    /// Not significantly worse than the best.
+    /// Not significantly worse than the best, or the column has no significant difference.
     Tied,
+    /// Not told apart, because there are too few seeds.
+    Unclear,
 }
 
 /// Contents of a column.
@@ -54,12 +64,14 @@ pub enum Mark {
 pub enum Show {
     /// The mean, and half the width of its 95 % confidence interval.
     Mean,
-    /// The median, and the quartiles.
-    Median,
+    /// The geometric mean, and its 95 % confidence interval.
+    Geometric,
     /// The mean difference between pairs, with its interval and its probability.
     Difference,
     /// The ratio of pairs, with its interval and its probability.
     Ratio,
+    /// The probabilities that the difference of pairs is negative, practically none, and positive.
+    Odds,
     /// The paper's measurement.
     Paper,
     /// Relative difference to the paper's measurement.
@@ -81,9 +93,10 @@ impl Cell {
     /// The number that represents the cell.
     pub(crate) fn value(&self, show: Show) -> Option<f64> {
         match show {
-            Show::Median => self.quartiles.map(|quartiles| quartiles.median),
+            Show::Geometric => self.estimate.map(|estimate| estimate.value),
             Show::Difference | Show::Ratio => self.compared.map(|compared| compared.estimate.value),
             Show::Mean | Show::Paper | Show::Delta => self.sample.map(|sample| sample.mean),
+            Show::Odds => None,
         }
     }
 
@@ -94,8 +107,8 @@ impl Cell {
             (_, None) => "–".to_owned(),
             (Show::Paper, Some(sample)) => plain(sample.mean / scale.factor),
             (Show::Delta, Some(sample)) => self.delta(sample, scale),
-            (Show::Median, Some(sample)) => self.median(sample, scale),
-            (Show::Mean, Some(sample)) => mean(sample, scale),
+            (Show::Geometric | Show::Mean, Some(sample)) => self.mean(show, sample, scale),
+            (Show::Odds, Some(_)) => self.odds.map_or_else(|| "–".to_owned(), odds),
             (Show::Difference | Show::Ratio, Some(sample)) => self.comparison(show, sample, scale),
         };
         Text { numbers, mark: self.mark, letters: self.letters.clone() }
@@ -112,14 +125,24 @@ impl Cell {
         }
     }
 
-    fn median(&self, sample: Sample, scale: Scale) -> String {
-        let Some(Quartiles { low, median, high }) = self.quartiles else { return mean(sample, scale) };
-        let [low, median, high] = [low, median, high].map(|value| value / scale.factor);
-        if sample.n < 2 {
-            return number(median, decimals(median));
+    /// The mean, or the geometric mean, with its interval.
+    fn mean(&self, show: Show, sample: Sample, scale: Scale) -> String {
+        let Some(Estimate { value, low, high, .. }) = self.estimate else { return plain(sample.mean / scale.factor) };
+        let (low, high) = (low.map(|low| low / scale.factor), high.map(|high| high / scale.factor));
+        let (value, half) = (value / scale.factor, low.zip(high).map(|(low, high)| (high - low) / 2.0));
+        let most = self.resolution.map_or(usize::MAX, |resolution| digits_of(resolution / scale.factor));
+        match (half, low.zip(high)) {
+            (Some(half), Some((low, high))) if half > 0.0 => {
+                let digits = digits_for(half, sample.n).min(most);
+                if show == Show::Geometric {
+                    format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
+                } else {
+                    format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
+                }
+            }
+            (Some(_), _) => format!("{} ± 0", number(value, decimals(value))),
+            (None, _) => number(value, decimals(value).min(most)),
         }
-        let digits = if high > low { digits_of((high - low) / 2.0) } else { decimals(median) };
-        format!("{} [{}–{}]", number(median, digits), number(low, digits), number(high, digits))
     }
 
     fn delta(&self, sample: Sample, scale: Scale) -> String {
@@ -130,7 +153,7 @@ impl Cell {
     }
 
     fn comparison(&self, show: Show, sample: Sample, scale: Scale) -> String {
-        let Some(Compared { estimate, noise }) = self.compared else { return mean(sample, scale) };
+        let Some(Compared { estimate, noise }) = self.compared else { return plain(sample.mean / scale.factor) };
         let scale = if show == Show::Ratio { Scale { factor: 1.0, suffix: "" } } else { scale };
         let value = estimate.value / scale.factor;
         let ends = estimate.low.zip(estimate.high).map(|(low, high)| (low / scale.factor, high / scale.factor));
@@ -141,11 +164,11 @@ impl Cell {
             }
             Some((low, high)) => {
                 let half = (high - low) / 2.0;
-                let digits = if half > 0.0 { digits_of(half) } else { decimals(value) };
+                let digits = if half > 0.0 { digits_for(half, sample.n) } else { decimals(value) };
                 if show == Show::Ratio {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
-                    format!("{} ± {}", number(value, digits), number(half, digits))
+                    format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
                 }
             }
         };
@@ -165,16 +188,10 @@ fn probability(p: f64) -> String {
     }
 }
 
-fn mean(sample: Sample, scale: Scale) -> String {
-    let mean = sample.mean / scale.factor;
-    match sample.half_width().map(|half| half / scale.factor) {
-        Some(half) if half > 0.0 => {
-            let digits = digits_of(half);
-            format!("{} ± {}", number(mean, digits), number(half, digits))
-        }
-        Some(_) => format!("{} ± 0", number(mean, decimals(mean))),
-        None => number(mean, decimals(mean)),
-    }
+/// The text of odds: `12 / 85 / 3 %`.
+fn odds(Odds { less, equivalent, more }: Odds) -> String {
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
+    format!("{} / {} / {} %", percent(less), percent(equivalent), percent(more))
 }
 
 /// A number that was rounded elsewhere.
@@ -195,12 +212,31 @@ pub(crate) fn digits_of(uncertainty: f64) -> usize {
     digits
 }
 
+/// Number of decimals of an uncertainty that `n` units show: two significant digits, or one with few units, unless that
+/// digit is 1.
+fn digits_for(uncertainty: f64, n: usize) -> usize {
+    let digits = digits_of(uncertainty);
+    let leading = uncertainty / 10.0_f64.powf(uncertainty.log10().floor());
+    if n < FEW && leading >= 2.0 { digits.saturating_sub(1) } else { digits }
+}
+
+/// Fewer units than this determine the spread so roughly that a second digit of it means nothing.
+const FEW: usize = 5;
+
+/// Half of an interval, rounded up, so that rounding does not make it narrower.
+fn raised(half: f64, digits: usize) -> f64 {
+    let factor = 10.0_f64.powi(i32::try_from(digits).unwrap_or(0));
+    // Less than a rounding error above a decimal is that decimal.
+    (half * factor - 1e-9).ceil() / factor
+}
+
 impl Text {
     /// The plain text with its marks.
     pub(crate) fn marked(&self) -> String {
         let mark = match self.mark {
             Some(Mark::Best) => " ◀",
             Some(Mark::Tied) => " ≈",
+            Some(Mark::Unclear) => " ?",
             None => "",
         };
         format!("{}{}{mark}", self.numbers, self.letters)
@@ -212,6 +248,7 @@ impl Text {
         match self.mark {
             Some(Mark::Best) => format!("{}{text}{}{letters}", bold.0, bold.1),
             Some(Mark::Tied) => format!("{text}{letters} {tied}"),
+            Some(Mark::Unclear) => format!("{text}{letters} ?"),
             None => format!("{text}{letters}"),
         }
     }
@@ -224,19 +261,29 @@ mod tests {
     use super::*;
 
     fn cell(values: &[f64]) -> Cell {
-        Cell { sample: Sample::new(values), quartiles: Quartiles::new(values), ..Cell::default() }
+        let sample = Sample::new(values);
+        let estimate = sample.map(|sample| Estimate { p: None, ..sample.estimate() });
+        Cell { sample, estimate, ..Cell::default() }
     }
 
     #[test]
-    fn numbers_are_rounded_to_their_uncertainty() {
+    fn numbers_are_rounded_to_their_uncertainty_and_to_their_number() {
         let shown = |values: &[f64], show, unit| cell(values).text(show, Scale::of(values[0], unit)).numbers;
         assert_eq!(shown(&[3.276_592_6], Show::Mean, Unit::Nats), "3.28");
-        assert_eq!(shown(&[3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.20 ± 0.25");
+        assert_eq!(shown(&[3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.2 ± 0.3");
+        assert_eq!(shown(&[3.1, 3.2, 3.3, 3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.200 ± 0.094");
         assert_eq!(shown(&[2.0, 2.0], Show::Mean, Unit::One), "2.00 ± 0");
-        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Median, Unit::Seconds), "1.150 [1.075–1.225]");
-        assert_eq!(shown(&[1e-3], Show::Median, Unit::Seconds), "1.00");
-        assert_eq!(shown(&[1e-3, 1e-3], Show::Median, Unit::Seconds), "1.00 [1.00–1.00]");
+        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Geometric, Unit::Seconds), "1.1 [0.9, 1.4]");
+        assert_eq!(shown(&[1e-3], Show::Geometric, Unit::Seconds), "1.00");
         assert_eq!(cell(&[]).text(Show::Mean, Scale::of(0.0, Unit::One)).numbers, "–");
+    }
+
+    #[test]
+    fn a_resolution_limits_the_digits() {
+        let fine = cell(&[0.5, 0.5001]);
+        assert_eq!(fine.text(Show::Mean, Scale::of(0.5, Unit::One)).numbers, "0.5000 ± 0.0007");
+        let coarse = Cell { resolution: Some(0.01), ..fine };
+        assert_eq!(coarse.text(Show::Mean, Scale::of(0.5, Unit::One)).numbers, "0.500 ± 0.001");
     }
 
     #[test]

@@ -2,21 +2,19 @@
 //!
 //! A claim is decided by a 95 % confidence interval: supported if the whole interval is as expected, refuted if none of
 //! it is, undecided in between. Points that agree on every axis except those that the claim names are compared in pairs
-//! (equal seeds); a ratio is that of geometric means.
+//! (equal seeds); a ratio is that of geometric means. Missing results and unlike conditions leave it undecided.
 
 mod judge;
-
-use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use self::judge::Judge;
-
+use super::evidence::Source;
 use crate::{
-    format::clean,
+    format::{clean, count},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{Claim, Side, Statement},
-    store::Measured,
+    recipe::{Claim, Family, Side, Statement},
+    stats::{LEVEL, holm},
 };
 
 /// Result of a claim.
@@ -41,9 +39,18 @@ pub struct Verdict {
     pub paper: Option<f64>,
     /// The devices that the jobs ran on.
     pub devices: Vec<String>,
+    /// The probability that chance alone would decide it so; corrected if the recipe corrects for the number of claims.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
     /// True if more seeds may decide it.
     #[serde(skip)]
     pub open: bool,
+    /// True if its number is certain, because its metric is deterministic.
+    #[serde(skip)]
+    pub certain: bool,
+    /// False if the claim is about other hardware.
+    #[serde(skip)]
+    pub applies: bool,
 }
 
 /// State of a claim.
@@ -88,7 +95,7 @@ impl State {
 }
 
 /// Judges a claim by the records of its study.
-pub(crate) fn judge(claim: &Claim, study: &Study, measured: &BTreeMap<JobId, Measured>) -> Verdict {
+pub(crate) fn judge(claim: &Claim, source: Source<'_>) -> Verdict {
     let mut verdict = Verdict {
         claim: claim.name.value.clone(),
         says: claim.says.as_deref().map(|says| clean(says).into_owned()),
@@ -98,11 +105,12 @@ pub(crate) fn judge(claim: &Claim, study: &Study, measured: &BTreeMap<JobId, Mea
         interval: None,
         paper: claim.paper,
         devices: Vec::new(),
+        p: None,
         open: false,
+        certain: false,
+        applies: true,
     };
-    let looks =
-        1 + selected_jobs(claim, study).filter_map(|(_, job)| study.rounds.get(&job)).max().copied().unwrap_or(0);
-    let judge = Judge { study, measured, hardware: &claim.hardware, looks };
+    let judge = Judge { source, hardware: &claim.hardware, rules: claim.rules };
     let judged = match &claim.statement {
         Statement::Value(comparison, expect) => judge.value(comparison, *expect, &mut verdict),
         Statement::Ratio(comparison, expect) => judge.compare(comparison, *expect, true, &mut verdict),
@@ -113,6 +121,57 @@ pub(crate) fn judge(claim: &Claim, study: &Study, measured: &BTreeMap<JobId, Mea
         verdict.because = reason;
     }
     verdict
+}
+
+/// The verdicts on a recipe's claims, corrected for their number if the recipe says so.
+pub(crate) fn judge_all(source: Source<'_>) -> Vec<Verdict> {
+    let recipe = &source.study.recipe;
+    let mut verdicts: Vec<Verdict> = recipe.claims.iter().map(|claim| judge(claim, source)).collect();
+    if recipe.family == Family::Holm {
+        correct(&mut verdicts);
+    }
+    verdicts
+}
+
+/// Corrects verdicts for their number (Holm). Claims about other hardware do not count; those without a result count as
+/// undecided.
+fn correct(verdicts: &mut [Verdict]) {
+    let mut family: Vec<&mut Verdict> = verdicts.iter_mut().filter(|verdict| verdict.applies).collect();
+    let chance: Vec<f64> = family.iter().map(|verdict| verdict.p.unwrap_or(1.0)).collect();
+    let claims = count(family.len(), "claim");
+    for (verdict, p) in family.iter_mut().zip(holm(&chance)) {
+        if verdict.p.is_some() {
+            verdict.p = Some(p);
+        }
+        if verdict.state != State::Undecided && p >= 1.0 - LEVEL {
+            let word = verdict.state.word();
+            verdict.state = State::Undecided;
+            verdict.open = true;
+            verdict.because += &format!("; {word} by itself, but not after the correction for {claims} (Holm, p = {p:.3})");
+        }
+    }
+}
+
+/// The number of claims and of the wrong verdicts that chance would give; `None` if no claim depends on chance.
+pub fn chance_of_error(verdicts: &[Verdict], family: Family) -> Option<String> {
+    let uncertain = verdicts.iter().filter(|verdict| verdict.interval.is_some() || verdict.p.is_some());
+    let judged = uncertain.filter(|verdict| !verdict.certain).count();
+    if judged == 0 {
+        return None;
+    }
+    let claims = count(judged, "claim");
+    let were = if judged == 1 { "was" } else { "were" };
+    Some(match family {
+        Family::Holm => {
+            format!("{claims} {were} judged by samples; the probability of any wrong verdict is at most 5 % (Holm)")
+        }
+        Family::None => {
+            let most = judged as f64 * (1.0 - LEVEL);
+            format!(
+                "{claims} {were} judged by samples, each with a probability of a wrong verdict of at most 5 %: chance gives at most {most:.2} wrong verdicts on average"
+            )
+        }
+    })
 }
 
 /// A side in words: the values of its axes, or its step if it has no axes.

@@ -1,81 +1,71 @@
 //! Tables of comparisons: the effect of one axis on a metric, in pairs over all other axes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-use sweep_job::{Unit, Value};
+use sweep_job::Value;
 
 use crate::{
     analysis::{
-        Absence, Cell, Column, Compared, Frame, Show, Table, TableRow,
+        Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
-        pairs::{apart, pairs},
+        evidence::{Doubt, Evidence, Question, Side, Silence, Source},
+        pairs::apart,
         table::scale,
     },
     format::{clean, count, quantity},
-    plan::{JobId, Point, Study, resolved, selected},
-    recipe::{self, Compare, Names},
-    stats::{Estimate, LEVEL, Sample, holm, level_of, quantile},
-    store::Measured,
+    plan::{JobId, Point, resolved},
+    recipe::{self, Compare, MetricTraits, Names},
+    stats::{Estimate, LEVEL, Sample, holm, quantile},
 };
 
-/// The table: one row for each pair of values, one column for each metric.
-pub(crate) fn table(
-    table: &recipe::Table,
-    compare: &Compare,
-    study: &Study,
-    frame: &Frame<'_>,
-    absences: &BTreeMap<JobId, Absence>,
-) -> Table {
-    let step = &study.recipe.steps[compare.of.step];
+/// The table: one row for each pair of values, one column for each metric, and one for its odds if the table has a region
+/// of practical equivalence.
+pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>) -> Table {
+    let step = &source.study.recipe.steps[compare.of.step];
     let axis = compare.axis.value.as_str();
-    let value = |template: &recipe::Template| {
-        template.resolve(&study.recipe.params, &Names::new()).map(|resolved| resolved.value)
-    };
-    let wanted: Vec<(Value, Value)> =
-        compare.pairs.iter().filter_map(|(of, to)| Some((value(of)?, value(to)?))).collect();
+    let wanted = pairs(compare, source);
     let sign = if compare.ratio { '/' } else { '−' };
     let mut rows: Vec<TableRow> = wanted
         .iter()
         .map(|(of, to)| TableRow { labels: vec![clean(&format!("{of} {sign} {to}")).into_owned()], cells: Vec::new() })
         .collect();
-    let looks = 1 + frame.rows.iter().filter_map(|row| study.rounds.get(&row.job)).max().copied().unwrap_or(0);
     let mut footnotes = Footnotes::default();
     let mut columns = Vec::new();
     let mut floors = Vec::new();
+    let mut remarks = BTreeSet::new();
     for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-        let sides = Sides {
-            frame,
-            absences,
-            metric,
-            axis,
-            apart: apart(step, &[axis]),
-            repeats: compare.noise.as_ref().map(|noise| noise.value.as_str()),
-            ratio: compare.ratio,
-            looks,
-        };
+        let traits = source.study.recipe.traits(step, metric);
+        let sides = Sides { source, compare, metric, traits, apart: apart(step, &[axis]), table };
         let floor = sides.floor();
-        let unit = step.task.metric(metric).map_or(Unit::One, |metric| metric.unit);
-        floors.extend(floor.map(|floor| (metric, floor, unit)));
+        floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
+        let mut odds = Vec::new();
         for ((of, to), row) in wanted.iter().zip(&mut rows) {
-            let (mut cell, absent) = sides.compare(of, to, floor);
+            let (mut cell, absent, notes) = sides.compare(of, to, floor);
             for (absence, job) in absent {
                 cell.lacks(&absence, job, &mut footnotes);
             }
+            remarks.extend(notes);
+            odds.push(Cell { sample: cell.sample, odds: cell.odds, points: cell.points, ..Cell::default() });
             row.cells.push(cell);
         }
         let show = if compare.ratio { Show::Ratio } else { Show::Difference };
         let cells: Vec<Cell> = rows.iter().filter_map(|row| row.cells.last().cloned()).collect();
-        let scale = scale(&cells, show, unit);
-        columns.push(Column { point: Vec::new(), metric: metric.to_owned(), unit, scale, show });
+        let scale = scale(&cells, show, traits.unit);
+        let column = |show| Column { point: Vec::new(), metric: metric.to_owned(), unit: traits.unit, scale, show };
+        columns.push(column(show));
+        if compare.equivalent.is_some() {
+            columns.push(column(Show::Odds));
+            for (row, cell) in rows.iter_mut().zip(odds) {
+                row.cells.push(cell);
+            }
+        }
     }
     let compared = correct(&mut rows);
-    let mut notes = notes(&rows, &columns, compare.ratio, compared);
-    if looks > 1 && compared > 0 {
-        notes.push(format!("intervals and p allow for {looks} looks at the results"));
-    }
+    let mut notes = notes(&rows, &columns, compare, compared);
+    notes.extend(remarks);
     for (metric, floor, unit) in floors {
         let floor = if compare.ratio { format!("{:.2} %", floor * 100.0) } else { quantity(floor, unit) };
-        let along = sides_named(compare);
+        let along = compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned());
         notes.push(format!("noise floor of {}: {floor}, from the same job repeated along {along}", clean(metric)));
     }
     notes.extend(footnotes.texts());
@@ -89,157 +79,132 @@ pub(crate) fn table(
     }
 }
 
-/// The pairs of a table whose differences chance can explain, or that have only one measurement: the reason, and the
-/// jobs at whose points to add seeds.
-pub(crate) fn undecided(
-    table: &recipe::Table,
-    compare: &Compare,
-    study: &Study,
-    measured: &BTreeMap<JobId, Measured>,
-) -> Vec<(String, Vec<JobId>)> {
-    let frame = Frame::new(study, &compare.of, measured);
-    let compared = self::table(table, compare, study, &frame, &BTreeMap::new());
-    let only = resolved(&study.recipe, &compare.of.only);
-    let axis = compare.axis.value.as_str();
+/// The values to compare, each with the value to compare it with.
+fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)> {
     let value = |template: &recipe::Template| {
-        template.resolve(&study.recipe.params, &Names::new()).map(|resolved| resolved.value)
+        template.resolve(&source.study.recipe.params, &Names::new()).map(|resolved| resolved.value)
     };
-    let mut undecided = Vec::new();
-    for (row, (of, to)) in compared.rows.iter().zip(&compare.pairs) {
-        let open =
-            |cell: &Cell| cell.compared.is_some_and(|compared| compared.estimate.p.is_none_or(|p| p >= 1.0 - LEVEL));
-        if !row.cells.iter().any(open) {
-            continue;
-        }
-        let sides = [value(of), value(to)];
-        let points = study.steps[compare.of.step]
-            .iter()
-            .filter(|(point, _)| selected(point, &only) && sides.iter().any(|side| point.get(axis) == side.as_ref()));
-        let because = format!("{} in table `{}` is within the noise", row.labels.join(", "), table.name.value);
-        undecided.push((because, points.map(|(_, job)| *job).collect()));
-    }
-    undecided
+    compare.pairs.iter().filter_map(|(of, to)| Some((value(of)?, value(to)?))).collect()
 }
 
-fn sides_named(compare: &Compare) -> String {
-    compare.noise.as_ref().map_or_else(String::new, |noise| clean(&noise.value).into_owned())
+/// The pairs of a table whose differences chance can explain, or that have only one measurement: the reason, and the
+/// jobs at whose points to add seeds.
+pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source<'_>) -> Vec<(String, Vec<JobId>)> {
+    let compared = self::table(table, compare, source);
+    let mut undecided = Vec::new();
+    for (row, (of, to)) in compared.rows.iter().zip(pairs(compare, source)) {
+        if !row.cells.iter().any(|cell| cell.open) {
+            continue;
+        }
+        let mut only = resolved(&source.study.recipe, &compare.of.only);
+        only.push((&compare.axis.value, vec![of, to]));
+        let because = format!("{} in table `{}` is within the noise", row.labels.join(", "), table.name.value);
+        undecided.push((because, source.jobs(compare.of.step, &only)));
+    }
+    undecided
 }
 
 /// Corrects the p-values of all comparisons of a table, marks those that chance can explain, and returns the number of
 /// comparisons.
 fn correct(rows: &mut [TableRow]) -> usize {
     // Multiple tests increase the probability of a false positive.
-    let mut compared: Vec<&mut Compared> =
-        rows.iter_mut().flat_map(|row| &mut row.cells).filter_map(|cell| cell.compared.as_mut()).collect();
-    compared.retain(|compared| compared.estimate.p.is_some());
-    let chance: Vec<f64> = compared.iter().filter_map(|compared| compared.estimate.p).collect();
-    for (compared, p) in compared.iter_mut().zip(holm(&chance)) {
-        compared.estimate.p = Some(p);
-        compared.noise |= p >= 1.0 - LEVEL;
+    let mut cells: Vec<&mut Cell> = rows.iter_mut().flat_map(|row| &mut row.cells).collect();
+    cells.retain(|cell| cell.compared.is_some_and(|compared| compared.estimate.p.is_some()));
+    let chance: Vec<f64> = cells.iter().filter_map(|cell| cell.compared?.estimate.p).collect();
+    for (cell, p) in cells.iter_mut().zip(holm(&chance)) {
+        cell.open = p >= 1.0 - LEVEL;
+        if let Some(compared) = &mut cell.compared {
+            compared.estimate.p = Some(p);
+            compared.noise |= cell.open;
+        }
     }
     chance.len()
 }
 
-/// Measurements of a metric's comparisons.
+/// The comparisons of a metric.
 struct Sides<'a> {
-    frame: &'a Frame<'a>,
-    absences: &'a BTreeMap<JobId, Absence>,
+    source: Source<'a>,
+    table: &'a recipe::Table,
+    compare: &'a Compare,
     metric: &'a str,
-    axis: &'a str,
+    traits: MetricTraits,
     apart: Vec<String>,
-    /// The axis that repeats the same job.
-    repeats: Option<&'a str>,
-    ratio: bool,
-    /// Largest number of evaluations until the results are decided.
-    looks: usize,
 }
 
 type Absent = Vec<(Absence, Option<JobId>)>;
 
 impl<'a> Sides<'a> {
-    /// One side: the value at each point, each job once.
-    fn side(&self, wanted: &Value) -> (Vec<(&'a Point, f64)>, Absent) {
-        let mut jobs = HashSet::new();
-        let (mut found, mut absent) = (Vec::new(), Vec::new());
-        for row in self.frame.rows.iter().filter(|row| row.point.get(self.axis) == Some(wanted)) {
-            if !jobs.insert(row.job) {
-                continue;
-            }
-            match row.metrics.map(|metrics| metrics.get(self.metric)) {
-                Some(Some(metric)) => found.push((row.point, metric.value)),
-                Some(None) => absent.push((Absence::NotMeasured, Some(row.job))),
-                None => {
-                    let absence = self.absences.get(&row.job).cloned().unwrap_or(Absence::NotRun);
-                    absent.push((absence, Some(row.job)));
-                }
-            }
-        }
-        (found, absent)
+    fn side(&self, value: Option<&Value>) -> Side<'a> {
+        let mut wanted = resolved(&self.source.study.recipe, &self.compare.of.only);
+        wanted.extend(value.map(|value| (self.compare.axis.value.as_str(), vec![value.clone()])));
+        self.source.side(self.compare.of.step, &wanted, self.metric)
     }
 
-    fn scaled(&self, value: f64) -> f64 {
-        if self.ratio { value.ln() } else { value }
+    fn repeats(&self) -> Option<&'a str> {
+        self.compare.noise.as_ref().map(|noise| noise.value.as_str())
     }
 
-    fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent) {
-        let ((first, mut absent), (second, more)) = (self.side(of), self.side(to));
-        absent.extend(more);
-        let missing = absent.len();
-        let mut cell = Cell { missing, points: first.len() + second.len() + missing, ..Cell::default() };
-        if first.is_empty() || second.is_empty() {
-            return (cell, absent);
-        }
-        if self.ratio && first.iter().chain(&second).any(|(_, value)| *value <= 0.0) {
-            absent.push((Absence::NoRatio, None));
-            return (cell, absent);
-        }
-        let Some(pairs) = self.pairs(&first, &second, missing > 0 || self.looks > 1) else {
-            absent.push((Absence::Unpaired, None));
-            return (cell, absent);
+    /// The cell, the reasons for what is missing in it, and remarks.
+    fn compare(&self, of: &Value, to: &Value, floor: Option<f64>) -> (Cell, Absent, Vec<String>) {
+        let (mut of, mut to) = (self.side(Some(of)), self.side(Some(to)));
+        let mut absent: Absent =
+            of.absent.iter().chain(&to.absent).map(|(why, job, _)| (why.clone(), Some(*job))).collect();
+        let points = of.found.len() + to.found.len() + absent.len();
+        let mut cell = Cell { missing: absent.len(), points, ..Cell::default() };
+        let (traits, ratio) = (self.traits, self.compare.ratio);
+        let (apart, rules) = (self.apart.clone(), self.table.rules);
+        let question = Question { traits, apart, repeats: self.repeats(), ratio, unpaired: false, rules };
+        let evidence = match Evidence::of_two(&mut of, &mut to, &question) {
+            Ok(evidence) => evidence,
+            Err(silence) => {
+                absent.extend(match silence {
+                    Silence::Absent => {
+                        let some = !of.found.is_empty() && !to.found.is_empty();
+                        some.then_some(Absence::Incomplete)
+                    }
+                    Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
+                    Silence::NoRatio => Some(Absence::NoRatio),
+                    Silence::Unpaired | Silence::Shared(_) => Some(Absence::Unpaired),
+                    Silence::NoPoint => None,
+                }.map(|why| (why, None)));
+                return (cell, absent, Vec::new());
+            }
         };
-        let differences: Vec<f64> = pairs.iter().map(|(of, to)| self.scaled(*of) - self.scaled(*to)).collect();
-        cell.sample = Sample::new(&differences);
-        let Some(sample) = cell.sample else { return (cell, absent) };
-        let difference = sample.estimate_at(level_of(self.looks));
-        let p = difference.p.map(|p| (p * self.looks as f64).min(1.0));
-        let difference = Estimate { p, ..difference };
-        if difference.p.is_none() {
-            absent.push((Absence::OnePair, None));
-        }
-        let noise = floor.is_some_and(|floor| difference.value.abs() <= floor);
-        let estimate = if self.ratio { difference.exp() } else { difference };
+        let estimate = evidence.estimate();
+        cell.sample = Some(evidence.sample);
+        cell.odds = self.compare.equivalent.and_then(|region| evidence.odds(region));
+        absent.extend(evidence.doubt().map(|doubt| match doubt {
+            Doubt::One => (Absence::OnePair, None),
+            Doubt::Equal => (Absence::Equal, None),
+        }));
+        cell.open = estimate.p.is_none();
+        let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
+        let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });
-        (cell, absent)
-    }
-
-    /// Pairs of points. Points that differ only in the repetition are averaged if another axis repeats the comparison,
-    /// because measurement noise does not reflect the variation between trainings.
-    fn pairs(&self, of: &[(&Point, f64)], to: &[(&Point, f64)], partial: bool) -> Option<Vec<(f64, f64)>> {
-        let all = pairs(of, to, &self.apart, partial)?;
-        let Some(repeats) = self.repeats else { return Some(all) };
-        let averaged = |side: &[(&'_ Point, f64)]| -> BTreeMap<String, f64> {
-            let groups = groups(side, &[repeats, self.axis]);
-            groups.into_iter().map(|(key, values)| (key, values.iter().sum::<f64>() / values.len() as f64)).collect()
-        };
-        let (first, second) = (averaged(of), averaged(to));
-        let pairs: Vec<(f64, f64)> =
-            first.iter().filter_map(|(key, value)| Some((*value, *second.get(key)?))).collect();
-        Some(if pairs.len() > 1 { pairs } else { all })
+        let looks = evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
+        let mut remarks: Vec<String> = evidence.notes.iter().cloned().chain(looks).collect();
+        let filled = of.found.iter().chain(&to.found).filter(|found| found.by.is_none()).count();
+        if filled > 0 {
+            remarks.push(format!("{} without a result counted as the worst", count(filled, "job")));
+        }
+        (cell, absent, remarks)
     }
 
     /// The noise floor: the difference between two measurements of the same job that 5 % of such differences exceed.
     fn floor(&self) -> Option<f64> {
-        let repeats = self.repeats?;
-        let mut jobs = HashSet::new();
-        let rows = self.frame.rows.iter().filter(|row| jobs.insert(row.job));
-        let values: Vec<(&Point, f64)> =
-            rows.filter_map(|row| Some((row.point, row.metrics?.get(self.metric)?.value))).collect();
-        if self.ratio && values.iter().any(|(_, value)| *value <= 0.0) {
+        let repeats = self.repeats()?;
+        let side = self.side(None);
+        if self.compare.ratio && side.found.iter().any(|found| found.value <= 0.0) {
             return None;
         }
+        let scaled = |value: f64| if self.compare.ratio { value.ln() } else { value };
+        let values: Vec<(&Point, f64)> = side.found.iter().map(|found| (found.point, scaled(found.value))).collect();
         let (mut squares, mut freedom) = (0.0, 0.0);
-        for values in groups(&values, &[repeats]).into_values() {
-            let values: Vec<f64> = values.into_iter().map(|value| self.scaled(value)).collect();
+        let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (point, value) in values {
+            groups.entry(point.but(repeats)).or_default().push(value);
+        }
+        for values in groups.into_values() {
             let Some(Sample { n, sd: Some(sd), .. }) = Sample::new(&values) else { continue };
             let own = (n - 1) as f64;
             squares += sd * sd * own;
@@ -249,26 +214,16 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Groups the values of points that agree on every axis except these.
-fn groups(values: &[(&Point, f64)], apart: &[&str]) -> BTreeMap<String, Vec<f64>> {
-    let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (point, value) in values {
-        let shared = point.values.iter().filter(|(axis, _)| !apart.contains(&axis.as_str()));
-        let shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
-        groups.entry(shared.join(",")).or_default().push(*value);
-    }
-    groups
-}
-
-fn notes(rows: &[TableRow], columns: &[Column], ratio: bool, compared: usize) -> Vec<String> {
-    let cells = || rows.iter().flat_map(|row| &row.cells);
-    let counts: Vec<usize> = cells().filter_map(|cell| cell.sample).map(|sample| sample.n).collect();
+fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usize) -> Vec<String> {
+    let shown = || rows.iter().flat_map(|row| row.cells.iter().zip(columns)).filter(|(_, column)| column.show != Show::Odds);
+    let counts: Vec<usize> = shown().filter_map(|(cell, _)| cell.sample).map(|sample| sample.n).collect();
     let mut notes = Vec::new();
     if let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) {
         let n = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        let names: Vec<&str> = columns.iter().map(|column| column.metric.as_str()).collect();
-        let what = if ratio { "ratio of geometric means of" } else { "difference in" };
-        let interval = if ratio { "[95 % CI]" } else { "± 95 % CI" };
+        let mut names: Vec<&str> = columns.iter().map(|column| column.metric.as_str()).collect();
+        names.dedup();
+        let what = if compare.ratio { "ratio of geometric means of" } else { "difference in" };
+        let interval = if compare.ratio { "[95 % CI]" } else { "± 95 % CI" };
         notes.push(clean(&format!("{what} {}, {interval}, over pairs (n = {n})", names.join(", "))).into_owned());
     }
     match compared {
@@ -276,11 +231,15 @@ fn notes(rows: &[TableRow], columns: &[Column], ratio: bool, compared: usize) ->
         1 => notes.push("p is the probability of such a difference by chance".to_owned()),
         several => notes.push(format!("p is corrected for {} (Holm)", count(several, "comparison"))),
     }
-    if cells()
-        .filter_map(|cell| cell.compared)
-        .any(|Compared { estimate: Estimate { p, .. }, noise }| noise && p.is_some())
-    {
-        notes.push("≈ within the noise: chance can explain it".to_owned());
+    let noise = |cell: &Cell| {
+        cell.compared.is_some_and(|Compared { estimate: Estimate { p, .. }, noise }| noise && p.is_some())
+    };
+    if shown().any(|(cell, _)| noise(cell)) {
+        notes.push("≈ chance can explain the difference".to_owned());
+    }
+    if let Some(region) = compare.equivalent {
+        let region = if compare.ratio { format!("{} %", region * 100.0) } else { region.to_string() };
+        notes.push(format!("odds: probability that the first value is less, equivalent (within {region}), more"));
     }
     notes
 }

@@ -5,29 +5,30 @@ pub mod adaptive_seeds;
 mod cell;
 mod claim;
 mod compare;
-#[cfg_attr(not(test), expect(dead_code, reason = "claims, comparisons and marks are to use it"))]
 pub(crate) mod conditions;
-mod frame;
+mod evidence;
+mod looks;
+mod marks;
 mod origins;
 mod pairs;
 mod results;
 mod summary;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use self::evidence::Source;
 pub use self::{
     absence::Absence,
     cell::{Cell, Compared, Mark, Show},
-    claim::{State, Verdict},
-    frame::{Frame, Row},
+    claim::{State, Verdict, chance_of_error},
     results::Results,
     table::{Column, Table, TableRow},
 };
 pub(crate) use self::{cell::digits_of, table::is_timing};
 use crate::{
-    plan::{JobId, Plan, Study},
-    recipe::{self, TableKind},
+    plan::{JobId, Plan, Study, resolved},
+    recipe::{self, OfStep, TableKind},
     store::{Measured, Store},
 };
 
@@ -35,23 +36,17 @@ use crate::{
 pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Store) -> (Vec<Table>, Vec<Verdict>) {
     let measured = results.measured();
     let absences = absence::absences(plan, study, measured, store);
-    let verdicts: Vec<Verdict> = judge(study, measured);
+    let source = Source { study, measured, absences: &absences };
+    let verdicts: Vec<Verdict> = claim::judge_all(source);
     let table = |table: &recipe::Table| {
-        let frame = |of| Frame::new(study, of, measured);
-        let jobs = |frame: &Frame<'_>| frame.rows.iter().map(|row| row.job).collect::<Vec<_>>();
+        let jobs = |of: &OfStep| source.jobs(of.step, &resolved(&study.recipe, &of.only));
         let (mut made, jobs) = match &table.kind {
-            TableKind::Metrics(metrics) => {
-                let frame = frame(&metrics.of);
-                (Table::new(table, metrics, study, &frame, &absences), jobs(&frame))
-            }
-            TableKind::Compare(compare) => {
-                let frame = frame(&compare.of);
-                (compare::table(table, compare, study, &frame, &absences), jobs(&frame))
-            }
+            TableKind::Metrics(metrics) => (Table::new(table, metrics, source), jobs(&metrics.of)),
+            TableKind::Compare(compare) => (compare::table(table, compare, source), jobs(&compare.of)),
             TableKind::Claims(claims) => {
                 let named = claims.iter().map(|index| &study.recipe.claims[index.value]);
                 let jobs = named.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();
-                (summary::table(table, claims, study, measured, &verdicts), jobs)
+                (summary::table(table, claims, source, &verdicts), jobs)
             }
         };
         made.notes.extend(origins::notes(jobs.into_iter(), measured));
@@ -61,10 +56,19 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
     (tables, verdicts)
 }
 
-/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points to add seeds.
-pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(String, Vec<JobId>)> {
+/// Undecided results of a study that more seeds may decide: the reason, and the jobs at whose points to add seeds. `lost`
+/// are the jobs that failed or were skipped.
+pub fn undecided(
+    study: &Study,
+    measured: &BTreeMap<JobId, Measured>,
+    lost: &BTreeSet<usize>,
+) -> Vec<(String, Vec<JobId>)> {
+    let failed = |job: &usize| (JobId::new(*job), Absence::Failed(String::new()));
+    let absences = lost.iter().map(failed).collect();
+    let source = Source { study, measured, absences: &absences };
     let mut undecided = Vec::new();
-    for (claim, verdict) in study.recipe.claims.iter().zip(judge(study, measured)).filter(|(_, verdict)| verdict.open) {
+    let verdicts = claim::judge_all(source);
+    for (claim, verdict) in study.recipe.claims.iter().zip(verdicts).filter(|(_, verdict)| verdict.open) {
         let jobs = claim::selected_jobs(claim, study).map(|(_, job)| job).collect();
         undecided.push((format!("claim `{}` is undecided: {}", claim.name.value, verdict.because), jobs));
     }
@@ -72,7 +76,7 @@ pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(St
         if let TableKind::Compare(compare) = &table.kind
             && compare.decide
         {
-            undecided.extend(compare::undecided(table, compare, study, measured));
+            undecided.extend(compare::undecided(table, compare, source));
         }
     }
     undecided
@@ -80,5 +84,5 @@ pub fn undecided(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<(St
 
 /// The verdicts on a recipe's claims.
 pub fn judge(study: &Study, measured: &BTreeMap<JobId, Measured>) -> Vec<Verdict> {
-    study.recipe.claims.iter().map(|claim| claim::judge(claim, study, measured)).collect()
+    claim::judge_all(Source { study, measured, absences: &BTreeMap::new() })
 }

@@ -1,30 +1,27 @@
 //! Tables of claims: for each claim the two sides, the ratios of several metrics, the paper's value and the verdict.
 
-use std::collections::BTreeMap;
-
 use sweep_job::Unit;
 
 use crate::{
     analysis::{
         Cell, Column, Compared, Show, State, Table, TableRow, Verdict,
         claim::{judge, side_of},
+        evidence::Source,
         table::scale,
     },
     format::clean,
-    plan::{JobId, Study},
     recipe::{self, Claim, Expectation, Spanned, Statement},
     stats::{Estimate, Sample},
-    store::Measured,
 };
 
 /// One row for each claim, one column for each metric.
 pub(crate) fn table(
     table: &recipe::Table,
     claims: &[Spanned<usize>],
-    study: &Study,
-    measured: &BTreeMap<JobId, Measured>,
+    source: Source<'_>,
     verdicts: &[Verdict],
 ) -> Table {
+    let study = source.study;
     let claims: Vec<(usize, &Claim)> =
         claims.iter().map(|index| (index.value, &study.recipe.claims[index.value])).collect();
     let mut rows: Vec<TableRow> = claims
@@ -48,7 +45,7 @@ pub(crate) fn table(
     for metric in &table.cells {
         let mut unit = Unit::One;
         for ((_, claim), row) in claims.iter().zip(&mut rows) {
-            row.cells.push(ratio(claim, metric, study, measured));
+            row.cells.push(ratio(claim, metric, source));
             if let Statement::Ratio(comparison, _) = &claim.statement {
                 let task = study.recipe.steps[comparison.of.step].task;
                 unit = task.metric(&metric.value).map_or(unit, |metric| metric.unit);
@@ -69,14 +66,14 @@ pub(crate) fn table(
 }
 
 /// The ratio of another metric between the sides of a claim.
-fn ratio(claim: &Claim, metric: &Spanned<String>, study: &Study, measured: &BTreeMap<JobId, Measured>) -> Cell {
+fn ratio(claim: &Claim, metric: &Spanned<String>, source: Source<'_>) -> Cell {
     // The hardware of a claim restricts its verdict, but not the numbers that are shown.
     let mut other = Claim { hardware: Vec::new(), ..claim.clone() };
     if let Statement::Ratio(comparison, expect) = &mut other.statement {
         comparison.metric = metric.clone();
-        *expect = Expectation { at_least: None, at_most: None };
+        *expect = Expectation::default();
     }
-    let verdict = judge(&other, study, measured);
+    let verdict = judge(&other, source);
     let Some(value) = verdict.value else { return Cell { points: 1, missing: 1, ..Cell::default() } };
     let (low, high) = verdict.interval.map_or((None, None), |[low, high]| (Some(low), Some(high)));
     let estimate = Estimate { value, low, high, p: None };

@@ -1,7 +1,7 @@
 //! Content of a table, independent of its output format.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     iter,
 };
 
@@ -9,15 +9,17 @@ use sweep_job::{Unit, Value, same_metric};
 
 use crate::{
     analysis::{
-        Absence, Cell, Compared, Frame, Mark, Row, Show,
+        Absence, Cell, Compared, Mark, Show,
         absence::Footnotes,
         cell::Text,
-        pairs::{apart, pairs},
+        evidence::{Question, SEED, Side, Source, summarize},
+        marks::{Remark, mark},
+        pairs::apart,
     },
     format::{Scale, clean},
     plan::{JobId, Point, Study, resolved, selected},
-    recipe::{self, Metrics, PaperRow},
-    stats::{Better, Estimate, LEVEL, Quartiles, Sample, holm},
+    recipe::{self, MetricTraits, Metrics, PaperRow},
+    stats::{Estimate, Quartiles, Sample},
 };
 
 /// A table: rows and columns of samples.
@@ -61,58 +63,62 @@ pub struct TableRow {
     pub cells: Vec<Cell>,
 }
 
-/// The rows of a frame that belong to a cell.
-type Members<'f, 'a> = [&'f Row<'a>];
+/// The points that belong to a cell.
+type Members<'a> = [(&'a Point, JobId)];
 
 impl Table {
-    /// Groups a frame's rows into cells.
-    pub fn new(
-        table: &recipe::Table,
-        shown: &Metrics,
-        study: &Study,
-        frame: &Frame<'_>,
-        absences: &BTreeMap<JobId, Absence>,
-    ) -> Self {
+    /// Groups the points of a step into cells.
+    pub(super) fn new(table: &recipe::Table, shown: &Metrics, source: Source<'_>) -> Self {
         let names = |axes: &[recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
-        let step = &study.recipe.steps[shown.of.step];
-        let (row_keys, column_keys) = (Keys::new(frame, &row_axes), Keys::new(frame, &column_axes));
+        let step = &source.study.recipe.steps[shown.of.step];
+        let points = source.points(shown.of.step, &resolved(&source.study.recipe, &shown.of.only));
+        let (row_keys, column_keys) = (Keys::new(&points, &row_axes), Keys::new(&points, &column_axes));
         // Every point belongs to one row and one group of columns.
         let groups = column_keys.labels.len();
-        let mut members: Vec<Vec<&Row<'_>>> = vec![Vec::new(); row_keys.labels.len() * groups];
-        for ((row, row_key), column_key) in frame.rows.iter().zip(&row_keys.of_row).zip(&column_keys.of_row) {
-            members[row_key * groups + column_key].push(row);
+        let mut members: Vec<Vec<(&Point, JobId)>> = vec![Vec::new(); row_keys.labels.len() * groups];
+        for ((point, row_key), column_key) in points.iter().zip(&row_keys.of_row).zip(&column_keys.of_row) {
+            members[row_key * groups + column_key].push(*point);
         }
         let named: Vec<&str> = row_axes.iter().chain(&column_axes).map(String::as_str).collect();
         let apart = apart(step, &named);
-        let paper = Paper::new(shown, study);
+        let paper = Paper::new(shown, source.study);
         let mut footnotes = Footnotes::default();
         let mut columns = Vec::new();
+        let mut remarks: BTreeMap<String, BTreeSet<Remark>> = BTreeMap::new();
         let mut rows: Vec<TableRow> =
             row_keys.labels.iter().map(|labels| TableRow { labels: labels.clone(), cells: Vec::new() }).collect();
         let mut letters: Vec<Vec<(usize, Absence, Option<JobId>)>> = vec![Vec::new(); rows.len()];
         for (group, key) in column_keys.labels.iter().enumerate() {
             for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
-                let unit = step.task.metric(metric).map_or(Unit::One, |metric| metric.unit);
-                let show = if is_timing(unit) { Show::Median } else { Show::Mean };
+                let traits = source.study.recipe.traits(step, metric);
+                let said = shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, said)| *said);
+                let traits = MetricTraits { better: said.unwrap_or(traits.better), ..traits };
+                let members: Vec<&Members<'_>> =
+                    (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
+                let mut sides: Vec<Side<'_>> =
+                    members.iter().map(|members| source.side_of(members.iter().copied(), metric)).collect();
+                let show = if is_timing(traits.unit) && sides.iter().all(Side::is_positive) {
+                    Show::Geometric
+                } else {
+                    Show::Mean
+                };
                 let mut cells = Vec::new();
-                for index in 0..rows.len() {
-                    let members = &members[index * groups + group];
-                    let (mut cell, absent) = cell(members, metric, absences);
+                for (index, (side, members)) in sides.iter().zip(&members).enumerate() {
+                    let mut cell = cell(side, &apart, traits, show);
+                    cell.points = members.len();
                     cell.paper = paper.value(members, metric);
-                    letters[index].extend(absent.into_iter().map(|(why, job)| (columns.len(), why, Some(job))));
+                    let absent = side.absent.iter();
+                    letters[index].extend(absent.map(|(why, job, _)| (columns.len(), why.clone(), Some(*job))));
                     cells.push(cell);
                 }
-                let said =
-                    shown.best.iter().find(|(name, _)| same_metric(&name.value, metric)).map(|(_, better)| *better);
-                let better = said.unwrap_or_else(|| Better::of(unit));
-                let values: Vec<Vec<(&Point, f64)>> =
-                    (0..rows.len()).map(|index| measured(&members[index * groups + group], metric)).collect();
-                let uneven = !study.rounds.is_empty();
-                mark(&mut cells, &values, show, better, &apart, uneven);
+                let (apart, rules) = (apart.clone(), table.rules);
+                let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules };
+                let found = mark(&mut cells, &mut sides, &question, show == Show::Geometric);
+                remarks.entry(metric.to_owned()).or_default().extend(found);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
-                let column = Column { point, metric: metric.to_owned(), unit, scale: scale(&cells, show, unit), show };
-                push(&mut columns, &mut rows, column, cells);
+                let (unit, scale) = (traits.unit, scale(&cells, show, traits.unit));
+                push(&mut columns, &mut rows, Column { point, metric: metric.to_owned(), unit, scale, show }, cells);
             }
         }
         // Letters in reading order.
@@ -125,9 +131,9 @@ impl Table {
             .axes()
             .into_iter()
             .filter(|axis| !named.contains(axis))
-            .filter(|axis| Keys::new(frame, &[(*axis).to_owned()]).labels.len() > 1)
+            .filter(|axis| Keys::new(&points, &[(*axis).to_owned()]).labels.len() > 1)
             .collect();
-        let notes = notes(&averaged, &columns, &rows, &footnotes);
+        let notes = notes(&averaged, &columns, &rows, &remarks, &footnotes);
         let title = clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned();
         Self { name: table.name.value.clone(), title, axes: row_axes, columns, rows, notes }
     }
@@ -148,7 +154,8 @@ impl Table {
                 Show::Paper => return format!("paper{unit}"),
                 Show::Delta => return format!("Δ{unit}"),
                 Show::Ratio => " · ratio",
-                Show::Mean | Show::Median | Show::Difference => "",
+                Show::Odds => return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned(),
+                Show::Mean | Show::Geometric | Show::Difference => "",
             };
             clean(&format!("{}{separator}{}{what}{unit}", point.join(", "), column.metric)).into_owned()
         });
@@ -169,7 +176,7 @@ impl Table {
 impl Column {
     /// True if the column contains measurements instead of values from the paper.
     pub(crate) fn is_measured(&self) -> bool {
-        !matches!(self.show, Show::Paper | Show::Delta)
+        !matches!(self.show, Show::Paper | Show::Delta | Show::Odds)
     }
 }
 
@@ -199,8 +206,7 @@ fn push(columns: &mut Vec<Column>, rows: &mut [TableRow], column: Column, cells:
 /// Relative difference between a cell and the paper's value.
 fn delta(cell: &Cell, show: Show) -> Cell {
     let part = cell.value(show).zip(cell.paper.filter(|paper| *paper != 0.0)).map(|(ours, paper)| {
-        let interval = cell.sample.map(|sample| sample.estimate());
-        let noise = interval.is_some_and(|Estimate { low, high, .. }| {
+        let noise = cell.estimate.is_some_and(|Estimate { low, high, .. }| {
             low.zip(high).is_some_and(|(low, high)| low <= paper && paper <= high)
         });
         (ours / paper - 1.0, noise)
@@ -211,55 +217,9 @@ fn delta(cell: &Cell, show: Show) -> Cell {
     Cell { sample, compared, points: cell.points, ..Cell::default() }
 }
 
-/// True for times and rates, which are summarized by the median because of slow outliers.
+/// True for times and rates, which are summarized by the geometric mean, as ratios of them are.
 pub(crate) fn is_timing(unit: Unit) -> bool {
     unit == Unit::Seconds || unit.is_rate()
-}
-
-/// Marks the best cells of a column, and those that are not significantly worse. `uneven` is true if points may have
-/// different numbers of seeds.
-fn mark(
-    cells: &mut [Cell],
-    values: &[Vec<(&Point, f64)>],
-    show: Show,
-    better: Option<Better>,
-    apart: &[String],
-    uneven: bool,
-) {
-    let Some(better) = better else { return };
-    let known: Vec<(usize, f64)> =
-        cells.iter().enumerate().filter_map(|(index, cell)| Some((index, cell.value(show)?))).collect();
-    let best = known.iter().copied().min_by(|(_, a), (_, b)| match better {
-        Better::Less => a.total_cmp(b),
-        Better::More => b.total_cmp(a),
-    });
-    let Some((best, value)) = best else { return };
-    // Equal values have no best one.
-    if known.iter().all(|(_, other)| *other == value) {
-        return;
-    }
-    let mut others = Vec::new();
-    for (index, other) in &known {
-        if *other == value {
-            cells[*index].mark = Some(Mark::Best);
-            continue;
-        }
-        let partial = uneven || cells[*index].missing + cells[best].missing > 0;
-        let estimate = match pairs(&values[*index], &values[best], apart, partial) {
-            Some(pairs) => {
-                let differences: Vec<f64> = pairs.iter().map(|(of, to)| of - to).collect();
-                Sample::new(&differences).map(|sample| sample.estimate())
-            }
-            None => cells[*index].sample.zip(cells[best].sample).map(|(of, to)| of.welch_difference(&to)),
-        };
-        others.extend(estimate.and_then(|estimate| estimate.p).map(|p| (*index, p)));
-    }
-    let chance: Vec<f64> = others.iter().map(|(_, p)| *p).collect();
-    for ((index, _), p) in others.iter().zip(holm(&chance)) {
-        if p >= 1.0 - LEVEL {
-            cells[*index].mark = Some(Mark::Tied);
-        }
-    }
 }
 
 /// The paper's measurements, by their points.
@@ -275,8 +235,8 @@ impl<'a> Paper<'a> {
     }
 
     /// The paper's value of a metric for a cell: the entry must cover all of the cell's points.
-    fn value(&self, members: &Members<'_, '_>, metric: &str) -> Option<f64> {
-        let about = |only: &[(&str, Vec<Value>)]| members.iter().all(|row| selected(row.point, only));
+    fn value(&self, members: &Members<'_>, metric: &str) -> Option<f64> {
+        let about = |only: &[(&str, Vec<Value>)]| members.iter().all(|(point, _)| selected(point, only));
         let mut rows = self.0.iter().filter(|(only, _)| !members.is_empty() && about(only));
         rows.find_map(|(_, row)| {
             let of = row.metrics.iter().find(|(name, _)| same_metric(&name.value, metric));
@@ -289,16 +249,16 @@ impl<'a> Paper<'a> {
 struct Keys {
     /// In the order of their first appearance, as they are printed.
     labels: Vec<Vec<String>>,
-    /// The index of the label of every row of the frame.
+    /// The index of the label of every point.
     of_row: Vec<usize>,
 }
 
 impl Keys {
-    fn new(frame: &Frame<'_>, axes: &[String]) -> Self {
+    fn new(points: &Members<'_>, axes: &[String]) -> Self {
         let mut labels = Vec::new();
         let mut seen = HashMap::new();
-        let of_row = frame.rows.iter().map(|row| {
-            let values: Vec<Option<&Value>> = axes.iter().map(|axis| row.point.get(axis)).collect();
+        let of_row = points.iter().map(|(point, _)| {
+            let values: Vec<Option<&Value>> = axes.iter().map(|axis| point.get(axis)).collect();
             // JSON distinguishes the text "1" from the number 1.
             let key = serde_json::to_string(&values).unwrap_or_default();
             *seen.entry(key).or_insert_with(|| {
@@ -314,28 +274,18 @@ impl Keys {
     }
 }
 
-/// The values of a metric, each job once.
-fn measured<'a>(rows: &[&Row<'a>], metric: &str) -> Vec<(&'a Point, f64)> {
-    let mut jobs = HashSet::new();
-    let rows = rows.iter().filter(|row| jobs.insert(row.job));
-    rows.filter_map(|row| Some((row.point, row.metrics?.get(metric)?.value))).collect()
-}
-
-/// A cell, and the reasons for its missing results.
-fn cell(rows: &[&Row<'_>], metric: &str, absences: &BTreeMap<JobId, Absence>) -> (Cell, Vec<(Absence, JobId)>) {
-    let (mut values, mut absent, mut jobs) = (Vec::new(), Vec::new(), HashSet::new());
-    // Points that share a job are one measurement.
-    for row in rows.iter().filter(|row| jobs.insert(row.job)) {
-        match row.metrics {
-            Some(metrics) => match metrics.get(metric) {
-                Some(metric) => values.push(metric.value),
-                None => absent.push((Absence::NotMeasured, row.job)),
-            },
-            None => absent.push((absences.get(&row.job).cloned().unwrap_or(Absence::NotRun), row.job)),
-        }
+/// The cell of some measurements.
+fn cell(side: &Side<'_>, apart: &[String], traits: MetricTraits, show: Show) -> Cell {
+    let values: Vec<f64> = side.found.iter().map(|found| found.value).collect();
+    let summary = summarize(side, apart, traits, show == Show::Geometric);
+    Cell {
+        sample: summary.as_ref().map(|summary| summary.sample),
+        estimate: summary.map(|summary| summary.estimate),
+        resolution: traits.precision.resolution(),
+        quartiles: Quartiles::new(&values),
+        missing: side.absent.len(),
+        ..Cell::default()
     }
-    let (sample, quartiles) = (Sample::new(&values), Quartiles::new(&values));
-    (Cell { sample, quartiles, missing: absent.len(), points: rows.len(), ..Cell::default() }, absent)
 }
 
 /// The scale that fits a column's largest number.
@@ -344,13 +294,19 @@ pub(crate) fn scale(cells: &[Cell], show: Show, unit: Unit) -> Scale {
     Scale::of(sizes.fold(0.0, f64::max), unit)
 }
 
-fn notes(averaged: &[&str], columns: &[Column], rows: &[TableRow], footnotes: &Footnotes) -> Vec<String> {
+fn notes(
+    averaged: &[&str],
+    columns: &[Column],
+    rows: &[TableRow],
+    remarks: &BTreeMap<String, BTreeSet<Remark>>,
+    footnotes: &Footnotes,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let of = |show: Show| {
         let columns = columns.iter().enumerate().filter(move |(_, column)| column.show == show);
         columns.map(|(index, column)| (index, column.metric.as_str()))
     };
-    for (show, what) in [(Show::Mean, "mean ± 95 % CI"), (Show::Median, "median [quartiles]")] {
+    for (show, what) in [(Show::Mean, "mean ± 95 % CI"), (Show::Geometric, "geometric mean [95 % CI]")] {
         let samples = of(show).flat_map(|(index, _)| rows.iter().filter_map(move |row| row.cells[index].sample));
         let counts: Vec<usize> = samples.map(|sample| sample.n).collect();
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { continue };
@@ -359,19 +315,30 @@ fn notes(averaged: &[&str], columns: &[Column], rows: &[TableRow], footnotes: &F
         }
         let n = if least == most { most.to_string() } else { format!("{least} to {most}") };
         // Only a table with both kinds needs to distinguish them.
-        let mixed = of(Show::Mean).next().is_some() && of(Show::Median).next().is_some();
+        let mixed = of(Show::Mean).next().is_some() && of(Show::Geometric).next().is_some();
         let mut metrics: Vec<&str> = of(show).map(|(_, metric)| metric).collect();
-        metrics.dedup();
         metrics.sort_unstable();
         metrics.dedup();
         let metrics = if mixed { format!("{}: ", metrics.join(", ")) } else { String::new() };
-        notes.push(clean(&format!("{metrics}{what} over {} (n = {n})", averaged.join(", "))).into_owned());
+        let others: Vec<&str> = averaged.iter().copied().filter(|axis| *axis != SEED).collect();
+        let over = if others.is_empty() || others.len() == averaged.len() {
+            averaged.join(", ")
+        } else {
+            format!("{}, {SEED} averaged within each", others.join(", "))
+        };
+        notes.push(clean(&format!("{metrics}{what} over {over} (n = {n})")).into_owned());
     }
-    let cells = || rows.iter().flat_map(|row| &row.cells);
-    let has = |mark| cells().any(|cell| cell.mark == Some(mark));
-    if has(Mark::Best) {
-        let tied = if has(Mark::Tied) { ", ≈ chance can explain the difference to it" } else { "" };
-        notes.push(format!("◀ best of its column{tied}"));
+    notes.extend(marked(rows));
+    let mut said: BTreeMap<&Remark, Vec<&str>> = BTreeMap::new();
+    for (metric, remarks) in remarks {
+        for remark in remarks {
+            said.entry(remark).or_default().push(metric);
+        }
+    }
+    let all = remarks.len();
+    for (remark, metrics) in said {
+        let about = if metrics.len() == all { String::new() } else { format!("{}: ", metrics.join(", ")) };
+        notes.push(clean(&format!("{about}{}", remark.words())).into_owned());
     }
     if of(Show::Delta).next().is_some() {
         let noise = rows.iter().any(|row| {
@@ -382,4 +349,21 @@ fn notes(averaged: &[&str], columns: &[Column], rows: &[TableRow], footnotes: &F
     }
     notes.extend(footnotes.texts());
     notes
+}
+
+/// Meaning of the marks.
+fn marked(rows: &[TableRow]) -> Option<String> {
+    let has = |mark| rows.iter().flat_map(|row| &row.cells).any(|cell| cell.mark == Some(mark));
+    let mut parts = Vec::new();
+    if has(Mark::Best) {
+        parts.push("◀ best of its column");
+    }
+    if has(Mark::Tied) {
+        let best = if has(Mark::Best) { "≈ chance can explain the difference to the best" } else { "≈ chance can explain the differences" };
+        parts.push(best);
+    }
+    if has(Mark::Unclear) {
+        parts.push("? too few seeds to tell");
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

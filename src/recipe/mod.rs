@@ -27,8 +27,9 @@ pub use self::{
     executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Citation, Claim, Compare, Comparison, Expectation, Figure, Metrics, Need, OfStep, Order, PaperRow,
-        Policy, Resources, Side, Slurm, SlurmRequest, Statement, Table, TableKind,
+        Adaptive, Bound, Citation, Claim, Compare, Comparison, Expectation, Family, Figure, MetricRule, MetricTraits, Metrics,
+        Missing, Need, OfStep, Order, PaperRow, Policy, Resources, Rules, Side, Slurm, SlurmRequest, Statement, Table,
+        TableKind,
     },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},
@@ -59,6 +60,10 @@ pub struct Recipe {
     pub figures: Vec<Figure>,
     /// The claims, in the order of the text.
     pub claims: Vec<Claim>,
+    /// The correction of their verdicts for their number.
+    pub family: Family,
+    /// Declared properties of metrics.
+    pub rules: Vec<MetricRule>,
     /// The source texts that places refer to.
     pub sources: Sources,
 }

@@ -28,16 +28,17 @@ pub(super) fn render(table: &Table) -> String {
 }
 
 fn values(cell: &Cell, column: &Column) -> Vec<String> {
-    let estimate = cell.sample.map(|sample| sample.estimate());
+    let estimate = cell.estimate;
     let mark = match cell.mark {
         Some(Mark::Best) => "best",
         Some(Mark::Tied) => "tied",
+        Some(Mark::Unclear) => "unclear",
         None => "",
     };
     vec![
         text(&column.metric),
         column.unit.symbol().to_owned(),
-        number(cell.sample.map(|sample| sample.mean)),
+        number(estimate.map(|estimate| estimate.value)),
         number(cell.sample.and_then(|sample| sample.sd)),
         cell.sample.map_or(0, |sample| sample.n).to_string(),
         number(estimate.and_then(|estimate| estimate.low)),

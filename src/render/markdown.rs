@@ -23,9 +23,10 @@ pub(super) fn remark(text: &str) -> String {
     format!("> {}\n", escape(text))
 }
 
-pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
+pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let mut text = "### Claims\n\n| claim | verdict | why | paper |\n| --- | --- | --- | ---: |\n".to_owned();
     text.extend(verdicts.iter().map(|verdict| line(verdict.row().iter().map(|cell| escape(cell)))));
+    text.extend(note.map(|note| format!("\n{}\n", escape(&note))));
     text
 }
 

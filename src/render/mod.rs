@@ -23,7 +23,7 @@ pub use self::{
     live::{Live, beside},
 };
 use crate::{
-    analysis::{Results, Table, Verdict, analyze},
+    analysis::{Results, Table, Verdict, analyze, chance_of_error},
     plan::{Plan, Study},
     recipe::Recipe,
     store::Store,
@@ -87,6 +87,11 @@ impl<'a> Report<'a> {
         part(&self.study.recipe)
     }
 
+    /// The number of claims and of the wrong verdicts that chance would give, in words.
+    fn chance_of_error(&self) -> Option<String> {
+        chance_of_error(&self.verdicts, self.study.recipe.family)
+    }
+
     /// True if there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.study.recipe.figures.is_empty() && self.verdicts.is_empty()
@@ -99,10 +104,11 @@ impl<'a> Report<'a> {
             texts.insert(0, markdown::remark(&part));
         }
         if !self.verdicts.is_empty() {
+            let note = self.chance_of_error();
             match format {
-                Format::Term => texts.push(terminal::verdicts(&self.verdicts)),
-                Format::Md => texts.push(markdown::verdicts(&self.verdicts)),
-                Format::Latex => texts.push(latex::verdicts(&self.verdicts)),
+                Format::Term => texts.push(terminal::verdicts(&self.verdicts, note)),
+                Format::Md => texts.push(markdown::verdicts(&self.verdicts, note)),
+                Format::Latex => texts.push(latex::verdicts(&self.verdicts, note)),
                 Format::Csv => {}
             }
         }

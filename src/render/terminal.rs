@@ -26,7 +26,7 @@ pub(super) fn render(table: &Table) -> String {
 }
 
 /// One claim a paragraph: its sign, its name, the verdict; below it what it says, and why.
-pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
+pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let mut lines = vec!["Claims".to_owned()];
     for verdict in verdicts {
         let (sign, word) = (verdict.state.sign(), verdict.state.word());
@@ -35,5 +35,6 @@ pub(super) fn verdicts(verdicts: &[Verdict]) -> String {
         let paper = verdict.paper.map(|paper| format!("; the paper has {paper}")).unwrap_or_default();
         lines.push(format!("    {}{paper}", verdict.because));
     }
+    lines.extend(note);
     lines.join("\n") + "\n"
 }

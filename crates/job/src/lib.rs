@@ -17,7 +17,7 @@ pub mod units;
 mod value;
 
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
-pub use metric::MetricInfo;
+pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};

@@ -4,9 +4,13 @@ use serde_json::{Value as Json, json};
 use sweep_job::Backend;
 
 use super::{Lower, find};
+use super::{
+    expect::{Expectation, expect},
+    metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
+};
 use crate::recipe::{
     Names, Selection, Step, Template,
-    keys::{Custom, Given, Mapping as _, Number, Text, Within, Words, mapping},
+    keys::{Custom, Given, Mapping as _, Number, Shape as _, Text, Within, Word, Words, mapping},
     node::{Entry, Node, NodeKind},
     problem::suggest,
     schema::reference,
@@ -26,6 +30,8 @@ pub struct Claim {
     pub paper: Option<f64>,
     /// The backends that it applies to; any backend if empty.
     pub hardware: Vec<Backend>,
+    /// Rules for missing results and conditions.
+    pub rules: Rules,
 }
 
 /// The formal statement of a claim.
@@ -61,15 +67,6 @@ pub struct Side {
     pub only: Selection,
     /// The place in the text.
     pub span: Span,
-}
-
-/// Inclusive bounds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expectation {
-    /// The lower bound.
-    pub at_least: Option<f64>,
-    /// The upper bound.
-    pub at_most: Option<f64>,
 }
 
 /// An order of an axis's values by a metric.
@@ -134,7 +131,17 @@ mapping! {
         /// Claims a ranking of an axis's values by a metric.
         order: Within<OrderKeys<'static>>,
         /// The expected range of the number. Not accepted with `order`.
-        expect: Custom = Custom { schema: expect, accepts: "`{ at_least, at_most }`, one or both" },
+        expect: Custom = Custom { schema: expect, accepts: "`{ at_least, at_most, more_than, less_than, within }`" },
+        /// The treatment of jobs without a result. Default: `block`, which leaves the claim undecided.
+        ///
+        /// `worst` counts a missing result as the worst measured value of the claim's jobs; it requires a metric with a
+        /// better direction. `ignore` leaves it out, with its pair.
+        missing: Word<Missing> = Word(Missing::WORDS),
+        /// The required conditions of times and rates: measured under conditions that are alike, or under any. Default:
+        /// `alike`.
+        ///
+        /// See [docs/statistics.md](statistics.md).
+        conditions: Word<bool> = Word(CONDITIONS),
         /// The value in the paper, which is shown next to the measured one.
         paper: Number,
         /// The backends that the claim applies to. On other backends the claim is undecided.
@@ -183,24 +190,8 @@ mapping! {
     }
 }
 
-mapping! {
-    /// The keys of a claim's `expect`.
-    struct ExpectKeys = "expect" {
-        /// The lower bound, inclusive.
-        at_least: Number,
-        /// The upper bound, inclusive.
-        at_most: Number,
-    }
-}
-
 /// The words of `hardware`.
 const BACKENDS: &[(&str, Backend)] = &[("cuda", Backend::Cuda), ("wgpu", Backend::Wgpu), ("cpu", Backend::Cpu)];
-
-fn expect() -> Json {
-    let mut schema = ExpectKeys::schema();
-    schema["minProperties"] = json!(1);
-    schema
-}
 
 /// The schema of the constraint that a claim has exactly one statement, and `expect` unless it is an order.
 pub(in crate::recipe) fn one_statement() -> Json {
@@ -221,25 +212,62 @@ pub(in crate::recipe) fn side() -> Json {
 }
 
 /// Context for reading claims.
-struct Context<'a> {
-    steps: &'a [Step],
+pub(super) struct Context<'a> {
+    pub(super) steps: &'a [Step],
+    pub(super) rules: &'a [MetricRule],
     /// The names of all steps in the text, including those with mistakes.
-    written: &'a [String],
-    params: &'a Names,
+    pub(super) written: &'a [String],
+    pub(super) params: &'a Names,
+}
+
+/// The key of `claims` that is not the name of a claim.
+const FAMILY: &str = "family";
+
+/// Correction of a recipe's verdicts for the number of its claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Each claim is judged by itself.
+    #[default]
+    None,
+    /// Holm's correction: the probability of any wrong verdict is at most that of one claim.
+    Holm,
+}
+
+impl Family {
+    /// The words in recipes.
+    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("holm", Self::Holm)];
+}
+
+/// The schema of `claims`: name to claim, and the correction for the number of claims.
+pub(in crate::recipe) fn claims_schema(claim: &Json) -> Json {
+    let words: Vec<&str> = Family::WORDS.iter().map(|(word, _)| *word).collect();
+    let family = json!({
+        "enum": words,
+        "description": "The correction of verdicts for the number of claims.",
+    });
+    json!({
+        "type": "object",
+        "propertyNames": reference("name"),
+        "properties": { FAMILY: family },
+        "additionalProperties": claim,
+    })
 }
 
 impl Lower<'_> {
-    pub(super) fn claims(&mut self, node: &Node, steps: &[Step], written: &[String], params: &Names) -> Vec<Claim> {
-        let context = Context { steps, written, params };
+    /// Reads the claims, and the correction for their number.
+    pub(super) fn claims(&mut self, node: &Node, context: &Context<'_>) -> (Vec<Claim>, Family) {
         let entries = self.entries(node, "`claims`");
-        entries.iter().filter_map(|entry| self.claim(entry, &context)).collect()
+        let (families, entries): (Vec<&Entry>, Vec<&Entry>) =
+            entries.iter().partition(|entry| entry.key.value == FAMILY);
+        let family = families.first().and_then(|entry| Word(Family::WORDS).read(self, &entry.value, FAMILY));
+        let claims = entries.into_iter().filter_map(|entry| self.claim(entry, context)).collect();
+        (claims, family.unwrap_or_default())
     }
 
     fn claim(&mut self, entry: &Entry, context: &Context<'_>) -> Option<Claim> {
         let name = &entry.key;
         self.check_name(name, "claim");
         let keys = ClaimKeys::read(self, &entry.value, "a claim")?;
-        let expect = keys.expect.node().map(|node| self.expectation(node));
         let statements =
             [("value", &keys.value), ("ratio", &keys.ratio), ("difference", &keys.difference), ("order", &keys.order)];
         let mut given: Vec<(&str, &Entry)> =
@@ -259,7 +287,7 @@ impl Lower<'_> {
             }
             Statement::Order(self.order(&statement.value, context)?)
         } else {
-            let Some(expect) = expect else {
+            let Some(expect) = keys.expect.node().map(|node| self.expectation(node, kind)) else {
                 let help = "add `expect: { at_most: X }`, `{ at_least: X }` or both";
                 let message = format!("claim `{}` expects nothing", name.value);
                 self.problem(name.span, message, "`expect` is missing", help);
@@ -273,7 +301,16 @@ impl Lower<'_> {
             }
         };
         let hardware = keys.hardware.value.unwrap_or_default();
-        Some(Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware })
+        let rules = Rules {
+            missing: keys.missing.value.unwrap_or_default(),
+            any_conditions: keys.conditions.value.unwrap_or_default(),
+        };
+        let claim = Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware, rules };
+        let sides = claim.selections();
+        let steps = sides.iter().map(|(step, _)| &context.steps[*step]);
+        let traits = steps.map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));
+        self.check_worst(&keys.missing, traits);
+        Some(claim)
     }
 
     /// Reads `{ metric, of, to }`; a value has no `to`.
@@ -389,26 +426,5 @@ impl Lower<'_> {
         self.check_axis(&axis, owner, &owner.axes());
         let only = keys.only.node().map(|node| self.claimed_points(node, owner, context.params));
         Some(Order { metric, step, axis, ascending: values, only: only.unwrap_or_default(), span: ascending.span })
-    }
-
-    fn expectation(&mut self, node: &Node) -> Option<Expectation> {
-        let keys = ExpectKeys::read(self, node, "`expect`")?;
-        let given = keys.at_least.is_there() || keys.at_most.is_there();
-        let (at_least, at_most) = (keys.at_least.value, keys.at_most.value);
-        match (at_least, at_most) {
-            (None, None) => {
-                if !given {
-                    let help = "write `{ at_most: X }`, `{ at_least: X }` or both";
-                    self.problem(node.span, "`expect` expects nothing", "empty", help);
-                }
-                None
-            }
-            (Some(least), Some(most)) if least > most => {
-                let message = format!("nothing is at least {least} and at most {most}");
-                self.problem(node.span, message, "cannot hold", "exchange the two");
-                None
-            }
-            _ => Some(Expectation { at_least, at_most }),
-        }
     }
 }

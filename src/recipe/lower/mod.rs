@@ -3,9 +3,12 @@
 //! Each part of the language has a file, which declares its keys ([`super::keys`]) and reads them.
 
 mod claims;
+mod compare;
 mod executor;
+mod expect;
 mod figures;
 mod matrix;
+mod metrics;
 mod recipe;
 mod resources;
 mod slurm;
@@ -16,17 +19,20 @@ mod tables;
 use sweep_job::Value;
 
 pub use self::{
-    claims::{Claim, Comparison, Expectation, Order, Side, Statement},
+    claims::{Claim, Comparison, Family, Order, Side, Statement},
+    compare::Compare,
+    expect::{Bound, Expectation},
     figures::Figure,
     matrix::Adaptive,
+    metrics::{MetricRule, MetricTraits, Missing, Rules},
     recipe::Citation,
     resources::Resources,
     slurm::{Slurm, SlurmRequest},
     steps::{Need, Policy},
-    tables::{Compare, Metrics, OfStep, PaperRow, Table, TableKind},
+    tables::{Metrics, OfStep, PaperRow, Table, TableKind},
 };
 pub(super) use self::{
-    claims::{ClaimKeys, one_statement, side},
+    claims::{ClaimKeys, claims_schema, one_statement, side},
     figures::figure,
     matrix::{DrawForms, axis, matrix},
     recipe::RecipeKeys,
@@ -61,7 +67,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         executor::ExecutorKeys::declaration(),
         slurm::SlurmKeys::declaration(),
         TableKeys::declaration(),
-        tables::CompareKeys::declaration(),
+        compare::CompareKeys::declaration(),
         figures::FigureKeys::declaration(),
         figures::kinds(),
         figures::RoofKeys::declaration(),
@@ -69,7 +75,8 @@ pub(super) fn declarations() -> Vec<Declaration> {
         claims::ValueKeys::declaration(),
         claims::ComparedKeys::declaration(),
         claims::OrderKeys::declaration(),
-        claims::ExpectKeys::declaration(),
+        expect::ExpectKeys::declaration(),
+        metrics::MetricKeys::declaration(),
     ]
 }
 

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
-use super::Lower;
+use super::{
+    Lower,
+    claims::{Context, claims_schema},
+    metrics::metrics_schema,
+};
 use crate::recipe::{
     Names, Recipe, TableKind, is_name,
     keys::{Custom, Mapping as _, Shape, Text, Within, mapping},
     node::{Node, NodeKind},
-    schema::named,
+    schema::{named, reference},
     source::{Sources, Span, Spanned},
 };
 
@@ -69,10 +73,14 @@ mapping! {
         ///
         /// See [`figures`](#figures).
         figures: Custom = Custom { schema: || named("figure"), accepts: "name to figure" },
+        /// Properties of metrics that verdicts and comparisons use.
+        ///
+        /// See [`metrics`](#metrics).
+        metrics: Custom = Custom { schema: metrics_schema, accepts: "metric to `{ better, resolution, deterministic }`" },
         /// Statements about metrics. A run supports a claim, refutes it or leaves it undecided.
         ///
-        /// See [`claims`](#claims).
-        claims: Custom = Custom { schema: || named("claim"), accepts: "name to claim" },
+        /// `family: holm` corrects the verdicts for the number of claims. See [`claims`](#claims).
+        claims: Custom = Custom { schema: || claims_schema(&reference("claim")), accepts: "name to claim" },
     }
 }
 
@@ -147,9 +155,11 @@ impl Lower<'_> {
         let written = keys.steps.node().map(written).unwrap_or_default();
         let (tables, figures, claims) = (keys.tables.node(), keys.figures.node(), keys.claims.node());
         let of_claims = tables;
-        let mut tables = tables.map_or_else(Vec::new, |node| self.tables(node, &steps, &written, &params));
+        let rules = keys.metrics.node().map_or_else(Vec::new, |node| self.metric_rules(node, &steps));
+        let context = Context { steps: &steps, rules: &rules, written: &written, params: &params };
+        let mut tables = tables.map_or_else(Vec::new, |node| self.tables(node, &context));
         let figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
-        let claims = claims.map_or_else(Vec::new, |node| self.claims(node, &steps, &written, &params));
+        let (claims, family) = claims.map(|node| self.claims(node, &context)).unwrap_or_default();
         tables.extend(of_claims.into_iter().flat_map(|node| self.tables_of_claims(node, &steps, &claims)));
         let decides = !claims.is_empty()
             || tables.iter().any(|table| matches!(&table.kind, TableKind::Compare(compare) if compare.decide));
@@ -173,6 +183,8 @@ impl Lower<'_> {
                 tables,
                 figures,
                 claims,
+                family,
+                rules,
                 sources,
             },
             span,

@@ -6,14 +6,18 @@ use sweep_job::{
     units::{parse_bytes, parse_seconds},
 };
 
-use super::{Lower, find};
+use super::{
+    Compare, Lower,
+    claims::Context,
+    find,
+    metrics::{CONDITIONS, MetricTraits, Missing, Rules, traits_of},
+};
 use crate::{
     recipe::{
-        Claim, Names, Selection, Statement, Step, Template,
-        keys::{Custom, Flag, Given, Mapping as _, Text, Texts, Within, Word, mapping, meaning},
+        Claim, Names, Selection, Statement, Step,
+        keys::{Custom, Given, Mapping as _, Text, Texts, Within, Word, mapping, meaning},
         node::{Entry, Node, NodeKind},
         problem::suggest,
-        schema::reference,
         source::Spanned,
     },
     stats::Better,
@@ -30,6 +34,8 @@ pub struct Table {
     pub cells: Vec<Spanned<String>>,
     /// The kind of the table.
     pub kind: TableKind,
+    /// Rules for missing results and conditions.
+    pub rules: Rules,
 }
 
 /// The kinds of tables.
@@ -75,31 +81,6 @@ pub struct PaperRow {
     pub only: Selection,
     /// Metric and value, in base units.
     pub metrics: Vec<(Spanned<String>, f64)>,
-}
-
-/// Values of an axis that a table compares.
-#[derive(Debug, Clone)]
-pub struct Compare {
-    /// The points that were measured.
-    pub of: OfStep,
-    /// The axis.
-    pub axis: Spanned<String>,
-    /// Pairs of a value and the value to compare it with.
-    pub pairs: Vec<(Template, Template)>,
-    /// True if ratios are shown instead of differences.
-    pub ratio: bool,
-    /// The axis that repeats the same job, from which the measurement noise is estimated.
-    pub noise: Option<Spanned<String>>,
-    /// True if seeds are added until the differences are statistically significant.
-    pub decide: bool,
-}
-
-impl Compare {
-    /// The selection of all compared values.
-    fn selection(&self) -> Selection {
-        let values = self.pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]);
-        Selection(vec![(self.axis.clone(), values.collect())])
-    }
 }
 
 impl Table {
@@ -150,7 +131,7 @@ mapping! {
         /// Shows differences instead of metrics, with one row per pair of values.
         ///
         /// It replaces `rows` and `columns`.
-        compare: Within<CompareKeys<'static>>,
+        compare: Within<super::compare::CompareKeys<'static>>,
         /// The better direction of metrics, by which the best value is marked. Default: `min` for losses, times and
         /// sizes, `max` for rates.
         best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
@@ -168,24 +149,17 @@ mapping! {
         /// Each metric of `cells` has a column with its ratio between the two sides, which may belong to different
         /// steps. Only `title` and `cells` can be combined with `claims`.
         claims: Texts = Texts::NAMES,
-    }
-}
-
-mapping! {
-    /// The keys of a table's `compare`.
-    struct CompareKeys = "compare" {
-        /// The axis whose values are compared.
-        axis [required]: Text = Text::NAME,
-        /// The pairs to compare: a value of the axis, and the value to compare it with.
-        pairs [required]: Custom = Custom { schema: pairs, accepts: "`[[value, other], …]`" },
-        /// The form of a comparison: a difference, or a ratio of geometric means. Default: `difference`.
-        show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
-        /// The axis that repeats the same job. Differences below the noise of these repetitions are marked.
-        noise: Text = Text::NAME,
-        /// Adds seeds until the differences are statistically significant. Default: `false`.
+        /// The treatment of jobs without a result in comparisons and marks. Default: `block`, which leaves them
+        /// undecided.
         ///
-        /// It has an effect only on a step with `seeds: { min, max, until: decided }`.
-        decide: Flag,
+        /// `worst` counts a missing result as the worst measured value of the column; it requires a better direction.
+        /// `ignore` leaves it out.
+        missing: Word<Missing> = Word(Missing::WORDS),
+        /// The required conditions of times and rates in comparisons and marks: measured under conditions that are
+        /// alike, or under any. Default: `alike`.
+        ///
+        /// See [docs/statistics.md](statistics.md).
+        conditions: Word<bool> = Word(CONDITIONS),
     }
 }
 
@@ -218,11 +192,6 @@ pub(super) fn best() -> Json {
     json!({ "type": "object", "additionalProperties": { "enum": words } })
 }
 
-fn pairs() -> Json {
-    let pair = json!({ "type": "array", "minItems": 2, "maxItems": 2, "items": reference("value") });
-    json!({ "type": "array", "minItems": 1, "items": pair })
-}
-
 /// The keys that can be combined with `claims`.
 pub(in crate::recipe) const WITH_CLAIMS: &[&str] = &["title", "claims", "cells"];
 
@@ -232,10 +201,10 @@ fn has_claims(entry: &Entry) -> bool {
 }
 
 impl Lower<'_> {
-    pub(super) fn tables(&mut self, node: &Node, steps: &[Step], written: &[String], params: &Names) -> Vec<Table> {
+    pub(super) fn tables(&mut self, node: &Node, context: &Context<'_>) -> Vec<Table> {
         let entries = self.entries(node, "`tables`");
         let tables = entries.iter().filter(|entry| !has_claims(entry));
-        tables.filter_map(|entry| self.table(entry, steps, written, params)).collect()
+        tables.filter_map(|entry| self.table(entry, context)).collect()
     }
 
     /// The tables that have claims as rows.
@@ -277,10 +246,12 @@ impl Lower<'_> {
             }
             rows.push(Spanned::new(index, claim.span));
         }
-        Some(Table { name: name.clone(), title: keys.title.value, cells, kind: TableKind::Claims(rows) })
+        let (kind, rules) = (TableKind::Claims(rows), Rules::default());
+        Some(Table { name: name.clone(), title: keys.title.value, cells, kind, rules })
     }
 
-    fn table(&mut self, entry: &Entry, steps: &[Step], written: &[String], params: &Names) -> Option<Table> {
+    fn table(&mut self, entry: &Entry, context: &Context<'_>) -> Option<Table> {
+        let Context { steps, written, params, .. } = *context;
         let name = &entry.key;
         self.check_name(name, "table");
         let keys = TableKeys::read(self, &entry.value, "a table")?;
@@ -330,11 +301,22 @@ impl Lower<'_> {
                 self.problem(node.span, message, "shown beside values only", "remove it, or give it to another table");
             }
         }
+        let marked = best.clone();
         let kind = match compare {
             Some(compare) => TableKind::Compare(compare),
             None => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
         };
-        Some(Table { name: name.clone(), title: keys.title.value, cells, kind })
+        let better = |cell: &Spanned<String>| {
+            let traits = traits_of(context.rules, step, &cell.value);
+            let said = marked.iter().find(|(name, _)| same_metric(&name.value, &cell.value)).map(|(_, better)| *better);
+            (cell.value.clone(), MetricTraits { better: said.unwrap_or(traits.better), ..traits })
+        };
+        self.check_worst(&keys.missing, cells.iter().map(better));
+        let rules = Rules {
+            missing: keys.missing.value.unwrap_or_default(),
+            any_conditions: keys.conditions.value.unwrap_or_default(),
+        };
+        Some(Table { name: name.clone(), title: keys.title.value, cells, kind, rules })
     }
 
     /// Reads `{ loss: min, accuracy: max, perplexity: none }`.
@@ -441,40 +423,5 @@ impl Lower<'_> {
             return None;
         };
         Some((Spanned::new(index, from.span), step))
-    }
-
-    /// Reads `{ axis: prune, pairs: [[bitter7, none], …] }`.
-    fn compare(&mut self, node: &Node, step: &Step, of: &OfStep, params: &Names) -> Option<Compare> {
-        let keys = CompareKeys::read(self, node, "`compare`")?;
-        let usage = "write `{ axis: NAME, pairs: [[value, other], …] }`";
-        let (Some(_), Some(pairs)) = (keys.axis.node(), keys.pairs.node()) else {
-            self.problem(node.span, "`compare` needs `axis` and `pairs`", "incomplete", usage);
-            return None;
-        };
-        let axis = keys.axis.spanned()?;
-        self.check_axis(&axis, step, &step.axes());
-        let mut found = Vec::new();
-        let items = if let NodeKind::List(items) = &pairs.kind { items.as_slice() } else { &[] };
-        if items.is_empty() {
-            self.problem(pairs.span, "`pairs` compares nothing", "no list of pairs", usage);
-        }
-        for item in items {
-            match &item.kind {
-                NodeKind::List(two) if two.len() == 2 => {
-                    found.extend(self.value(&two[0], params).zip(self.value(&two[1], params)));
-                }
-                _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
-            }
-        }
-        let noise = keys.noise.spanned();
-        if let Some(noise) = &noise {
-            self.check_axis(noise, step, &step.axes());
-            if noise.value == axis.value {
-                let help = "name the axis along which the same job is repeated, for example `repeat`";
-                self.problem(noise.span, "the axis that is compared is no noise", "also `axis`", help);
-            }
-        }
-        let (ratio, decide) = (keys.show.value.unwrap_or(false), keys.decide.value.unwrap_or(false));
-        (!found.is_empty()).then_some(Compare { of: of.clone(), axis, pairs: found, ratio, noise, decide })
     }
 }

@@ -83,7 +83,7 @@ pub fn recipe() -> Value {
                     "else": { "required": ["from"] },
                 } },
                 "figures": whole(0, &["from", "kind"]),
-                "claims": { "additionalProperties": lower::one_statement() },
+                "claims": lower::claims_schema(&lower::one_statement()),
             },
         }),
     );

@@ -36,7 +36,7 @@ pub(crate) use self::{
 };
 use super::{Figure, setup::Setup};
 use crate::{
-    analysis::{Results, Table, Verdict},
+    analysis::{Results, Table, Verdict, chance_of_error},
     format::{clean, clean_lines, count},
     host,
     plan::{JobId, Plan, Study},
@@ -82,7 +82,7 @@ pub(super) struct Pages {
 pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
     let Contents { plan, study, results, store, tables, figures, verdicts } = contents;
     let report = html! {
-        @if !verdicts.is_empty() { (claims(verdicts)) }
+        @if !verdicts.is_empty() { (claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref())) }
         @if !tables.is_empty() { (sections(tables)) }
         @if !figures.is_empty() { (pictures(figures)) }
     };
@@ -309,7 +309,7 @@ fn asked(study: &Study) -> Markup {
     }
 }
 
-fn claims(verdicts: &[Verdict]) -> Markup {
+fn claims(verdicts: &[Verdict], note: Option<&str>) -> Markup {
     html! {
         section id="claims" {
             h2 { "Claims" }
@@ -327,6 +327,7 @@ fn claims(verdicts: &[Verdict]) -> Markup {
                 }
             }
             }
+            @if let Some(note) = note { p .note { (note) } }
         }
     }
 }

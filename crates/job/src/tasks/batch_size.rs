@@ -52,7 +52,7 @@ metrics! {
         /// Throughput at the knee divided by the throughput at the first batch size.
         GAIN: One = "throughput.gain";
         /// Peak resident memory of the worker process at the knee.
-        MEMORY_PEAK: Bytes = "memory.peak";
+        MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
         /// Peak device memory in tensors at the knee.
         MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
     }

@@ -190,7 +190,7 @@ pub struct MaskMetrics;
 metrics! {
     impl WorkloadMetrics {
         /// Fraction of the weights that are pruned.
-        SPARSITY: Fraction = "sparsity";
+        SPARSITY: Fraction = "sparsity", Deterministic;
         /// Number of weights in all layers.
         WEIGHTS: Count = "weights";
     }
@@ -207,7 +207,7 @@ metrics! {
         RATIO_FLOOR: One = "ratio.floor";
         /// Increase of the worker's peak resident memory by the first call, in whole pages. On a GPU, device memory
         /// that a streaming method allocates besides the masks.
-        MEMORY_EXTRA: Bytes = "memory.extra";
+        MEMORY_EXTRA: Bytes = "memory.extra", Resolution(4096.0);
         /// Difference of the threshold from the exact threshold, relative to the exact threshold.
         ERROR_THRESHOLD: Fraction = "error.threshold";
         /// Passes over all weights. For streaming methods only.
@@ -220,7 +220,7 @@ metrics! {
         /// Median time to compute new masks.
         TIME_UPDATE: Seconds = "time.update";
         /// Size of the masks.
-        MEMORY_MASKS: Bytes = "memory.masks";
+        MEMORY_MASKS: Bytes = "memory.masks", Deterministic;
     }
 }
 
@@ -234,7 +234,7 @@ metrics! {
 metrics! {
     impl BenchMaskUpdate {
         /// Size of all scores, if they were stored once.
-        MEMORY_SCORES: Bytes = "memory.scores";
+        MEMORY_SCORES: Bytes = "memory.scores", Deterministic;
     }
 }
 

@@ -40,7 +40,7 @@ metrics! {
         /// Time from the prompt to the first token.
         TIME_PROMPT: Seconds = "time.prompt";
         /// Size of the key-value cache at the end.
-        MEMORY_CACHE: Bytes = "memory.cache";
+        MEMORY_CACHE: Bytes = "memory.cache", Deterministic;
     }
 }
 

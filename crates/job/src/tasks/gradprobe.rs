@@ -26,15 +26,15 @@ pub struct GradProbe {
 metrics! {
     impl GradProbe {
         /// Fraction of the prunable weights that were pruned.
-        SPARSITY: Fraction = "sparsity";
+        SPARSITY: Fraction = "sparsity", Deterministic;
         /// Fraction of the prunable weights that were candidates in the last round.
-        SPARSITY_CANDIDATES: Fraction = "sparsity.candidates";
+        SPARSITY_CANDIDATES: Fraction = "sparsity.candidates", Deterministic;
         /// Fraction of the prunable weights that are exactly 0 at the end, for any reason.
-        SPARSITY_ZEROS: Fraction = "sparsity.zeros";
+        SPARSITY_ZEROS: Fraction = "sparsity.zeros", Deterministic;
         /// Fraction of the candidates that were pruned.
-        SURVIVAL: Fraction = "survival";
+        SURVIVAL: Fraction = "survival", Deterministic;
         /// Standard deviation over tensors of the fraction of candidates.
-        SPREAD: Fraction = "spread";
+        SPREAD: Fraction = "spread", Deterministic;
         /// Mean cross-entropy per token on held-out data after pruning.
         LOSS: Nats = "loss";
         /// `exp(loss)`.
@@ -76,7 +76,7 @@ metrics! {
         /// Number of rounds within the limit.
         ROUNDS: Count = "rounds";
         /// Tolerance at the end, which tuning may have changed.
-        TOLERANCE: One = "tolerance";
+        TOLERANCE: One = "tolerance", Deterministic;
         /// Median time of a forward and backward pass, excluding the first pass if there are more.
         TIME_PASS: Seconds = "time.pass";
         /// `time.pass` divided by `batch_size`.
@@ -88,20 +88,20 @@ metrics! {
         /// Time of candidates, gradients and decisions, excluding loading and evaluation.
         TIME_PRUNE: Seconds = "time.prune";
         /// Peak size of the stored gradients, reference and probe together.
-        MEMORY_GRADIENTS: Bytes = "memory.gradients";
+        MEMORY_GRADIENTS: Bytes = "memory.gradients", Deterministic;
         /// Peak size of the stored weights.
-        MEMORY_WEIGHTS: Bytes = "memory.weights";
+        MEMORY_WEIGHTS: Bytes = "memory.weights", Deterministic;
         /// Size of the candidate masks, one byte per weight.
-        MEMORY_MASKS: Bytes = "memory.masks";
+        MEMORY_MASKS: Bytes = "memory.masks", Deterministic;
         /// Maximum increase of the worker's resident memory by the selection of candidates, in whole pages.
-        MEMORY_EXTRA: Bytes = "memory.extra";
+        MEMORY_EXTRA: Bytes = "memory.extra", Resolution(4096.0);
         /// Maximum increase of the worker's resident memory by one full pass before any other computation. This pass
         /// does not count in `passes`.
-        MEMORY_PASS: Bytes = "memory.pass";
+        MEMORY_PASS: Bytes = "memory.pass", Resolution(4096.0);
         /// Peak device memory in tensors, read after each forward and each backward pass.
         MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
         /// Fraction of the prunable weights on which this job and the job of `against` agree.
-        AGREEMENT: Fraction = "agreement";
+        AGREEMENT: Fraction = "agreement", Deterministic;
         /// Number of prunable tensors.
         TENSORS: Count = "tensors";
         /// Number of prunable weights.

@@ -60,14 +60,14 @@ metrics! {
         /// Time of the last evaluation, after one forward pass that is not timed.
         TIME_EVAL: Seconds = "time.eval";
         /// Mean number of device-to-host readings per step, excluding evaluation.
-        READS_PER_STEP: One = "reads.per_step";
+        READS_PER_STEP: One = "reads.per_step", Deterministic;
         /// Mean number of those readings that serve the selection of nodes.
-        READS_SELECTION: One = "reads.selection";
+        READS_SELECTION: One = "reads.selection", Deterministic;
         /// Fraction of the selected nodes that the other `norm` would select, too. Requires `agreement`.
-        AGREEMENT: Fraction = "selection.agreement";
+        AGREEMENT: Fraction = "selection.agreement", Deterministic;
         /// Mean fraction of the parameters that get a gradient in a step: those of the selected nodes, and those that
         /// belong to no node.
-        UPDATED: Fraction = "parameters.updated";
+        UPDATED: Fraction = "parameters.updated", Deterministic;
         /// Number of nodes of the network.
         NODES: Count = "nodes";
     }

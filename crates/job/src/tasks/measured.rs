@@ -74,7 +74,7 @@ metrics! {
 metrics! {
     impl WorkerMetrics {
         /// Peak resident memory of the worker process.
-        MEMORY_PEAK: Bytes = "memory.peak";
+        MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
     }
 }
 

@@ -67,7 +67,7 @@ metrics! {
         /// The parameter `value`.
         VALUE: One = "value";
         /// Size of the file `input`.
-        BYTES: Bytes = "bytes";
+        BYTES: Bytes = "bytes", Deterministic;
     }
 }
 

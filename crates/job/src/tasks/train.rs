@@ -64,7 +64,7 @@ pub struct Train {
 metrics! {
     impl Train {
         /// Fraction of the prunable weights that are exactly zero at the end.
-        SPARSITY: Fraction = "sparsity";
+        SPARSITY: Fraction = "sparsity", Deterministic;
         /// Training tokens per second. Excludes evaluation and the warm-up steps: the first two steps of each attempt,
         /// or the first step if there are at most two.
         TOKENS_PER_S: TokensPerSecond = "throughput.tokens_per_s";
@@ -87,7 +87,7 @@ metrics! {
         ATTEMPTS: Count = "attempts";
         /// Peak resident memory of the worker process, up to and including the saving of the network but excluding the
         /// measurement of `ceiling`. The maximum over all attempts; for a killed attempt, up to its last log point.
-        MEMORY_PEAK: Bytes = "memory.peak";
+        MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
         /// Peak device memory in tensors, read after each part of the first steps.
         MEMORY_DEVICE_PEAK: Bytes = "memory.device.peak";
         /// Mean device memory in tensors over the same readings.

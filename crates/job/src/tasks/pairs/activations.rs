@@ -34,7 +34,7 @@ params! {
 metrics! {
     impl Activations {
         /// Size of the hidden activations.
-        MEMORY: Bytes = "memory.activations";
+        MEMORY: Bytes = "memory.activations", Deterministic;
     }
 }
 

@@ -36,7 +36,7 @@ params! {
 metrics! {
     impl Attention {
         /// Slope of log `memory.call` over log `length`, from calls with 50 %, 75 % and 100 % of the tokens.
-        EXPONENT: One = "memory.exponent";
+        EXPONENT: One = "memory.exponent", Deterministic;
     }
 }
 

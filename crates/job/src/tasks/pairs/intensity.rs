@@ -21,7 +21,7 @@ params! {
 metrics! {
     impl Intensity {
         /// Floating-point operations per byte that must be read or written.
-        INTENSITY: One = "intensity";
+        INTENSITY: One = "intensity", Deterministic;
     }
 }
 

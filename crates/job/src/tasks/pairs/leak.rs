@@ -46,7 +46,7 @@ params! {
 metrics! {
     impl Leak {
         /// Memory leaked per iteration: the slope of the bytes in use over the iterations.
-        SLOPE: Bytes = "memory.slope";
+        SLOPE: Bytes = "memory.slope", Deterministic;
     }
 }
 

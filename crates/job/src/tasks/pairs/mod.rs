@@ -69,14 +69,14 @@ metrics! {
         FIRST: Seconds = "time.first";
         /// Peak memory of the first call in addition to its inputs. On the CPU, heap memory; on a GPU, device memory
         /// that the allocator reserved from the driver.
-        MEMORY_CALL: Bytes = "memory.call";
+        MEMORY_CALL: Bytes = "memory.call", Deterministic;
         /// Number of heap allocations in that call.
         ALLOCATIONS: Count = "allocations";
         /// Largest difference between the output of the first call and the output of the baseline, relative to the
         /// largest element of the latter.
         ERROR_OUTPUT: Fraction = "error.output";
         /// Maximum allowed `error.output`. Above it, the job fails.
-        ERROR_ALLOWED: Fraction = "error.allowed";
+        ERROR_ALLOWED: Fraction = "error.allowed", Deterministic;
     }
 }
 

@@ -38,12 +38,12 @@ params! {
 metrics! {
     impl Sharding {
         /// Measured size of weights, gradients and moments on the device, per rank.
-        MEMORY_STATE: Bytes = "memory.state";
+        MEMORY_STATE: Bytes = "memory.state", Deterministic;
         /// Calculated size of weights, gradients and moments on the device: 16 bytes per weight, divided by the number
         /// of ranks.
-        MEMORY_MODEL: Bytes = "memory.model";
+        MEMORY_MODEL: Bytes = "memory.model", Deterministic;
         /// Bytes per call of weights that ranks gather from others, or of moments that move between host and device.
-        GATHERED: Bytes = "bytes.gathered";
+        GATHERED: Bytes = "bytes.gathered", Deterministic;
     }
 }
 

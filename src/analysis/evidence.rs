@@ -1,0 +1,521 @@
+//! Evidence: the measurements behind a verdict or a comparison, and the estimate that follows from them.
+//!
+//! Jobs without a result block a decision unless the recipe says otherwise. Seeds are repetitions: where other axes vary,
+//! seeds are averaged first, and the values of the other axes are the independent units. The spread of a metric is never
+//! less than its resolution.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use sweep_job::{Precision, Value};
+
+use super::{
+    Absence,
+    looks::{Level, Looks},
+};
+use crate::{
+    format::count,
+    plan::{JobId, Point, Study, selected},
+    recipe::{MetricTraits, Missing, Rules},
+    record::Key,
+    stats::{Better, Estimate, LEVEL, Odds, Sample, estimate, odds},
+    store::Measured,
+};
+
+/// The axis whose values repeat a job with other random numbers.
+pub(super) const SEED: &str = "seed";
+
+/// The results of a study.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) study: &'a Study,
+    pub(super) measured: &'a BTreeMap<JobId, Measured>,
+    pub(super) absences: &'a BTreeMap<JobId, Absence>,
+}
+
+/// A measurement: its point, its record, and its value. A missing result that counts as the worst has no record.
+pub(super) struct Found<'a> {
+    pub(super) point: &'a Point,
+    pub(super) by: Option<&'a Measured>,
+    pub(super) value: f64,
+}
+
+/// The measurements of a metric at the points of one side.
+#[derive(Default)]
+pub(super) struct Side<'a> {
+    pub(super) found: Vec<Found<'a>>,
+    /// The jobs without a result, or without the metric.
+    pub(super) absent: Vec<(Absence, JobId, &'a Point)>,
+    /// The records of the side, including those without the metric.
+    pub(super) ran: Vec<&'a Measured>,
+    /// The numbers of seeds at which the side is looked at.
+    looks: Looks,
+}
+
+/// What is asked about the sides.
+pub(super) struct Question<'q> {
+    pub(super) traits: MetricTraits,
+    /// The axes that distinguish the sides.
+    pub(super) apart: Vec<String>,
+    /// The axis that repeats the same job.
+    pub(super) repeats: Option<&'q str>,
+    /// True for a ratio, false for a difference.
+    pub(super) ratio: bool,
+    /// True if sides that cannot be paired are compared by their means.
+    pub(super) unpaired: bool,
+    pub(super) rules: Rules,
+}
+
+/// Reason why there is no evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Silence {
+    /// No point has the values.
+    NoPoint,
+    /// Jobs have no result.
+    Absent,
+    /// Jobs are on both sides.
+    Shared(usize),
+    /// The conditions of the measurements differ.
+    Unlike(String),
+    /// A ratio of numbers that are not all above zero.
+    NoRatio,
+    /// The points cannot be paired one to one.
+    Unpaired,
+}
+
+/// Reason why an estimate has no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// There is one measurement.
+    One,
+    /// All measurements are equal, and the metric's resolution is unknown.
+    Equal,
+}
+
+/// An estimate with its uncertainty, on the scale on which it was computed: logarithms for ratios.
+#[derive(Debug, Clone)]
+pub(super) struct Evidence {
+    /// The independent units; of the first side if the sides are not paired.
+    pub(super) sample: Sample,
+    pub(super) level: Level,
+    /// Number and kind of the units.
+    pub(super) basis: String,
+    pub(super) notes: Vec<String>,
+    value: f64,
+    /// Standard error; `None` if it is unknown.
+    error: Option<f64>,
+    freedom: f64,
+    ratio: bool,
+    doubt: Doubt,
+    /// The precision of a unit.
+    precision: Precision,
+}
+
+/// Independent units of a sample.
+struct Units {
+    values: Vec<f64>,
+    /// Least number of measurements in a unit.
+    per: usize,
+    /// The axes whose values are the units; none if seeds are.
+    axes: Vec<String>,
+}
+
+impl<'a> Source<'a> {
+    /// The measurements of a metric at the points of a step that have these values.
+    pub(super) fn side(&self, step: usize, wanted: &[(&str, Vec<Value>)], metric: &str) -> Side<'a> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        self.side_of(points.map(|(point, job)| (point, *job)), metric)
+    }
+
+    /// The measurements of a metric at some points. Points that are the same job count once.
+    pub(super) fn side_of(&self, points: impl Iterator<Item = (&'a Point, JobId)>, metric: &str) -> Side<'a> {
+        let mut side = Side::default();
+        let mut jobs = HashSet::new();
+        let mut seeds: BTreeSet<String> = BTreeSet::new();
+        let mut extra = 0;
+        for (point, job) in points {
+            seeds.extend(point.get(SEED).map(|seed| format!("{seed:?}")));
+            extra = extra.max(self.study.rounds.get(&job).copied().unwrap_or(0));
+            if !jobs.insert(job) {
+                continue;
+            }
+            let measured = self.measured.get(&job);
+            side.ran.extend(measured);
+            match measured.and_then(|measured| Some((measured, measured.metrics.get(metric)?.value))) {
+                Some((by, value)) => side.found.push(Found { point, by: Some(by), value }),
+                None if self.is_unneeded(job) => {}
+                None => side.absent.push((self.absence(job), job, point)),
+            }
+        }
+        let most = seeds.len().max(1);
+        side.looks = Looks::planned(most.saturating_sub(extra), most);
+        side.looks.add_made(side.found.iter().filter_map(|found| found.by?.under.as_ref()?.seeds));
+        side
+    }
+
+    /// The points of a step that have these values, without additional seeds that were not needed.
+    pub(super) fn points(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<(&'a Point, JobId)> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        points.filter(|(_, job)| !self.is_unneeded(*job)).map(|(point, job)| (point, *job)).collect()
+    }
+
+    /// The jobs at the points of a step that have these values.
+    pub(super) fn jobs(&self, step: usize, wanted: &[(&str, Vec<Value>)]) -> Vec<JobId> {
+        let points = self.study.steps[step].iter().filter(|(point, _)| selected(point, wanted));
+        points.map(|(_, job)| *job).collect()
+    }
+
+    /// True if a job is an additional seed that was not needed.
+    fn is_unneeded(&self, job: JobId) -> bool {
+        !self.measured.contains_key(&job)
+            && self.study.rounds.contains_key(&job)
+            && self.absences.get(&job).is_none_or(|absence| !absence.is_final())
+    }
+
+    fn absence(&self, job: JobId) -> Absence {
+        let absence = || self.absences.get(&job).cloned().unwrap_or(Absence::NotRun);
+        if self.measured.contains_key(&job) { Absence::NotMeasured } else { absence() }
+    }
+}
+
+impl<'a> Side<'a> {
+    fn keys(&self) -> HashSet<Key> {
+        self.found.iter().filter_map(|found| Some(found.by?.key)).collect()
+    }
+
+    fn records(&self) -> Vec<&'a Measured> {
+        self.found.iter().filter_map(|found| found.by).collect()
+    }
+
+    /// True if no job belongs to the side.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.absent.is_empty()
+    }
+
+    /// True if all values are above zero.
+    pub(super) fn is_positive(&self) -> bool {
+        self.found.iter().all(|found| found.value > 0.0)
+    }
+
+    pub(super) fn values(&self) -> Vec<(&'a Point, f64)> {
+        self.found.iter().map(|found| (found.point, found.value)).collect()
+    }
+
+    pub(super) fn mean(&self) -> f64 {
+        self.found.iter().map(|found| found.value).sum::<f64>() / self.found.len().max(1) as f64
+    }
+}
+
+/// Applies the rule for missing results: fills them in, or leaves them out, or gives up.
+pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> Result<(), Silence> {
+    if sides.iter().any(|side| side.found.is_empty() && side.absent.is_empty()) {
+        return Err(Silence::NoPoint);
+    }
+    match question.rules.missing {
+        Missing::Block => {}
+        Missing::Ignore => {
+            return if sides.iter().any(|side| side.found.is_empty()) { Err(Silence::Absent) } else { Ok(()) };
+        }
+        Missing::Worst => {
+            let values = sides.iter().flat_map(|side| side.found.iter().map(|found| found.value));
+            let worst = match question.traits.better {
+                Some(Better::Less) => values.max_by(f64::total_cmp),
+                Some(Better::More) => values.min_by(f64::total_cmp),
+                None => None,
+            };
+            for side in sides.iter_mut() {
+                // A job that has not run yet may still have a result.
+                let (lost, open) = std::mem::take(&mut side.absent).into_iter().partition(|(why, ..)| why.is_final());
+                let lost: Vec<(Absence, JobId, &Point)> = lost;
+                side.absent = open;
+                let Some(worst) = worst else {
+                    side.absent.extend(lost);
+                    continue;
+                };
+                side.found.extend(lost.into_iter().map(|(_, _, point)| Found { point, by: None, value: worst }));
+            }
+        }
+    }
+    if sides.iter().any(|side| !side.absent.is_empty()) { Err(Silence::Absent) } else { Ok(()) }
+}
+
+impl Question<'_> {
+    /// True if nothing is missing on a side, as far as missing results matter.
+    pub(super) fn is_whole(&self, side: &Side<'_>) -> bool {
+        self.rules.missing == Missing::Ignore || side.absent.is_empty()
+    }
+}
+
+/// The mean of the results that are there.
+pub(super) struct Summary {
+    /// The independent units.
+    pub(super) sample: Sample,
+    /// The mean, or the geometric mean, with its interval.
+    pub(super) estimate: Estimate,
+}
+
+/// Summarizes the results of a side, on logarithms for a geometric mean.
+pub(super) fn summarize(side: &Side<'_>, apart: &[String], traits: MetricTraits, geometric: bool) -> Option<Summary> {
+    let scaled = |value: f64| if geometric { value.ln() } else { value };
+    let units = |scaled: &dyn Fn(f64) -> f64| {
+        let values: Vec<(&Point, f64)> =
+            side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
+        reduce(&values, apart, None)
+    };
+    let shown = Sample::new(&units(&|value| value).values)?;
+    let units = units(&scaled);
+    let sample = Sample::new(&units.values)?;
+    let precision = relative(traits.precision, geometric.then(|| side.mean()));
+    let (error, _) = error(sample, units.precision(precision));
+    let found = estimate(sample.mean, error, sample.n.saturating_sub(1) as f64, LEVEL);
+    let estimate = if geometric { found.exp() } else { Estimate { p: None, ..found } };
+    Some(Summary { sample: shown, estimate })
+}
+
+/// The precision of values, or of their logarithms if their size is given.
+pub(super) fn relative(precision: Precision, size: Option<f64>) -> Precision {
+    precision.scaled(size.filter(|size| *size > 0.0).map_or(1.0, f64::recip))
+}
+
+/// The values of independent units by the axes that do not distinguish rows: seeds, or the values of other axes.
+pub(super) fn unit_values(values: &[(&Point, f64)], apart: &[String]) -> BTreeMap<Vec<String>, f64> {
+    let is_apart = |axis: &str| apart.iter().any(|other| other == axis);
+    let mut levels: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+    let mut seeds: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+    for (point, value) in values {
+        levels.entry(place(point, |axis| is_apart(axis) || axis == SEED)).or_default().push(*value);
+        seeds.entry(place(point, is_apart)).or_default().push(*value);
+    }
+    let groups = if levels.len() > 1 { levels } else { seeds };
+    groups.into_iter().map(|(key, values)| (key, values.iter().sum::<f64>() / values.len() as f64)).collect()
+}
+
+impl Evidence {
+    /// Evidence about the mean of one side.
+    pub(super) fn of_mean(side: &mut Side<'_>, question: &Question<'_>) -> Result<Self, Silence> {
+        complete(&mut [&mut *side], question)?;
+        let notes = like(&[side], question)?;
+        let units = reduce(&side.values(), &question.apart, question.repeats);
+        let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
+        let precision = units.precision(question.traits.precision);
+        let (error, doubt) = error(sample, precision);
+        let level = side.looks.level(sample.n, units.axes.is_empty());
+        let basis = if units.axes.is_empty() { count(side.found.len(), "job") } else { units.basis("mean") };
+        let notes = notes.into_iter().chain(units.note()).collect();
+        let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
+        Ok(Self { sample, level, basis, notes, value, error, freedom, ratio: false, doubt, precision })
+    }
+
+    /// Evidence about the difference or the ratio of two sides.
+    pub(super) fn of_two<'a>(of: &mut Side<'a>, to: &mut Side<'a>, question: &Question<'_>) -> Result<Self, Silence> {
+        let shared = to.keys().intersection(&of.keys()).count();
+        if shared > 0 {
+            return Err(Silence::Shared(shared));
+        }
+        complete(&mut [&mut *of, &mut *to], question)?;
+        let ratio = question.ratio;
+        if ratio && of.found.iter().chain(&to.found).any(|found| found.value <= 0.0) {
+            return Err(Silence::NoRatio);
+        }
+        let notes = like(&[of, to], question)?;
+        let scaled = |value: f64| if ratio { value.ln() } else { value };
+        // The precision of a difference of two values, and of one value.
+        let size = if ratio { of.mean().powi(-2) + to.mean().powi(-2) } else { 2.0 };
+        let two = question.traits.precision.scaled(size.sqrt());
+        let one = two.scaled(0.5_f64.sqrt());
+        let looks = of.looks.joined(&to.looks);
+        let partial = question.rules.missing == Missing::Ignore || looks.is_adaptive();
+        if let Some(pairs) = pairs(&of.values(), &to.values(), &question.apart, partial) {
+            let differences: Vec<(&Point, f64)> =
+                pairs.into_iter().map(|(point, of, to)| (point, scaled(of) - scaled(to))).collect();
+            let units = reduce(&differences, &question.apart, question.repeats);
+            let sample = Sample::new(&units.values).ok_or(Silence::NoPoint)?;
+            let precision = units.precision(two);
+            let (error, doubt) = error(sample, precision);
+            let level = looks.level(sample.n, units.axes.is_empty());
+            let basis = units.basis(if units.axes.is_empty() { "pair" } else { "mean difference" });
+            let notes = notes.into_iter().chain(units.note()).collect();
+            let (value, freedom) = (sample.mean, sample.n.saturating_sub(1) as f64);
+            return Ok(Self { sample, level, basis, notes, value, error, freedom, ratio, doubt, precision });
+        }
+        if !question.unpaired {
+            return Err(Silence::Unpaired);
+        }
+        let units = |side: &Side<'_>| {
+            let values: Vec<(&Point, f64)> =
+                side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
+            reduce(&values, &question.apart, question.repeats)
+        };
+        let (first, second) = (units(of), units(to));
+        let sample = |units: &Units| Sample::new(&units.values).ok_or(Silence::NoPoint);
+        let (a, b) = (sample(&first)?, sample(&second)?);
+        let errors = [(a, &first), (b, &second)].map(|(sample, units)| error(sample, units.precision(one)));
+        let (error, freedom) = match errors {
+            [(Some(of), _), (Some(to), _)] => welch([(of, a.n), (to, b.n)]),
+            _ => (None, 0.0),
+        };
+        let doubt = if a.n.min(b.n) < 2 { Doubt::One } else { Doubt::Equal };
+        let level = looks.level(a.n.min(b.n), first.axes.is_empty() && second.axes.is_empty());
+        let basis = format!("{} against {}, not paired", a.n, b.n);
+        let notes = notes.into_iter().chain(first.note()).collect();
+        Ok(Self { sample: a, level, basis, notes, value: a.mean - b.mean, error, freedom, ratio, doubt, precision: one })
+    }
+
+    /// The estimate with its interval. Its p-value allows for all looks at the results.
+    pub(super) fn estimate(&self) -> Estimate {
+        let found = estimate(self.value, self.error, self.freedom, self.level.level);
+        let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
+        if self.ratio { found.exp() } else { found }
+    }
+
+    /// Reason why the estimate has no interval; `None` if it has one.
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        self.error.is_none().then_some(self.doubt)
+    }
+
+    /// Two-sided p-value of the hypothesis that the true number is `bound`, which allows for all looks at the results.
+    pub(super) fn p_at(&self, bound: f64) -> Option<f64> {
+        let bound = match self.ratio {
+            true if bound <= 0.0 => return Some(0.0),
+            true => bound.ln(),
+            false => bound,
+        };
+        let p = estimate(self.value - bound, self.error, self.freedom, LEVEL).p?;
+        Some(self.corrected(p))
+    }
+
+    /// The odds of a difference below, within and above a region of practical equivalence, which is a fraction for
+    /// ratios.
+    pub(super) fn odds(&self, region: f64) -> Option<Odds> {
+        let region = if self.ratio { region.ln_1p() } else { region };
+        odds(&self.sample, region, self.precision)
+    }
+
+    /// True if the estimate is certain.
+    pub(super) fn is_certain(&self) -> bool {
+        self.error == Some(0.0)
+    }
+
+    fn corrected(&self, p: f64) -> f64 {
+        (p * (1.0 - LEVEL) / (1.0 - self.level.level)).min(1.0)
+    }
+}
+
+impl Units {
+    /// The precision of a unit, given that of a measurement.
+    fn precision(&self, precision: Precision) -> Precision {
+        precision.scaled((self.per as f64).sqrt().recip())
+    }
+
+    /// Number and kind of the units.
+    fn basis(&self, word: &str) -> String {
+        count(self.values.len(), word)
+    }
+
+    fn note(&self) -> Option<String> {
+        (!self.axes.is_empty()).then(|| {
+            let axes: Vec<String> = self.axes.iter().map(|axis| format!("`{axis}`")).collect();
+            let seeds = if self.per > 1 { ", seeds averaged within each" } else { "" };
+            format!("over the values of {}{seeds}", axes.join(" and "))
+        })
+    }
+}
+
+/// Standard error of a sample's mean, and the reason if it is unknown.
+fn error(sample: Sample, precision: Precision) -> (Option<f64>, Doubt) {
+    let Some(sd) = sample.sd else {
+        let certain = precision == Precision::Deterministic;
+        return (certain.then_some(0.0), Doubt::One);
+    };
+    (precision.spread(sd).map(|sd| sd / (sample.n as f64).sqrt()), Doubt::Equal)
+}
+
+/// Standard error and degrees of freedom of a difference of two means (Welch), from the error and the size of each.
+fn welch([(a, n), (b, m)]: [(f64, usize); 2]) -> (Option<f64>, f64) {
+    let squared = a * a + b * b;
+    if squared == 0.0 {
+        return (Some(0.0), 0.0);
+    }
+    let part = |error: f64, n: usize| if error > 0.0 { error.powi(4) / (n as f64 - 1.0).max(1.0) } else { 0.0 };
+    (Some(squared.sqrt()), squared * squared / (part(a, n) + part(b, m)))
+}
+
+/// Checks the conditions of times and rates; returns footnotes.
+pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<String>, Silence> {
+    if !super::is_timing(question.traits.unit) {
+        return Ok(Vec::new());
+    }
+    if question.rules.any_conditions {
+        return Ok(vec!["whatever the conditions of the measurement (`conditions: any`)".to_owned()]);
+    }
+    let sides: Vec<Vec<&Measured>> = sides.iter().map(|side| side.records()).collect();
+    let sides: Vec<&[&Measured]> = sides.iter().map(Vec::as_slice).collect();
+    let found = super::conditions::comparable(&sides);
+    match found.reason {
+        Some(reason) => Err(Silence::Unlike(reason)),
+        None => Ok(found.notes),
+    }
+}
+
+/// A value of the axes that do not distinguish the sides.
+fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String> {
+    let shared = point.values.iter().filter(|(axis, _)| !without(axis));
+    let mut shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
+    shared.sort_unstable();
+    shared
+}
+
+/// Averages repetitions: those along `repeats` if there are several seeds, and seeds if another axis varies.
+fn reduce(values: &[(&Point, f64)], apart: &[String], repeats: Option<&str>) -> Units {
+    let is_apart = |axis: &str| apart.iter().any(|other| other == axis);
+    let group = |without: &dyn Fn(&str) -> bool| {
+        let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+        for (point, value) in values {
+            groups.entry(place(point, without)).or_default().push(*value);
+        }
+        groups
+    };
+    let units = |groups: BTreeMap<Vec<String>, Vec<f64>>, axes: Vec<String>| Units {
+        per: groups.values().map(Vec::len).min().unwrap_or(1),
+        values: groups.into_values().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect(),
+        axes,
+    };
+    let is_repetition = |axis: &str| axis == SEED || repeats == Some(axis);
+    let levels = group(&|axis| is_apart(axis) || is_repetition(axis));
+    if levels.len() > 1 {
+        let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for (axis, value) in values.iter().flat_map(|(point, _)| &point.values) {
+            if !is_apart(axis) && !is_repetition(axis) {
+                seen.entry(axis).or_default().insert(format!("{:?}", value.value));
+            }
+        }
+        let varied = seen.into_iter().filter(|(_, values)| values.len() > 1).map(|(axis, _)| axis.to_owned());
+        return units(levels, varied.collect());
+    }
+    let seeds = group(&|axis| is_apart(axis) || repeats == Some(axis));
+    if repeats.is_some() && seeds.len() > 1 {
+        return units(seeds, Vec::new());
+    }
+    Units { values: values.iter().map(|(_, value)| *value).collect(), per: 1, axes: Vec::new() }
+}
+
+/// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot
+/// be paired one to one. Values without a partner are dropped if the sides may have different points (`partial`).
+/// Otherwise they show that the sides cannot be paired.
+fn pairs<'a>(
+    of: &[(&'a Point, f64)],
+    to: &[(&'a Point, f64)],
+    apart: &[String],
+    partial: bool,
+) -> Option<Vec<(&'a Point, f64, f64)>> {
+    let side = |side: &[(&'a Point, f64)]| {
+        let key = |point: &Point| place(point, |axis| apart.iter().any(|other| other == axis));
+        let values: BTreeMap<Vec<String>, (&'a Point, f64)> =
+            side.iter().map(|(point, value)| (key(point), (*point, *value))).collect();
+        (values.len() == side.len()).then_some(values)
+    };
+    let (first, second) = (side(of)?, side(to)?);
+    let pairs: Vec<(&Point, f64, f64)> =
+        first.iter().filter_map(|(key, (point, value))| Some((*point, *value, second.get(key)?.1))).collect();
+    let whole = partial || pairs.len() == first.len().max(second.len());
+    (!pairs.is_empty() && whole).then_some(pairs)
+}

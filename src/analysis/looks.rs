@@ -1,0 +1,115 @@
+//! Looks: the numbers of seeds at which a result is evaluated, and the level of each evaluation.
+//!
+//! Every evaluation that may end the collection of data is a chance for a wrong decision. The looks that a plan announces
+//! share one level, so that the probability of a wrong decision at any of them is that of a single look. Looks that are
+//! added after the planned ones were made, because `seeds` or `max` was raised, add a small part to it.
+
+use crate::{
+    record::SeedPlan,
+    stats::{LEVEL, constant_level, extension_level, level_of},
+};
+
+/// Probability that the first raise of the number of seeds adds to that of a wrong decision; each further raise adds half
+/// as much as the one before.
+const RAISE: f64 = 0.0025;
+
+/// Planned and earlier looks of a side.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Looks {
+    least: usize,
+    most: usize,
+    /// Earlier plans with fewer seeds, by their largest number.
+    earlier: Vec<(usize, usize)>,
+}
+
+/// The level of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Level {
+    /// The confidence level.
+    pub(super) level: f64,
+    /// Number of looks that it allows for.
+    pub(super) looks: usize,
+    /// The number of seeds at which earlier plans ended, if seeds were added after that.
+    pub(super) raised_from: Option<usize>,
+}
+
+impl Looks {
+    /// Looks at every number of seeds from `least` to `most`.
+    pub(super) fn planned(least: usize, most: usize) -> Self {
+        Self { least: least.max(1), most: most.max(1), earlier: Vec::new() }
+    }
+
+    /// Adds the plans under which measurements were made. Plans with fewer seeds than planned now were looked at.
+    pub(super) fn add_made(&mut self, plans: impl Iterator<Item = SeedPlan>) {
+        for SeedPlan { least, most } in plans {
+            let earlier = (most, least.clamp(1, most.max(1)));
+            if most > 1 && most < self.most && !self.earlier.contains(&earlier) {
+                self.earlier.push(earlier);
+            }
+        }
+        self.earlier.sort_unstable();
+    }
+
+    /// The looks of two sides together.
+    pub(super) fn joined(&self, other: &Self) -> Self {
+        let mut joined =
+            Self { least: self.least.min(other.least), most: self.most.max(other.most), earlier: self.earlier.clone() };
+        joined.earlier.extend(other.earlier.iter().filter(|plan| !self.earlier.contains(plan)));
+        joined.earlier.retain(|(most, _)| *most < joined.most);
+        joined.earlier.sort_unstable();
+        joined
+    }
+
+    /// True if the number of seeds depends on the results.
+    pub(super) fn is_adaptive(&self) -> bool {
+        self.least < self.most
+    }
+
+    /// The level of the look at `n` units. `growing` is true if every seed is a unit.
+    pub(super) fn level(&self, n: usize, growing: bool) -> Level {
+        let mut plans: Vec<Vec<usize>> = Vec::new();
+        let mut last = 1;
+        for (most, least) in self.earlier.iter().copied().chain([(self.most, self.least)]) {
+            let sizes: Vec<usize> = (least.max(last + 1)..=most).collect();
+            last = last.max(most);
+            if !sizes.is_empty() {
+                plans.push(sizes);
+            }
+        }
+        let looks: usize = plans.iter().map(Vec::len).sum();
+        if !growing {
+            // The units stay the same while their values become more precise: a bound that holds for any dependence.
+            return Level { level: level_of(looks), looks: looks.max(1), raised_from: None };
+        }
+        let mut made: Vec<(usize, f64)> = Vec::new();
+        let mut found = Level { level: LEVEL, looks: 1, raised_from: None };
+        let mut spend = RAISE;
+        for sizes in &plans {
+            // An earlier plan that ended above what is there has not been looked at.
+            if !made.is_empty() && sizes.first().is_some_and(|first| *first > n) {
+                break;
+            }
+            let level = if made.is_empty() {
+                constant_level(sizes)
+            } else {
+                spend /= 2.0;
+                extension_level(&made, sizes, 2.0 * spend)
+            };
+            let raised_from = made.last().map(|(size, _)| *size);
+            made.extend(sizes.iter().map(|size| (*size, level)));
+            found = Level { level, looks: made.len(), raised_from };
+        }
+        found
+    }
+}
+
+impl Level {
+    /// The note about several looks, in words.
+    pub(super) fn words(&self) -> Option<String> {
+        match self.raised_from {
+            Some(seeds) => Some(format!("seeds added after a look at {seeds}, so at {:.2} %", self.level * 100.0)),
+            None if self.looks > 1 => Some(format!("over {} looks", self.looks)),
+            None => None,
+        }
+    }
+}

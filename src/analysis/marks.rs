@@ -1,0 +1,222 @@
+//! Marks: the rows of a column that are best, as far as the measurements tell rows apart.
+//!
+//! All pairs of rows are compared at once with Tukey's range test. Rows that were measured with the same seeds share
+//! blocks, so that what a seed does to every row cancels out. Times and rates are compared on logarithms, as they are
+//! shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sweep_job::Precision;
+
+use super::{
+    Cell, Mark,
+    evidence::{Question, Side, Silence, complete, like, relative, unit_values},
+};
+use crate::stats::{Better, Blocks, Groups, LEVEL, reach};
+
+/// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
+/// deviations could be.
+const TOO_WIDE: f64 = 4.0;
+
+/// Remark about the marks of a column.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Remark {
+    /// Number of blocks of the test.
+    Blocks(usize),
+    /// The rows share no seeds.
+    Unblocked,
+    /// Rows have more seeds than the test uses.
+    Common,
+    /// Rows without all results are not ranked.
+    Incomplete,
+    /// The conditions of the times differ, with the reason.
+    Unlike(String),
+}
+
+/// The ranked rows of a column: their indices, and their values by block.
+struct Ranked {
+    rows: Vec<usize>,
+    values: Vec<BTreeMap<Vec<String>, f64>>,
+}
+
+/// Statistics of the ranked rows.
+enum Test {
+    Blocks(Blocks),
+    Groups(Groups),
+}
+
+/// Marks the cells of a column. `sides` has the measurements of each cell.
+pub(super) fn mark(
+    cells: &mut [Cell],
+    sides: &mut [Side<'_>],
+    question: &Question<'_>,
+    logarithm: bool,
+) -> BTreeSet<Remark> {
+    let mut remarks = BTreeSet::new();
+    let Some(better) = question.traits.better else { return remarks };
+    let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
+    // Fills in or leaves out what is missing; rows that still lack results are not ranked.
+    let _ = complete(&mut all, question);
+    let whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
+    let rows: Vec<usize> = (0..cells.len()).filter(|row| whole(&sides[*row])).collect();
+    let partial: Vec<usize> = (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !whole(&sides[*row])).collect();
+    if rows.len() < 2 {
+        return remarks;
+    }
+    let compared: Vec<&Side<'_>> = rows.iter().map(|row| &sides[*row]).collect();
+    match like(&compared, question) {
+        Ok(_) => {}
+        Err(Silence::Unlike(reason)) => return BTreeSet::from([Remark::Unlike(reason)]),
+        Err(_) => return remarks,
+    }
+    let scaled = |value: f64| if logarithm { value.ln() } else { value };
+    let values = |row: usize| -> BTreeMap<Vec<String>, f64> {
+        let values: Vec<_> = sides[row].values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
+        unit_values(&values, &question.apart)
+    };
+    let ranked = Ranked { values: rows.iter().map(|row| values(*row)).collect(), rows };
+    let precision = relative(question.traits.precision, logarithm.then(|| mean_size(sides)));
+    let Some((test, common)) = ranked.test() else {
+        ranked.mark_certain(cells, better, precision);
+        return remarks;
+    };
+    if ranked.mark(cells, &test, better, precision) {
+        remarks.insert(match &test {
+            Test::Blocks(blocks) => Remark::Blocks(blocks.blocks),
+            Test::Groups(_) => Remark::Unblocked,
+        });
+        if common {
+            remarks.insert(Remark::Common);
+        }
+    }
+    ranked.spare_incomplete(cells, &partial, sides, better, &scaled);
+    if !partial.is_empty() {
+        remarks.insert(Remark::Incomplete);
+    }
+    remarks
+}
+
+/// Mean size of the values, to which a resolution is related on logarithms.
+fn mean_size(sides: &[Side<'_>]) -> f64 {
+    let values: Vec<f64> = sides.iter().flat_map(|side| &side.found).map(|found| found.value.abs()).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+impl Ranked {
+    /// The test, and true if rows have measurements outside of the common blocks; `None` with a single measurement each.
+    fn test(&self) -> Option<(Test, bool)> {
+        let mut common: Vec<&Vec<String>> = self.values.first()?.keys().collect();
+        common.retain(|block| self.values.iter().all(|values| values.contains_key(*block)));
+        if common.is_empty() {
+            let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
+            return Some((Test::Groups(Groups::new(&rows)?), false));
+        }
+        let row = |values: &BTreeMap<Vec<String>, f64>| common.iter().filter_map(|block| values.get(*block)).copied().collect();
+        let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
+        let uneven = self.values.iter().any(|values| values.len() > common.len());
+        Some((Test::Blocks(Blocks::new(&rows)?), uneven))
+    }
+
+    /// Marks the rows by a test. True if there is any mark.
+    fn mark(&self, cells: &mut [Cell], test: &Test, better: Better, precision: Precision) -> bool {
+        let means = match test {
+            Test::Blocks(blocks) => &blocks.means,
+            Test::Groups(groups) => &groups.means,
+        };
+        let Some(best) = first(means, better) else { return false };
+        // Equal values have no best one.
+        if means.iter().all(|mean| *mean == means[best]) {
+            return false;
+        }
+        let told: Vec<bool> = (0..means.len())
+            .map(|row| {
+                let p = match test {
+                    Test::Blocks(blocks) => blocks.p(means[row] - means[best], precision),
+                    Test::Groups(groups) => groups.p(row, best, precision),
+                };
+                p.is_some_and(|p| p < 1.0 - LEVEL)
+            })
+            .collect();
+        let few = match test {
+            Test::Blocks(blocks) => blocks.reach(LEVEL) > TOO_WIDE,
+            Test::Groups(groups) => {
+                let least = groups.counts.iter().copied().min().unwrap_or(0);
+                reach(LEVEL, means.len(), least) > TOO_WIDE
+            }
+        };
+        let any = told.contains(&true);
+        for (row, told) in told.iter().enumerate() {
+            cells[self.rows[row]].mark = match (means[row] == means[best], told) {
+                (true, _) if any => Some(Mark::Best),
+                (false, true) => None,
+                _ if few => Some(Mark::Unclear),
+                _ => Some(Mark::Tied),
+            };
+        }
+        true
+    }
+
+    /// Marks the best rows of a metric that is certain with a single measurement.
+    fn mark_certain(&self, cells: &mut [Cell], better: Better, precision: Precision) {
+        if precision != Precision::Deterministic {
+            return;
+        }
+        let means: Vec<f64> = self.values.iter().filter_map(|values| values.values().next().copied()).collect();
+        let Some(best) = first(&means, better) else { return };
+        if means.len() < self.rows.len() || means.iter().all(|mean| *mean == means[best]) {
+            return;
+        }
+        for (row, mean) in means.iter().enumerate().filter(|(_, mean)| **mean == means[best]) {
+            debug_assert!(mean.is_finite());
+            cells[self.rows[row]].mark = Some(Mark::Best);
+        }
+    }
+
+    /// Removes the mark of the best row if a row with missing results may be better.
+    fn spare_incomplete(
+        &self,
+        cells: &mut [Cell],
+        partial: &[usize],
+        sides: &[Side<'_>],
+        better: Better,
+        scaled: &dyn Fn(f64) -> f64,
+    ) {
+        let means = self.values.iter().map(|values| values.values().sum::<f64>() / values.len().max(1) as f64);
+        let means: Vec<f64> = means.collect();
+        let Some(best) = first(&means, better).map(|best| means[best]) else { return };
+        let beats = |row: &usize| {
+            let values: Vec<f64> = sides[*row].found.iter().map(|found| scaled(found.value)).collect();
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            match better {
+                Better::Less => mean <= best,
+                Better::More => mean >= best,
+            }
+        };
+        if partial.iter().any(beats) {
+            for cell in cells.iter_mut().filter(|cell| cell.mark == Some(Mark::Best)) {
+                cell.mark = None;
+            }
+        }
+    }
+}
+
+/// Index of the best mean.
+fn first(means: &[f64], better: Better) -> Option<usize> {
+    (0..means.len()).min_by(|a, b| match better {
+        Better::Less => means[*a].total_cmp(&means[*b]),
+        Better::More => means[*b].total_cmp(&means[*a]),
+    })
+}
+
+impl Remark {
+    /// The remark in words.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Blocks(blocks) => format!("rows compared in {blocks} blocks (equal seeds) at 5 % for a whole column (Tukey)"),
+            Self::Unblocked => "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned(),
+            Self::Common => "rows are compared by the seeds that all of them have".to_owned(),
+            Self::Incomplete => "rows with missing results are not ranked".to_owned(),
+            Self::Unlike(reason) => format!("times are not ranked: {reason}; `conditions: any` ranks them nevertheless"),
+        }
+    }
+}

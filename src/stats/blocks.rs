@@ -1,0 +1,132 @@
+//! Comparison of all rows of a table at once (Tukey), with and without blocks.
+
+use super::{Precision, range::range_quantile, range_sf};
+
+/// Randomized complete blocks: every row measured once in every block (a seed). What a block has in common cancels out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Blocks {
+    /// Mean of each row.
+    pub means: Vec<f64>,
+    /// Number of blocks.
+    pub blocks: usize,
+    /// Standard deviation of one measurement around the sum of its row's and its block's effect.
+    pub sd: f64,
+    /// Degrees of freedom of `sd`: (rows − 1)(blocks − 1).
+    pub freedom: f64,
+}
+
+impl Blocks {
+    /// Summarizes rows of equally many values, in the same order of blocks; `None` if there are fewer than two rows or two blocks, or if the
+    /// rows differ in length.
+    pub fn new(rows: &[Vec<f64>]) -> Option<Self> {
+        let blocks = rows.first()?.len();
+        if rows.len() < 2 || blocks < 2 || rows.iter().any(|row| row.len() != blocks) {
+            return None;
+        }
+        let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
+        let whole = mean(&means);
+        let of_block = |block: usize| rows.iter().filter_map(|row| row.get(block)).sum::<f64>() / rows.len() as f64;
+        let effects: Vec<f64> = (0..blocks).map(|block| of_block(block) - whole).collect();
+        let residuals = rows
+            .iter()
+            .zip(&means)
+            .flat_map(|(row, mean)| row.iter().zip(&effects).map(move |(value, effect)| value - mean - effect));
+        let squares: f64 = residuals.map(|residual| residual * residual).sum();
+        let freedom = ((rows.len() - 1) * (blocks - 1)) as f64;
+        let sd = without_rounding((squares / freedom).sqrt(), rows);
+        Some(Self { means, blocks, sd, freedom })
+    }
+
+    /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs (Tukey).
+    /// `None` if the spread is zero and the precision does not explain it.
+    pub fn honest_difference(&self, level: f64, precision: Precision) -> Option<f64> {
+        Some(self.reach(level) * precision.spread(self.sd)?)
+    }
+
+    /// The honest difference in residual standard deviations, which depends on the numbers of rows and blocks only.
+    pub fn reach(&self, level: f64) -> f64 {
+        reach(level, self.means.len(), self.blocks)
+    }
+
+    /// The p-value of a difference of two rows' means, corrected for all pairs; `None` as in
+    /// [`honest_difference`](Self::honest_difference).
+    pub fn p(&self, difference: f64, precision: Precision) -> Option<f64> {
+        let error = precision.spread(self.sd)? / (self.blocks as f64).sqrt();
+        p(difference, error, self.means.len(), self.freedom)
+    }
+}
+
+/// The smallest difference that can be told at this level, in residual standard deviations, with this number of rows
+/// and of blocks; infinite with fewer than two of either.
+pub fn reach(level: f64, rows: usize, blocks: usize) -> f64 {
+    if rows < 2 || blocks < 2 {
+        return f64::INFINITY;
+    }
+    range_quantile(level, rows, ((rows - 1) * (blocks - 1)) as f64) / (blocks as f64).sqrt()
+}
+
+/// Rows of independent measurements, each with its own number of them, and of equal spread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Groups {
+    /// Mean of each row.
+    pub means: Vec<f64>,
+    /// Number of values of each row.
+    pub counts: Vec<usize>,
+    /// Standard deviation of one measurement around its row's mean, pooled over the rows.
+    pub sd: f64,
+    /// Degrees of freedom of `sd`: values − rows.
+    pub freedom: f64,
+}
+
+impl Groups {
+    /// Summarizes rows of values; `None` if there are fewer than two rows, a row is empty, or no row has two values.
+    pub fn new(rows: &[Vec<f64>]) -> Option<Self> {
+        let counts: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let values: usize = counts.iter().sum();
+        if rows.len() < 2 || counts.contains(&0) || values <= rows.len() {
+            return None;
+        }
+        let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
+        let pairs = rows.iter().zip(&means).flat_map(|(row, mean)| row.iter().map(move |value| value - mean));
+        let squares: f64 = pairs.map(|residual| residual * residual).sum();
+        let freedom = (values - rows.len()) as f64;
+        Some(Self { means, counts, sd: without_rounding((squares / freedom).sqrt(), rows), freedom })
+    }
+
+    /// The smallest difference of the means of two rows, given by their indices, that is not chance at this level, simultaneously for all
+    /// pairs (Tukey and Kramer). `None` if a row does not exist, or if the spread is zero and the precision does not
+    /// explain it.
+    pub fn honest_difference(&self, first: usize, second: usize, level: f64, precision: Precision) -> Option<f64> {
+        Some(range_quantile(level, self.means.len(), self.freedom) * self.error(first, second, precision)?)
+    }
+
+    /// The p-value of the difference of the means of two rows, corrected for all pairs; `None` as in
+    /// [`honest_difference`](Self::honest_difference).
+    pub fn p(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
+        let difference = self.means.get(first)? - self.means.get(second)?;
+        p(difference, self.error(first, second, precision)?, self.means.len(), self.freedom)
+    }
+
+    fn error(&self, first: usize, second: usize, precision: Precision) -> Option<f64> {
+        let (first, second) = (*self.counts.get(first)? as f64, *self.counts.get(second)? as f64);
+        Some(precision.spread(self.sd)? * f64::midpoint(1.0 / first, 1.0 / second).sqrt())
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Residuals of equal numbers are rounding errors, which are not a spread.
+fn without_rounding(sd: f64, rows: &[Vec<f64>]) -> f64 {
+    let largest = rows.iter().flatten().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    if sd <= 1e-12 * largest { 0.0 } else { sd }
+}
+
+fn p(difference: f64, error: f64, rows: usize, freedom: f64) -> Option<f64> {
+    if difference == 0.0 {
+        return Some(1.0);
+    }
+    let p = if error == 0.0 { 0.0 } else { range_sf(difference.abs() / error, rows, freedom) };
+    (!p.is_nan()).then_some(p)
+}

@@ -1,0 +1,100 @@
+//! Power of t-tests: the probability that an effect is told apart from zero, and the seeds that it takes.
+
+use super::{Draws, Sample, chi, range::below, student::quantile};
+
+/// Sequences that [`sequential_power`] simulates.
+const SEQUENCES: usize = 20_000;
+
+/// A share that was simulated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Simulated {
+    /// The share, from 0 to 1.
+    pub share: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+}
+
+impl Simulated {
+    /// The share of `hits` among `all`.
+    pub fn new(hits: usize, all: usize) -> Self {
+        let all = all.max(1) as f64;
+        let share = hits as f64 / all;
+        Self { share, standard_error: (share * (1.0 - share) / all).sqrt() }
+    }
+}
+
+/// Power of a two-sided t-test of `n` values, or of the differences of `n` pairs, at this confidence level. `effect` is
+/// the mean in standard deviations of one value or one difference. 0 for fewer than two.
+pub fn power(effect: f64, n: usize, level: f64) -> f64 {
+    if n < 2 {
+        return 0.0;
+    }
+    noncentral(effect * (n as f64).sqrt(), (n - 1) as f64, level)
+}
+
+/// Power of a two-sided comparison of the means of two independent samples of `n` values each, of equal spread, at this
+/// confidence level. `effect` is the difference of the means in standard deviations of one value. 0 for fewer than two.
+pub fn power_unpaired(effect: f64, n: usize, level: f64) -> f64 {
+    if n < 2 {
+        return 0.0;
+    }
+    noncentral(effect * (n as f64 / 2.0).sqrt(), (2 * n - 2) as f64, level)
+}
+
+/// The fewest pairs, of at most `most`, with which [`power`] reaches `wanted`.
+pub fn seeds_needed(effect: f64, wanted: f64, level: f64, most: usize) -> Option<usize> {
+    fewest(most, |n| power(effect, n, level) >= wanted)
+}
+
+/// The fewest values on each side, of at most `most`, with which [`power_unpaired`] reaches `wanted`.
+pub fn seeds_needed_unpaired(effect: f64, wanted: f64, level: f64, most: usize) -> Option<usize> {
+    fewest(most, |n| power_unpaired(effect, n, level) >= wanted)
+}
+
+/// Probability that a sequence of t-tests, made at these ascending numbers of values and each at this level, excludes
+/// zero at least once. `effect` is the mean in standard deviations of one value. It is simulated, with the same draws
+/// on every call.
+pub fn sequential_power(effect: f64, sizes: &[usize], level: f64) -> Simulated {
+    let mut sizes: Vec<usize> = sizes.iter().copied().filter(|size| *size > 1).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let looks: Vec<(usize, f64)> = sizes.iter().map(|size| (*size, quantile((size - 1) as f64, level))).collect();
+    let mut draws = Draws::new(1);
+    let hits = (0..SEQUENCES).filter(|_| {
+        let mut values = Vec::new();
+        looks.iter().any(|(size, bound)| {
+            values.resize_with(*size, || effect + draws.normal());
+            Sample::new(&values).is_some_and(|sample| {
+                let error = sample.sd.unwrap_or_default() / (*size as f64).sqrt();
+                sample.mean.abs() > bound * error
+            })
+        })
+    });
+    Simulated::new(hits.count(), SEQUENCES)
+}
+
+/// Probability that the magnitude of a noncentral t variable exceeds the quantile of the central one.
+fn noncentral(center: f64, freedom: f64, level: f64) -> f64 {
+    let bound = quantile(freedom, level);
+    if bound.is_nan() || center.is_nan() {
+        return f64::NAN;
+    }
+    if center.is_infinite() {
+        return 1.0;
+    }
+    // Given the sample's deviation, the mean is normal.
+    chi::expectation(freedom, center.abs(), |s| below(center - bound * s) + below(-center - bound * s))
+}
+
+/// The smallest number from 2 to `most` for which a condition holds that holds for all larger ones.
+fn fewest(most: usize, enough: impl Fn(usize) -> bool) -> Option<usize> {
+    if most < 2 || !enough(most) {
+        return None;
+    }
+    let (mut low, mut high) = (1, most);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if enough(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
+}

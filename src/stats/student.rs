@@ -1,0 +1,52 @@
+//! Quantiles of Student's t distribution, levels, and Holm's correction.
+
+use std::{cell::RefCell, collections::HashMap};
+
+use statrs::distribution::{Continuous as _, ContinuousCDF as _, StudentsT};
+
+/// The confidence level of intervals.
+pub const LEVEL: f64 = 0.95;
+
+/// The level of a decision with this number of evaluations that stops at the first decision. By Bonferroni's
+/// inequality, the probability of a wrong decision at any evaluation is no higher than with a single one at [`LEVEL`].
+pub(crate) fn level_of(looks: usize) -> f64 {
+    1.0 - (1.0 - LEVEL) / looks.max(1) as f64
+}
+
+/// Half-width of an interval of this level in standard errors; `freedom` must be above zero.
+pub(crate) fn quantile(freedom: f64, level: f64) -> f64 {
+    thread_local! {
+        /// A cache: the cells of a table use few distinct quantiles.
+        static KNOWN: RefCell<HashMap<[u64; 2], f64>> = RefCell::default();
+    }
+    let asked = [freedom.to_bits(), level.to_bits()];
+    KNOWN.with_borrow_mut(|known| *known.entry(asked).or_insert_with(|| quantile_anew(freedom, level)))
+}
+
+/// [`quantile`], computed anew. The inverse in the library is accurate to about eight digits; two steps of Newton's method refine it.
+pub(super) fn quantile_anew(freedom: f64, level: f64) -> f64 {
+    if level >= 1.0 {
+        return f64::INFINITY;
+    }
+    let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return f64::NAN };
+    let target = 0.5 + level / 2.0;
+    let mut x = student.inverse_cdf(target);
+    for _ in 0..2 {
+        x -= (student.cdf(x) - target) / student.pdf(x);
+    }
+    x
+}
+
+/// Holm's correction of p-values for multiple tests.
+pub fn holm(probabilities: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
+    let mut corrected = vec![0.0; probabilities.len()];
+    let mut largest: f64 = 0.0;
+    for (rank, index) in order.into_iter().enumerate() {
+        let factor = (probabilities.len() - rank) as f64;
+        largest = largest.max((probabilities[index] * factor).min(1.0));
+        corrected[index] = largest;
+    }
+    corrected
+}
