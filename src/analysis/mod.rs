@@ -25,7 +25,7 @@ pub use self::{
     results::Results,
     table::{Column, Table, TableRow},
 };
-pub(crate) use self::{cell::digits_of, table::is_timing};
+pub(crate) use self::cell::digits_of;
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},

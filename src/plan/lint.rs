@@ -99,11 +99,13 @@ struct Judged<'r> {
     metric: &'r Spanned<String>,
     /// The steps that measure it.
     steps: Vec<usize>,
+    /// True if the recipe accepts any conditions.
+    any_conditions: bool,
 }
 
 /// Warns about claims and comparisons of times and rates that other jobs can distort.
 pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
-    for Judged { kind, name, metric, steps } in judged(recipe) {
+    for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
         let disturbed = |step: &&Step| {
             let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
             !step.resources.exclusive && unit.is_some_and(Unit::is_timing)
@@ -123,7 +125,9 @@ pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
         let message = format!(
             "{kind} `{name}` judges `{metric_name}`, but other jobs may run at the same time as those of {names} and change it"
         );
-        let help = format!("add `exclusive: true` to {names}: each job then runs alone on the machine");
+        let help = format!(
+            "add `exclusive: true` to {names}, so that each job runs alone on the machine, or `conditions: any` to the {kind}"
+        );
         problems.warn(&recipe.sources, metric.span, message, help);
     }
 }
@@ -134,7 +138,9 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
     for table in &recipe.tables {
         let TableKind::Compare(compare) = &table.kind else { continue };
         let (name, steps) = (&table.name.value, vec![compare.of.step]);
-        found.extend(table.cells.iter().map(|metric| Judged { kind: "table", name, metric, steps: steps.clone() }));
+        let any_conditions = table.rules.any_conditions;
+        let judged = |metric| Judged { kind: "table", name, metric, steps: steps.clone(), any_conditions };
+        found.extend(table.cells.iter().map(judged));
     }
     for claim in &recipe.claims {
         let (metric, steps) = match &claim.statement {
@@ -146,7 +152,8 @@ fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
             }
             Statement::Order(order) => (&order.metric, vec![order.step]),
         };
-        found.push(Judged { kind: "claim", name: &claim.name.value, metric, steps });
+        let any_conditions = claim.rules.any_conditions;
+        found.push(Judged { kind: "claim", name: &claim.name.value, metric, steps, any_conditions });
     }
     found
 }

@@ -55,7 +55,11 @@ impl Surroundings {
             neighbors: attempt.neighbors,
             attempts: attempt.number,
             seeds: job.seeds,
-            run: self.run.clone(),
+            run: RunConditions {
+                round: job.turn.map(|turn| turn.round),
+                position: job.turn.map(|turn| turn.position),
+                ..self.run.clone()
+            },
             interpreter: None,
         }
     }

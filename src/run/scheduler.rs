@@ -14,6 +14,7 @@ use crate::plan::Turn;
 
 /// Decides what starts, what is skipped, and when a run is over.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub struct Scheduler {
     jobs: Vec<Node>,
     barriers: Vec<Barrier>,
