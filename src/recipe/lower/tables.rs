@@ -152,7 +152,8 @@ mapping! {
         /// The treatment of jobs without a result in comparisons and marks. Default: `block`, which leaves them
         /// undecided.
         ///
-        /// `worst` counts a missing result as the worst measured value of the column; it requires a better direction.
+        /// `worst` counts a missing result as the worst measured value; with `compare`, it requires metrics with a better
+        /// direction.
         /// `ignore` leaves it out.
         missing: Word<Missing> = Word(Missing::WORDS),
         /// The required conditions of times and rates in comparisons and marks: measured under conditions that are
@@ -311,7 +312,10 @@ impl Lower<'_> {
             let said = marked.iter().find(|(name, _)| same_metric(&name.value, &cell.value)).map(|(_, better)| *better);
             (cell.value.clone(), MetricTraits { better: said.unwrap_or(traits.better), ..traits })
         };
-        self.check_worst(&keys.missing, cells.iter().map(better));
+        // A metric without a better direction has no marks, but it has differences.
+        if !matches!(kind, TableKind::Metrics(_)) {
+            self.check_worst(&keys.missing, cells.iter().map(better));
+        }
         let rules = Rules {
             missing: keys.missing.value.unwrap_or_default(),
             any_conditions: keys.conditions.value.unwrap_or_default(),
