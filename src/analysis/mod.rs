@@ -5,6 +5,7 @@ pub mod adaptive_seeds;
 mod cell;
 mod claim;
 mod compare;
+mod effects;
 mod frame;
 mod origins;
 mod pairs;
@@ -22,7 +23,7 @@ pub use self::{
     results::Results,
     table::{Column, Table, TableRow},
 };
-pub(crate) use self::{cell::digits_of, table::is_timing};
+pub(crate) use self::{cell::digits_of, effects::estimates, table::is_timing};
 use crate::{
     plan::{JobId, Plan, Study},
     recipe::{self, TableKind},
@@ -45,6 +46,10 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
             TableKind::Compare(compare) => {
                 let frame = frame(&compare.of);
                 (compare::table(table, compare, study, &frame, &absences), jobs(&frame))
+            }
+            TableKind::Effects(effects) => {
+                let frame = frame(&effects.of);
+                (effects::table(table, effects, study, &frame, &absences), jobs(&frame))
             }
             TableKind::Claims(claims) => {
                 let named = claims.iter().map(|index| &study.recipe.claims[index.value]);

@@ -6,6 +6,7 @@
 mod build;
 mod digest;
 mod dimension;
+mod effects;
 mod expand;
 mod include;
 mod lint;
@@ -40,6 +41,7 @@ pub use self::{
 };
 pub(crate) use self::{
     digest::normal,
+    effects::{Layout, LayoutError},
     selection::{resolved, selected},
 };
 use crate::host::log;

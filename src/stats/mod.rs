@@ -1,5 +1,8 @@
 //! Statistics of small samples: means, intervals, tests and their corrections.
 
+pub(crate) mod effects;
+pub(crate) mod factorial;
+
 use std::{cell::RefCell, collections::HashMap};
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};

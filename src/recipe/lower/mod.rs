@@ -3,6 +3,7 @@
 //! Each part of the language has a file, which declares its keys ([`super::keys`]) and reads them.
 
 mod claims;
+mod effects;
 mod executor;
 mod figures;
 mod matrix;
@@ -17,6 +18,7 @@ use sweep_job::Value;
 
 pub use self::{
     claims::{Claim, Comparison, Expectation, Order, Side, Statement},
+    effects::{Effects, Interactions},
     figures::Figure,
     matrix::Adaptive,
     recipe::Citation,
@@ -62,6 +64,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         slurm::SlurmKeys::declaration(),
         TableKeys::declaration(),
         tables::CompareKeys::declaration(),
+        effects::EffectKeys::declaration(),
         figures::FigureKeys::declaration(),
         figures::kinds(),
         figures::RoofKeys::declaration(),
