@@ -71,6 +71,7 @@ def design(name, levels, cells, blocks, effects, blocked=True, formula=None, une
         "name": name, "levels": levels, "cells": cells, "values": values, "blocked": blocked, "together": together,
         "variance": float(saturated.mse_resid), "freedom": float(saturated.df_resid), "equality": float(equality),
         "effects": found,
+        "shares": shares_of(levels, [np.mean(ys) for ys in values]) if cells == full(levels) else None,
     }
 
 
@@ -107,6 +108,10 @@ def all_effects(levels, interactions=True):
 
 def shares(levels):
     means = [round(float(x), 6) for x in rng.normal(0, 1, math.prod(levels))]
+    return {"levels": levels, "means": means, "shares": shares_of(levels, means)}
+
+
+def shares_of(levels, means):
     grid = np.array(means).reshape(levels)
     k = len(levels)
 
@@ -117,7 +122,7 @@ def shares(levels):
     for order in itertools.permutations(range(k)):
         for place, factor in enumerate(order):
             total[factor] += explained(order[: place + 1]) - explained(order[:place])
-    return {"levels": levels, "means": means, "shares": list(total / total.sum())}
+    return list(total / total.sum())
 
 
 def modulus(count, freedom, level):
@@ -155,7 +160,7 @@ print(json.dumps({
     "shares": [shares([2]), shares([2, 2]), shares([3, 2, 4]), shares([2] * 6), shares([2, 1, 3])],
     "modulus": [
         modulus(*case)
-        for case in [(1, 1, 0.95), (2, 10, 0.95), (3, 2, 0.95), (3, 3, 0.95), (7, 14, 0.95), (20, 5, 0.99), (1, 30, 0.99),
+        for case in [(1, 1, 0.95), (2, 10, 0.95), (3, 2, 0.95), (3, 3, 0.95), (3, 6, 0.95), (7, 14, 0.95), (20, 5, 0.99), (1, 30, 0.99),
                      (78, 8190, 0.95), (10, 1, 0.9), (5, 120, 0.95 + 0.05 * 0.9)]
     ],
 }, indent=1))

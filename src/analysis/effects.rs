@@ -283,7 +283,7 @@ impl<'a> Experiment<'a> {
         let Some(known) = known.filter(|_| absent.is_empty()) else {
             return EffectOf { estimate: None, sample: None, points, absent };
         };
-        let value: f64 = known.iter().map(|(coefficient, values)| coefficient * mean(values)).sum();
+        let value = known.iter().fold(0.0, |value, (coefficient, values)| value + coefficient * mean(values));
         let estimate = match noise {
             _ if known.is_empty() => Estimate { value, low: Some(value), high: Some(value), p: None },
             Some((noise, half_widths)) => {

@@ -54,10 +54,14 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     builder.margin(14).margin_right(28).x_label_area_size(48).y_label_area_size(left);
     builder.caption(chart.title, (FONT, 17).into_font().color(&INK));
     let mut plot = builder.build_cartesian_2d(low..high, 0.0..rows.len() as f64)?;
-    let x_text = |value: &f64| tick(*value, scale);
+    // The library adds the distances of the ticks up, so the tick at zero has a rounding error.
+    let x_text = |value: &f64| tick(if value.abs() < 1e-9 * (high - low) { 0.0 } else { *value }, scale);
     let mut mesh = plot.configure_mesh();
     mesh.disable_y_mesh().light_line_style(WHITE).bold_line_style(FAINT).axis_style(INK);
-    mesh.x_labels(8).x_label_formatter(&x_text).y_labels(0).x_desc(heading(&chart.spec.x, scale, unit));
+    mesh.x_labels(8)
+        .x_label_formatter(&x_text)
+        .y_labels(0)
+        .x_desc(format!("effect on {}", heading(&chart.spec.x, scale, unit)));
     mesh.label_style((FONT, 13).into_font().color(&INK)).draw()?;
     let height = rows.len() as f64;
     plot.draw_series(LineSeries::new([(0.0, 0.0), (0.0, height)], INK.stroke_width(1)))?;

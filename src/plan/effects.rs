@@ -236,8 +236,10 @@ impl Layout {
             [factor] => format!("the effect of `{}`", self.factors[*factor].axis),
             factors => format!("the interaction `{}`", self.interaction(factors)),
         };
-        // Interactions first: without them, most main effects have no alias among those asked for.
-        for effect in asked.iter().rev() {
+        // Interactions first: it is their request that is the mistake, if a main effect is aliased with one.
+        let mut order: Vec<&Vec<usize>> = asked.iter().collect();
+        order.sort_by_key(|effect| std::cmp::Reverse(effect.len()));
+        for effect in order {
             let Some(alias) = self.design.alias(effect).filter(|alias| asked.contains(alias)) else { continue };
             let span = match (&effects.interactions, effect.as_slice()) {
                 (Interactions::All(span), [_, _]) => *span,

@@ -13,6 +13,7 @@ mod command;
 mod composition;
 mod concurrency;
 mod diff;
+mod effects;
 mod environment;
 mod explains;
 mod exports;

@@ -24,6 +24,9 @@ impl Experiment<'_> {
             ));
         }
         if self.layout.design.is_full() {
+            if self.layout.factors.len() > 1 {
+                notes.push("an effect is averaged over the values of the other factors".to_owned());
+            }
             notes.push(
                 "share: the factor's part of the variance between points (Shapley value), chance included".to_owned(),
             );
