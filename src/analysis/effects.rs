@@ -66,10 +66,10 @@ pub(crate) fn table(
         outcomes.push((metric, outcome));
     }
     let mut footnotes = Footnotes::default();
+    // A metric has one column, or two with its shares.
+    let columns = if experiment.layout.design.is_full() { 2 } else { 1 };
     for (index, row) in made.rows.iter_mut().enumerate() {
-        for (cell, (_, outcome)) in
-            row.cells.iter_mut().step_by(made.columns.len() / outcomes.len().max(1)).zip(&outcomes)
-        {
+        for (cell, (_, outcome)) in row.cells.iter_mut().step_by(columns).zip(&outcomes) {
             for (absence, job) in &outcome.effects[index].absent {
                 cell.lacks(absence, Some(*job), &mut footnotes);
             }
@@ -122,7 +122,7 @@ enum NoInterval {
     OneRepetition,
     /// Several repetitions are the same job.
     SharedJobs,
-    /// All repetitions gave the same numbers.
+    /// All repetitions gave the same numbers, or numbers that are too large.
     NoSpread,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Experiment<'a> {
             None => {
                 let noise = if self.blocked { Noise::in_blocks(&complete) } else { Noise::within(&complete) };
                 match noise {
-                    Some(noise) if noise.variance > 0.0 => (Some(noise), None),
+                    Some(noise) if noise.variance > 0.0 && noise.variance.is_finite() => (Some(noise), None),
                     Some(_) => (None, Some(NoInterval::NoSpread)),
                     None => (None, Some(NoInterval::OneRepetition)),
                 }
@@ -292,6 +292,9 @@ impl<'a> Experiment<'a> {
             }
             None => Estimate { value, low: None, high: None, p: None },
         };
+        if !value.is_finite() {
+            return EffectOf { estimate: None, sample: None, points, absent };
+        }
         let n = known.iter().map(|(_, values)| values.len()).min().unwrap_or(0);
         let by_block = |block: usize| known.iter().map(|(coefficient, values)| coefficient * values[block]).sum();
         let sample = if self.blocked && self.unrepeated.is_none() && n > 0 {

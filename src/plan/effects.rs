@@ -134,8 +134,10 @@ pub(super) fn check_effects<'p>(
     }
     let points: Vec<&Point> = points.collect();
     let is_there = |axis: &Spanned<String>| points.iter().any(|point| point.get(&axis.value).is_some());
-    // Without points or without an axis, another mistake has been reported.
-    if points.is_empty() || !effects.factors.iter().all(is_there) {
+    let distinct: HashSet<&str> = effects.factors.iter().map(|axis| axis.value.as_str()).collect();
+    let is_sound = distinct.len() == effects.factors.len() && !distinct.contains("seed");
+    // Without points or without an axis, and of unsound factors, another mistake has been reported.
+    if points.is_empty() || !is_sound || !effects.factors.iter().all(is_there) {
         return;
     }
     if let Err(error) = Layout::new(recipe, effects, &points) {

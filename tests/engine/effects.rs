@@ -120,7 +120,7 @@ fn a_failed_job_blocks_the_effects_that_depend_on_it() {
                echo value=$((A * 20 + B * 10 + SWEEP_SEED * 3 + (A + B + C + SWEEP_SEED) % 2))";
     let tables = "tables: { t: { from: s, effects: {}, cells: [value] } }\n";
     let sandbox = study("left", ablate, run, tables);
-    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(1));
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
     let lines = lines(&sandbox, "t");
     let line = |effect: &str| &lines[&(effect.to_owned(), "difference".to_owned())];
     assert_eq!((line("b: 1 − 0")["value"].as_str(), line("b: 1 − 0")["why"].as_str()), ("", "failed"));
@@ -178,6 +178,40 @@ fn without_repetitions_nothing_is_said_about_chance() {
         }
     }
     assert_message!(sandbox.sweep(&["report", "recipe.yaml"]).stdout);
+}
+
+/// Two values of an axis that make the same job have one measurement, not two that agree by chance.
+#[test]
+fn points_that_are_the_same_job_have_no_effect() {
+    let sandbox = Sandbox::with(
+        "name: same
+steps: { s: { uses: mock, matrix: { input: [one.txt, two.txt], value: [1, 4] }, seeds: 2 } }
+tables: { t: { from: s, effects: { interactions: true }, cells: [value] } }
+",
+    );
+    sandbox.write("one.txt", "text");
+    sandbox.write("two.txt", "text");
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
+    assert_eq!(sandbox.records().len(), 4, "two values and two seeds");
+    let lines = lines(&sandbox, "t");
+    for effect in ["input: two.txt − one.txt", "input × value"] {
+        let line = &lines[&(effect.to_owned(), "difference".to_owned())];
+        assert_eq!(["value", "low", "high", "noise"].map(|key| line[key].as_str()), ["0", "0", "0", "false"]);
+    }
+    let share = |effect: &str| number(&lines[&(effect.to_owned(), "share".to_owned())]["value"]);
+    assert_eq!((share("input: two.txt − one.txt"), share("value: 4 − 1")), (0.0, 1.0));
+}
+
+#[test]
+fn numbers_that_are_too_large_have_no_effects() {
+    let run = "if [ $A = 0 ]; then echo value=-1.7e308; else echo value=1.7e308; fi";
+    let tables = "tables: { t: { from: s, effects: {}, cells: [value] } }\nfigures: { f: { from: s, kind: effects, x: value } }\n";
+    let sandbox = study("large", "matrix: { a: [0, 1], b: [0, 1] }\n    seeds: 2", run, tables);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for line in lines(&sandbox, "t").values() {
+        assert!(line["value"].is_empty() || number(&line["value"]).is_finite(), "{line:?}");
+    }
 }
 
 /// Points with further seeds, which a comparison has added, have no larger weight than the others.

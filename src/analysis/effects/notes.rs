@@ -15,7 +15,15 @@ impl Experiment<'_> {
     /// The notes of a table with these metrics.
     pub(super) fn notes(&self, outcomes: &[(&str, Outcome)]) -> Vec<String> {
         let metrics: Vec<&str> = outcomes.iter().map(|(metric, _)| *metric).collect();
-        let mut notes = vec![self.estimates(&metrics, outcomes)];
+        let mut notes = vec![format!("effects on {}: {}", metrics.join(", "), self.estimates(outcomes))];
+        if outcomes.iter().any(|(_, outcome)| outcome.no_interval.is_none()) {
+            let seeds = if self.blocked { "seeds are blocks" } else { "seeds are independent" };
+            let together = match self.effects.len() {
+                1 => String::new(),
+                several => format!("the intervals of {} hold together (maximum modulus); ", count(several, "effect")),
+            };
+            notes.push(format!("{together}{seeds}"));
+        }
         notes.extend(self.layout.design.parts().iter().filter_map(|part| self.part(part)));
         if let Some(pair) = self.layout.interactions.first() {
             let [first, second] = pair.map(|factor| self.layout.factors[factor].axis.as_str());
@@ -27,9 +35,7 @@ impl Experiment<'_> {
             if self.layout.factors.len() > 1 {
                 notes.push("an effect is averaged over the values of the other factors".to_owned());
             }
-            notes.push(
-                "share: the factor's part of the variance between points (Shapley value), chance included".to_owned(),
-            );
+            notes.push("share: part of the variance between points (Shapley value), chance included".to_owned());
         } else {
             notes.push("no shares: they need all combinations of the factors".to_owned());
         }
@@ -56,22 +62,16 @@ impl Experiment<'_> {
     }
 
     /// A sentence about the numbers.
-    fn estimates(&self, metrics: &[&str], outcomes: &[(&str, Outcome)]) -> String {
-        let metrics = metrics.join(", ");
+    fn estimates(&self, outcomes: &[(&str, Outcome)]) -> String {
         if outcomes.iter().all(|(_, outcome)| outcome.no_interval.is_some()) {
-            return format!("effects on {metrics}: differences of means");
+            return "differences of means".to_owned();
         }
         let counts: BTreeSet<usize> = self.cells.iter().map(Vec::len).collect();
         let n = match (counts.first(), counts.last()) {
             (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
             (least, _) => least.copied().unwrap_or(0).to_string(),
         };
-        let seeds = if self.blocked { "seeds as blocks" } else { "independent seeds" };
-        let family = match self.effects.len() {
-            1 => String::new(),
-            several => format!(" of all {} together", count(several, "effect")),
-        };
-        format!("effects on {metrics}: differences of means ± 95 % CI{family} (maximum modulus), {seeds} (n = {n})")
+        format!("differences of means ± 95 % CI over seeds (n = {n})")
     }
 
     /// A sentence about a part of the design.
@@ -84,9 +84,9 @@ impl Experiment<'_> {
         };
         match part.arrangement {
             Arrangement::Full => None,
-            Arrangement::OneAdded => Some(format!("add-one design: effects are changes of {}", reference(0))),
+            Arrangement::OneAdded => Some(format!("add-one: an effect is that of a change of {}", reference(0))),
             Arrangement::OneLeftOut => {
-                Some(format!("leave-one-out design: effects are what a factor adds to the others in {}", reference(1)))
+                Some(format!("leave-one-out: an effect is what a factor adds to the others in {}", reference(1)))
             }
             Arrangement::Half { negative } => {
                 let sign = if negative { "−" } else { "" };
