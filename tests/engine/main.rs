@@ -15,6 +15,7 @@ mod concurrency;
 mod conditions;
 mod decisions;
 mod diff;
+mod effects;
 mod environment;
 mod explains;
 mod exports;

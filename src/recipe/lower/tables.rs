@@ -7,8 +7,9 @@ use sweep_job::{
 };
 
 use super::{
-    Compare, Lower,
+    Compare, Effects, Lower,
     claims::Context,
+    effects::EffectKeys,
     find,
     metrics::{CONDITIONS, MetricTraits, Missing, Rules, traits_of},
 };
@@ -45,6 +46,8 @@ pub enum TableKind {
     Metrics(Metrics),
     /// Differences or ratios of metrics between values of an axis.
     Compare(Compare),
+    /// Effects of factors on metrics.
+    Effects(Effects),
     /// Ratios of metrics between the sides of claims with a ratio. The values are indices into
     /// [`crate::recipe::Recipe::claims`].
     Claims(Vec<Spanned<usize>>),
@@ -87,7 +90,9 @@ impl Table {
     /// The steps of the table, as indices into [`crate::recipe::Recipe::steps`].
     pub fn steps(&self, claims: &[Claim]) -> Vec<usize> {
         match &self.kind {
-            TableKind::Metrics(Metrics { of, .. }) | TableKind::Compare(Compare { of, .. }) => vec![of.step],
+            TableKind::Metrics(Metrics { of, .. })
+            | TableKind::Compare(Compare { of, .. })
+            | TableKind::Effects(Effects { of, .. }) => vec![of.step],
             TableKind::Claims(rows) => {
                 rows.iter().flat_map(|row| claims[row.value].selections()).map(|(step, _)| step).collect()
             }
@@ -104,6 +109,7 @@ impl Table {
             TableKind::Compare(compare) => {
                 vec![(compare.of.step, compare.of.only.clone()), (compare.of.step, compare.selection())]
             }
+            TableKind::Effects(Effects { of, .. }) => vec![(of.step, of.only.clone())],
             TableKind::Claims(_) => Vec::new(),
         }
     }
@@ -132,6 +138,10 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         compare: Within<super::compare::CompareKeys<'static>>,
+        /// Shows effects of factors instead of metrics, and each factor's share of the differences.
+        ///
+        /// It replaces `rows` and `columns`.
+        effects: Within<EffectKeys<'static>>,
         /// The better direction of metrics, by which the best value is marked. Default: `min` for losses, times and
         /// sizes, `max` for rates.
         best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
@@ -293,6 +303,19 @@ impl Lower<'_> {
             let help = "remove `rows` and `columns`, or `compare`";
             self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
         }
+        let effects = keys.effects.node().and_then(|node| self.effects(node, step, of.clone()));
+        if effects.is_some() {
+            let axis = rows.iter().chain(&columns).next().map(|axis| axis.span);
+            let (best, paper, compare) = (keys.best.span(), keys.paper.span(), keys.compare.span());
+            let missing = keys.missing.span();
+            self.beside_effects([
+                ("rows` or `columns", axis),
+                ("best", best),
+                ("paper", paper),
+                ("compare", compare),
+                ("missing", missing),
+            ]);
+        }
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &cells));
         let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
@@ -303,9 +326,10 @@ impl Lower<'_> {
             }
         }
         let marked = best.clone();
-        let kind = match compare {
-            Some(compare) => TableKind::Compare(compare),
-            None => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
+        let kind = match (compare, effects) {
+            (Some(compare), _) => TableKind::Compare(compare),
+            (None, Some(effects)) => TableKind::Effects(effects),
+            (None, None) => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
         };
         let better = |cell: &Spanned<String>| {
             let traits = traits_of(context.rules, step, &cell.value);
