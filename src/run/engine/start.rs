@@ -131,7 +131,6 @@ impl Run<'_, '_> {
             memory,
             load,
             neighbors: 0,
-            alone: planned.resources.exclusive,
             number: attempt,
         };
         self.running.insert(job, of_job);
