@@ -154,7 +154,9 @@ impl Table {
                 Show::Paper => return format!("paper{unit}"),
                 Show::Delta => return format!("Δ{unit}"),
                 Show::Ratio => " · ratio",
-                Show::Odds => return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned(),
+                Show::Odds => {
+                    return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned();
+                }
                 Show::Mean | Show::Geometric | Show::Difference => "",
             };
             clean(&format!("{}{separator}{}{what}{unit}", point.join(", "), column.metric)).into_owned()
@@ -359,7 +361,11 @@ fn marked(rows: &[TableRow]) -> Option<String> {
         parts.push("◀ best of its column");
     }
     if has(Mark::Tied) {
-        let best = if has(Mark::Best) { "≈ chance can explain the difference to the best" } else { "≈ chance can explain the differences" };
+        let best = if has(Mark::Best) {
+            "≈ chance can explain the difference to the best"
+        } else {
+            "≈ chance can explain the differences"
+        };
         parts.push(best);
     }
     if has(Mark::Unclear) {

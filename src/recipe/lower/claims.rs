@@ -305,7 +305,8 @@ impl Lower<'_> {
             missing: keys.missing.value.unwrap_or_default(),
             any_conditions: keys.conditions.value.unwrap_or_default(),
         };
-        let claim = Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware, rules };
+        let claim =
+            Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware, rules };
         let sides = claim.selections();
         let steps = sides.iter().map(|(step, _)| &context.steps[*step]);
         let traits = steps.map(|step| (claim.metric().to_owned(), traits_of(context.rules, step, claim.metric())));

@@ -98,9 +98,8 @@ impl Lower<'_> {
             return None;
         }
         let bound = |(value, strict): (f64, bool)| Bound { value, strict };
-        let find = |side: [(Option<f64>, bool); 2]| {
-            side.into_iter().find_map(|(value, strict)| Some(bound((value?, strict))))
-        };
+        let find =
+            |side: [(Option<f64>, bool); 2]| side.into_iter().find_map(|(value, strict)| Some(bound((value?, strict))));
         let (low, high) = (
             find([(keys.at_least.value, false), (keys.more_than.value, true)]),
             find([(keys.at_most.value, false), (keys.less_than.value, true)]),
@@ -108,7 +107,8 @@ impl Lower<'_> {
         if let (Some(low), Some(high)) = (low, high)
             && (low.value > high.value || (low.value == high.value && (low.strict || high.strict)))
         {
-            let message = format!("nothing is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
+            let message =
+                format!("nothing is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
             self.problem(node.span, message, "cannot hold", "exchange the two");
             return None;
         }
