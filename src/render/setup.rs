@@ -100,10 +100,11 @@ impl Setup {
             self.0.iter().flat_map(|topic| &topic.sentences).map(|text| markdown::escape(text)).collect();
         let mut text = format!("## Experimental setup\n\n{}\n\n", paragraph.join(" "));
         text += "### Checklist\n\n| stated | answer | not determined |\n| --- | --- | --- |\n";
-        for topic in &self.0 {
+        let row = |topic: &Topic| {
             let unknown = markdown::escape(&topic.unknown.join("; "));
-            text += &format!("| {} | {} | {unknown} |\n", topic.name, topic.answer());
-        }
+            ["| ", topic.name, " | ", topic.answer(), " | ", &unknown, " |\n"].concat()
+        };
+        text.extend(self.0.iter().map(row));
         text
     }
 
@@ -348,11 +349,8 @@ fn hours(seconds: f64) -> String {
 /// A list in words: `a, b and 3 more`.
 fn listed<'t>(items: impl ExactSizeIterator<Item = &'t str>) -> String {
     let more = items.len().saturating_sub(MOST);
-    let mut shown = items.take(MOST).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        shown += &format!(" and {more} more");
-    }
-    shown
+    let shown = items.take(MOST).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
 /// The file of the setup in a report's folder.

@@ -219,7 +219,7 @@ steps:
     exclusive: true
 claims:
   faster:
-    ratio: { metric: time.run, of: { step: train, where: { a: 1 } }, to: { step: train, where: { a: 2 } } }
+    ratio: { metric: time.run, of: { step: train, a: 1 }, to: { step: train, a: 2 } }
     expect: { at_most: 100 }
 ";
 
