@@ -452,7 +452,7 @@ fn welch([(a, n), (b, m)]: [(f64, usize); 2]) -> (Option<f64>, f64) {
 
 /// Checks the conditions of times and rates; returns footnotes.
 pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<String>, Silence> {
-    if !super::is_timing(question.traits.unit) {
+    if !question.traits.unit.is_timing() {
         return Ok(Vec::new());
     }
     if question.rules.any_conditions {

@@ -17,6 +17,7 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use self::cell::digits_of;
 use self::evidence::Source;
 pub use self::{
     absence::Absence,
@@ -25,7 +26,6 @@ pub use self::{
     results::Results,
     table::{Column, Table, TableRow},
 };
-pub(crate) use self::{cell::digits_of, table::is_timing};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},

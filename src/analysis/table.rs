@@ -98,7 +98,7 @@ impl Table {
                     (0..rows.len()).map(|index| members[index * groups + group].as_slice()).collect();
                 let mut sides: Vec<Side<'_>> =
                     members.iter().map(|members| source.side_of(members.iter().copied(), metric)).collect();
-                let show = if is_timing(traits.unit) && sides.iter().all(Side::is_positive) {
+                let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
                     Show::Geometric
                 } else {
                     Show::Mean
@@ -217,11 +217,6 @@ fn delta(cell: &Cell, show: Show) -> Cell {
         part.map(|(value, noise)| Compared { estimate: Estimate { value, low: None, high: None, p: None }, noise });
     let sample = part.and_then(|(value, _)| Sample::new(&[value]));
     Cell { sample, compared, points: cell.points, ..Cell::default() }
-}
-
-/// True for times and rates, which are summarized by the geometric mean, as ratios of them are.
-pub(crate) fn is_timing(unit: Unit) -> bool {
-    unit == Unit::Seconds || unit.is_rate()
 }
 
 /// The paper's measurements, by their points.

@@ -150,10 +150,14 @@ impl<'a> View<'a> {
 
     /// Every job.
     fn list(&self) -> Table {
-        let mut grid = grid(["  job", "key", "state"]);
+        let turns = self.jobs().any(|(_, job)| job.turn.is_some());
+        let mut grid =
+            if turns { grid(["  job", "key", "state", "round", "position"]) } else { grid(["  job", "key", "state"]) };
         for (id, job) in self.jobs() {
             let label = format!("  {}", clean(&job.label.to_string()));
-            grid.add_row([label, job.key.short(), self.state(id).to_owned()]);
+            let turn = job.turn.map(|turn| [turn.round, turn.position].map(|number| number.to_string()));
+            let cells = [label, job.key.short(), self.state(id).to_owned()];
+            grid.add_row(cells.into_iter().chain(turn.into_iter().flatten()));
         }
         grid
     }
@@ -223,6 +227,7 @@ impl<'a> View<'a> {
                 task: job.task.name.to_owned(),
                 key: job.key,
                 state: self.state(id).to_owned(),
+                turn: job.turn,
                 needs: needs.into_iter().map(|need| self.plan.job(need).key).collect(),
                 lists: numbers.of(lists),
             }

@@ -11,7 +11,7 @@ use super::ChangeArgs;
 use crate::{
     error::Error,
     format::{clean, count},
-    plan::{JobId, Plan},
+    plan::{JobId, Plan, Turn},
     recipe::Warning,
     record::Key,
 };
@@ -61,6 +61,9 @@ pub(super) struct SavedJob {
     pub(super) task: String,
     pub(super) key: Key,
     pub(super) state: String,
+    /// Its place in the order of its step, if that step measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) turn: Option<Turn>,
     /// The jobs that it needs, besides those of `lists`.
     pub(super) needs: Vec<Key>,
     /// The places of the plan's lists whose jobs it needs, too.

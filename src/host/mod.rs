@@ -8,6 +8,7 @@ pub(crate) mod failpoints;
 pub mod log;
 pub mod machine;
 mod program;
+pub(crate) mod sharing;
 pub(crate) mod system;
 pub(crate) mod threads;
 

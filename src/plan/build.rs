@@ -136,7 +136,7 @@ impl Builder<'_> {
                 None => {
                     let label = self.label(step, point);
                     let Step { task, resources, policy, .. } = *step;
-                    let job = Job { key, identity, task, values, resources, policy, label, seeds };
+                    let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());

@@ -1,9 +1,9 @@
 //! Warnings: values that are valid in a recipe but possibly unintended.
 
-use sweep_job::{Part, Value};
+use sweep_job::{Part, Unit, Value};
 
 use super::{Label, Point};
-use crate::recipe::{Collector, Names, Recipe, Scope, Step, Template};
+use crate::recipe::{Collector, Names, Recipe, Scope, Spanned, Statement, Step, TableKind, Template};
 
 /// The task that runs programs.
 const COMMAND: &str = "command";
@@ -89,6 +89,73 @@ pub(super) fn params(recipe: &Recipe, problems: &mut Collector) {
         );
         problems.warn(&recipe.sources, value.span, message, help);
     }
+}
+
+/// A metric by which a claim or a comparison is judged.
+struct Judged<'r> {
+    /// `claim` or `table`.
+    kind: &'static str,
+    name: &'r str,
+    metric: &'r Spanned<String>,
+    /// The steps that measure it.
+    steps: Vec<usize>,
+    /// True if the recipe accepts any conditions.
+    any_conditions: bool,
+}
+
+/// Warns about claims and comparisons of times and rates that other jobs can distort.
+pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
+    for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
+        let disturbed = |step: &&Step| {
+            let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
+            !step.resources.exclusive && unit.is_some_and(Unit::is_timing)
+        };
+        let mut names: Vec<String> = Vec::new();
+        for step in steps.iter().map(|step| &recipe.steps[*step]).filter(disturbed) {
+            let name = format!("`{}`", step.name.value);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            continue;
+        }
+        let names = names.join(" and ");
+        let metric_name = &metric.value;
+        let message = format!(
+            "{kind} `{name}` judges `{metric_name}`, but other jobs may run at the same time as those of {names} and change it"
+        );
+        let help = format!(
+            "add `exclusive: true` to {names}, so that each job runs alone on the machine, or `conditions: any` to the {kind}"
+        );
+        problems.warn(&recipe.sources, metric.span, message, help);
+    }
+}
+
+/// The metrics of all claims and comparisons.
+fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
+    let mut found = Vec::new();
+    for table in &recipe.tables {
+        let TableKind::Compare(compare) = &table.kind else { continue };
+        let (name, steps) = (&table.name.value, vec![compare.of.step]);
+        let any_conditions = table.rules.any_conditions;
+        let judged = |metric| Judged { kind: "table", name, metric, steps: steps.clone(), any_conditions };
+        found.extend(table.cells.iter().map(judged));
+    }
+    for claim in &recipe.claims {
+        let (metric, steps) = match &claim.statement {
+            Statement::Value(comparison, _)
+            | Statement::Ratio(comparison, _)
+            | Statement::Difference(comparison, _) => {
+                let sides = std::iter::once(&comparison.of).chain(&comparison.to);
+                (&comparison.metric, sides.map(|side| side.step).collect())
+            }
+            Statement::Order(order) => (&order.metric, vec![order.step]),
+        };
+        let any_conditions = claim.rules.any_conditions;
+        found.push(Judged { kind: "claim", name: &claim.name.value, metric, steps, any_conditions });
+    }
+    found
 }
 
 /// True if a name looks like that of a secret: it contains one of the words, whole.

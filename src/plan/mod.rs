@@ -15,6 +15,7 @@ mod room;
 mod select;
 mod selection;
 mod serialized;
+mod turns;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +38,7 @@ pub use self::{
     room::Room,
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
+    turns::Turn,
 };
 pub(crate) use self::{
     digest::normal,
@@ -114,6 +116,8 @@ pub struct Job {
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
+    /// Its place in the order of its step, if that step measures.
+    pub turn: Option<Turn>,
     /// The step and the point that it is known by: `train/prune=bitter7,seed=0`.
     pub label: Label,
     /// Seeds that its step plans; `None` for a step without seeds.
@@ -182,6 +186,7 @@ impl Plan {
             expanding.record("points", points.iter().map(Vec::len).sum::<usize>());
             drop(expanding);
             lint::params(&recipe, &mut problems);
+            lint::timing(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
@@ -197,6 +202,7 @@ impl Plan {
         jobs.digests.keep();
         let warnings = problems.take_warnings();
         problems.finish(())?;
+        turns::assign(&studies, &mut jobs.all);
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();

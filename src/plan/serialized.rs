@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
-use super::{Job, JobId, Label, ListId, Plan, needs::Needs};
+use super::{Job, JobId, Label, ListId, Plan, Turn, needs::Needs};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 use crate::record::{Identity, Key, Needed, SeedPlan};
 
@@ -26,6 +26,9 @@ pub struct SerializedJob {
     pub resources: Resources,
     /// Policy for failures.
     pub policy: Policy,
+    /// Its place in the order of its step, if that step measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
     /// The jobs that it needs, by their places in the plan; all of them come earlier.
     pub needs: Vec<usize>,
     /// More of them: lists that other jobs need, too, by the writer's numbers.
@@ -50,13 +53,13 @@ pub enum DeserializeError {
 impl Plan {
     /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
     pub fn serialize_job(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> SerializedJob {
-        let Job { key, identity, values, resources, policy, label, seeds, .. } = self.job(id).clone();
+        let Job { key, identity, values, resources, policy, turn, label, seeds, .. } = self.job(id).clone();
         let (lists, own) = self.written_needs(id);
         let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
         let identity = Identity { needs, ..identity };
         let needs = own.into_iter().map(JobId::index).collect();
         let lists = lists.into_iter().map(number).collect();
-        SerializedJob { index: id.index(), key, label, identity, values, resources, policy, needs, lists, seeds }
+        SerializedJob { index: id.index(), key, label, identity, values, resources, policy, turn, needs, lists, seeds }
     }
 
     /// The plan of these jobs, with whole identities. Their places in it are their places in the list, and so are those of
@@ -72,7 +75,9 @@ impl Plan {
             let after = list.iter().max().map_or(0, |last| last + 1);
             known.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), after));
         }
-        for SerializedJob { key, label, identity, values, resources, policy, needs, lists, seeds, .. } in serialized {
+        for SerializedJob { key, label, identity, values, resources, policy, turn, needs, lists, seeds, .. } in
+            serialized
+        {
             let task = Task::info(&identity.task).filter(|task| task.revision == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.clone()))?;
             let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
@@ -82,7 +87,7 @@ impl Plan {
             };
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
-            jobs.push(Job { key, identity, task, values, resources, policy, label, seeds });
+            jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds });
         }
         Ok(Self::bare(jobs, graph))
     }

@@ -233,10 +233,10 @@ impl Observer for Bars {
             RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
             RunEvent::Notice { text, .. } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
-            RunEvent::Waiting { job, arriving: false } => {
+            RunEvent::Waiting { job, arriving: false, machine } => {
                 self.start(plan, *job);
                 if let Some(job) = self.jobs.get(job) {
-                    job.bar.set_message("another sweep runs it");
+                    job.bar.set_message(if *machine { super::state::MACHINE } else { "another sweep runs it" });
                 }
             }
             RunEvent::Progress { job, progress } => {

@@ -80,7 +80,11 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Started { job, .. } => {
                 self.said.insert(*job, Instant::now());
             }
-            RunEvent::Waiting { job, arriving: false } => {
+            RunEvent::Waiting { job, machine: true, .. } => {
+                let name = name(plan.job(JobId::new(*job)));
+                self.line(&format!("waiting: {name}: {}", super::state::MACHINE));
+            }
+            RunEvent::Waiting { job, arriving: false, .. } => {
                 let name = name(plan.job(JobId::new(*job)));
                 self.line(&format!("waiting for another sweep, which runs {name}"));
             }
@@ -127,7 +131,7 @@ impl<W: Write> Observer for Lines<W> {
             // and the summary counts it.
             // How many records may come from a remote was said; there may be thousands.
             RunEvent::Submitted { .. }
-            | RunEvent::Waiting { arriving: true, .. }
+            | RunEvent::Waiting { arriving: true, machine: false, .. }
             | RunEvent::Storing { .. }
             | RunEvent::Skipped { because: None, .. } => {}
             RunEvent::Stopping { ending, running, deadline } => self.line(&stopping(*ending, *running, *deadline)),

@@ -7,6 +7,9 @@ use crate::{
     run::watch::{Snapshot, State},
 };
 
+/// Reason of a job that waits for the machine.
+pub(super) const MACHINE: &str = "another sweep uses this machine, and one of both must be alone";
+
 /// Numbers of jobs by state: `5 jobs: 1 done, 4 waiting`.
 pub fn counts(snapshot: &Snapshot) -> String {
     let count_of = |word: &str| snapshot.jobs.iter().filter(|state| state.word() == word).count();
@@ -48,6 +51,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
         State::Storing => "its result is being stored".to_owned(),
         State::Elsewhere { arriving: true } => "its record may come from the remote".to_owned(),
         State::Elsewhere { arriving: false } => "another sweep runs it".to_owned(),
+        State::HeldUp => MACHINE.to_owned(),
         State::Retrying { failure, at } => {
             format!("again in {}: {}", span(*at, now), clean(&failure.message))
         }

@@ -12,7 +12,7 @@ use std::{
 use self::spent::Spent;
 use super::{markdown, page::Records};
 use crate::{
-    analysis::{State, Verdict, chance_of_error, is_timing},
+    analysis::{State, Verdict, chance_of_error},
     format::{clean, count},
     plan::{Plan, Study},
     record::{Conditions, Key, Provenance, Record, SeedPlan},
@@ -246,7 +246,7 @@ impl<'a> Sources<'a> {
         let mut topic = Topic::new("conditions of times");
         let shown: HashSet<&str> = self.study.recipe.metrics().collect();
         let timed = |record: &&Record| {
-            record.outcome.metrics.iter().any(|(name, metric)| is_timing(metric.unit) && shown.contains(name.as_str()))
+            record.outcome.metrics.iter().any(|(name, metric)| metric.unit.is_timing() && shown.contains(name.as_str()))
         };
         let timed: Vec<&Record> = self.records.iter().copied().filter(timed).collect();
         if timed.is_empty() {

@@ -47,8 +47,6 @@ pub(super) struct Attempt {
     pub(super) load: Load,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,
-    /// True if no other job may run on the machine at the same time.
-    pub(super) alone: bool,
     /// Its number, from 1.
     pub(super) number: u32,
 }

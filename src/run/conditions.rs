@@ -47,7 +47,7 @@ impl Surroundings {
         let usage = attempt.worker.cpu_seconds().and_then(|own| after.since(attempt.load, own));
         Conditions {
             machine: Machine { driver: driver.filter(|driver| !driver.is_empty()), ..self.machine.clone() },
-            exclusive: Exclusivity { asked: job.resources.exclusive, held: attempt.alone },
+            exclusive: Exclusivity { asked: job.resources.exclusive, held: attempt.lease.alone },
             load_before: attempt.load.average,
             load_after: after.average,
             own: usage.map(|usage| rounded(usage.own)),
@@ -55,7 +55,11 @@ impl Surroundings {
             neighbors: attempt.neighbors,
             attempts: attempt.number,
             seeds: job.seeds,
-            run: self.run.clone(),
+            run: RunConditions {
+                round: job.turn.map(|turn| turn.round),
+                position: job.turn.map(|turn| turn.position),
+                ..self.run.clone()
+            },
             interpreter: None,
         }
     }

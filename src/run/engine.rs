@@ -1,6 +1,7 @@
 //! The loop that owns the state of a run.
 
 mod beside;
+mod sharing;
 mod start;
 
 use std::{
@@ -18,7 +19,7 @@ use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
 pub(super) use self::beside::NotStored;
-use self::beside::Prepared;
+use self::{beside::Prepared, sharing::HeldUp};
 
 use super::{
     Addition, Control, Disposition, History, Observer, Options, RoundPlanner, RunEvent, Summary,
@@ -29,7 +30,11 @@ use super::{
     specs,
 };
 use crate::{
-    host::{log, system::Load},
+    host::{
+        log,
+        sharing::{Sharing, SharingError},
+        system::Load,
+    },
     plan::{Digests, JobId, Plan},
     recipe::Policy,
     run::Notice,
@@ -54,6 +59,13 @@ pub(super) struct Run<'a, 'o> {
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
     scheduler: Scheduler,
+    /// The lock that the sweeps on this machine share.
+    sharing: Sharing,
+    /// True from the moment a job did not get the machine until the next attempt.
+    refused: bool,
+    held_up: Option<HeldUp>,
+    /// Reason why other sweeps may run beside exclusive jobs, which was reported.
+    unprotected: Option<SharingError>,
     /// Jobs that have slots, and whose input files are being checked.
     preparing: BTreeMap<usize, Prepared>,
     running: BTreeMap<usize, Attempt>,
@@ -113,6 +125,10 @@ impl<'a, 'o> Run<'a, 'o> {
             wanted: wanted.to_vec(),
             lost: BTreeSet::new(),
             scheduler: Scheduler::new(&specs, &lists, options.limits, options.fail_fast),
+            sharing: Sharing::new(),
+            refused: false,
+            held_up: None,
+            unprotected: None,
             preparing: BTreeMap::new(),
             running: BTreeMap::new(),
             storing: BTreeSet::new(),
@@ -162,6 +178,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 Err(RecvTimeoutError::Disconnected) => true,
             };
             over = (self.tick() || over) && !self.goes_on(&mut rounds)?;
+            self.leave_if_idle();
         }
         // Remaining checks of files are for jobs that were given up.
         if let Ok(mut digests) = self.digests.try_lock() {
@@ -413,6 +430,7 @@ impl<'a, 'o> Run<'a, 'o> {
         for job in due {
             over = self.step(Event::Free(job)) || over;
         }
+        over = self.try_the_machine_again() || over;
         for (job, attempt) in &mut self.running {
             attempt.watch(&self.plan.job(JobId::new(*job)).policy);
         }

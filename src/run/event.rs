@@ -48,13 +48,16 @@ pub enum RunEvent {
         #[serde(default = "first", skip_serializing_if = "is_first")]
         attempt: u32,
     },
-    /// A job waits for its record: another process is at the same job, or a remote has it.
+    /// A job waits: for its record, because another process is at the same job or a remote has it, or for the machine.
     Waiting {
         /// The job.
         job: usize,
         /// True if it may arrive from a remote.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         arriving: bool,
+        /// True if it waits for the machine: this job or one of another sweep must be alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        machine: bool,
     },
     /// A job said how far it is.
     Progress {

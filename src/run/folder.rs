@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     host,
-    plan::{JobId, Numbering, Plan},
+    plan::{JobId, Numbering, Plan, Turn},
     record::Key,
     store::Presence,
 };
@@ -103,6 +103,9 @@ pub struct ManifestJob {
     pub wanted: Disposition,
     /// Its resources.
     pub demand: Demand,
+    /// Its place in the order of its step, if that step measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
     /// Expected duration in seconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
@@ -129,6 +132,7 @@ impl Manifest {
                 key: job.key,
                 wanted: wanted[id.index()],
                 demand: demand(job, limits),
+                turn: job.turn,
                 expected,
                 needs: needs.into_iter().map(JobId::index).collect(),
                 lists: numbers.of(lists),

@@ -66,6 +66,8 @@ impl Worker {
         command
             .arg0("sweep")
             .args(["worker", "--engine", &std::process::id().to_string()])
+            // A sweep inside of a job must not wait for the end of that job.
+            .env(host::sharing::VARIABLE, "")
             .env("RAYON_NUM_THREADS", start.job.threads.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -170,6 +170,7 @@ fn specs(plan: &Plan, wanted: &[Disposition], limits: Limits, history: &History)
             expected,
             cached: wanted[id.index()] != Disposition::Yes,
             tolerated: job.policy.tolerated,
+            turn: job.turn,
         })
         .collect();
     (specs, lists(plan))

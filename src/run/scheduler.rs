@@ -1,7 +1,8 @@
 //! The scheduler: a pure function from events to the jobs that start. No clock, no process, no disk.
 //!
 //! Jobs on the longest path to the end of the run start first. A job that must wait for a resource reserves the free
-//! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one.
+//! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one. The jobs
+//! of a measuring step are one group, which stands where its longest path begins; within it their turns decide.
 
 use std::{
     cmp::Reverse,
@@ -9,25 +10,36 @@ use std::{
 };
 
 use super::slots::{Demand, Lack, Lease, Limits, Slots};
+use crate::plan::Turn;
 
 /// Decides what starts, what is skipped, and when a run is over.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub struct Scheduler {
     jobs: Vec<Node>,
     barriers: Vec<Barrier>,
     /// Jobs that could start, sorted by their resources: of jobs with the same resources, none fits if the first does
     /// not.
-    ready: BTreeMap<Demand, BTreeSet<Turn>>,
+    ready: BTreeMap<Demand, BTreeSet<Place>>,
     slots: Slots,
     open: usize,
     running: usize,
     stopping: bool,
+    /// True if the machine is not to be had, so that nothing starts.
+    refused: bool,
     fail_fast: bool,
     over: bool,
 }
 
-/// A job's place in the queue: the longest way to the end first, then the plan's order.
-type Turn = (Reverse<u64>, usize);
+/// A job's place in the queue: the longest way to the end first, then the plan's order. All jobs of a measuring step have
+/// the way and the index of its first one, so that nothing comes between them, and then their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    way: Reverse<u64>,
+    first: usize,
+    turn: Option<Turn>,
+    job: usize,
+}
 
 /// A job as the scheduler sees it.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +54,8 @@ pub struct JobSpec {
     pub cached: bool,
     /// True if its failure does not stop the run.
     pub tolerated: bool,
+    /// Its turn, if it measures.
+    pub turn: Option<Turn>,
 }
 
 /// Input of the scheduler.
@@ -60,6 +74,11 @@ pub enum Event {
     Later(usize),
     /// The cause of a job's wait is over: it may start.
     Free(usize),
+    /// A started job cannot run now, because another sweep has the machine: it gives its slots back, keeps its place, and
+    /// nothing starts.
+    Refused(usize),
+    /// The machine may be free again.
+    Retry,
     /// The user wants no more starts.
     Stop,
 }
@@ -101,7 +120,7 @@ struct Node {
     /// The barriers that wait for it.
     before: Vec<usize>,
     demand: Demand,
-    turn: Turn,
+    place: Place,
     tolerated: bool,
     gpus: Vec<usize>,
     state: State,
@@ -138,7 +157,7 @@ impl Scheduler {
                 waiting_for: 0,
                 before: Vec::new(),
                 demand: limits.clamp(spec.demand),
-                turn: (Reverse(spec.expected), index),
+                place: Place { way: Reverse(spec.expected), first: index, turn: spec.turn, job: index },
                 tolerated: spec.tolerated,
                 gpus: Vec::new(),
                 state: if spec.cached { State::Done } else { State::Waiting },
@@ -156,7 +175,7 @@ impl Scheduler {
         for (index, spec) in specs.iter().enumerate().rev().filter(|(_, spec)| !spec.cached) {
             let rest = jobs[index].before.iter().map(|list| beyond[*list]).max().unwrap_or(0);
             let way = rest.saturating_add(spec.expected);
-            jobs[index].turn.0 = Reverse(way);
+            jobs[index].place.way = Reverse(way);
             for list in spec.needs.iter().copied() {
                 // What is done already holds nothing up.
                 if barriers[list].waiting_for > 0 {
@@ -166,6 +185,7 @@ impl Scheduler {
                 }
             }
         }
+        group(&mut jobs);
         // In the plan's order.
         for barrier in &mut barriers {
             barrier.dependents.reverse();
@@ -179,6 +199,7 @@ impl Scheduler {
             open,
             running: 0,
             stopping: false,
+            refused: false,
             fail_fast,
             over: false,
         };
@@ -238,6 +259,18 @@ impl Scheduler {
                     self.queue(job);
                 }
             }
+            Event::Refused(job) => {
+                self.refused = true;
+                if self.end(job, State::Waiting) {
+                    self.open += 1;
+                    if self.stopping {
+                        self.skip(job, Reason::Stopped, &mut actions);
+                    } else {
+                        self.queue(job);
+                    }
+                }
+            }
+            Event::Retry => self.refused = false,
             Event::Stop => self.stop(&mut actions),
         }
         self.start(&mut actions);
@@ -278,17 +311,20 @@ impl Scheduler {
     }
 
     fn queue(&mut self, job: usize) {
-        let Node { demand, turn, .. } = self.jobs[job];
-        self.ready.entry(demand).or_default().insert(turn);
+        let Node { demand, place, .. } = self.jobs[job];
+        self.ready.entry(demand).or_default().insert(place);
     }
 
     /// Starts what fits.
     fn start(&mut self, actions: &mut Vec<Action>) {
+        if self.refused {
+            return;
+        }
         let mut kept = Lack::default();
         let mut passed = Vec::new();
         loop {
             let heads = self.ready.iter().filter(|(demand, _)| !passed.contains(*demand));
-            let Some((turn, demand)) = heads.filter_map(|(demand, queue)| Some((*queue.first()?, *demand))).min()
+            let Some((place, demand)) = heads.filter_map(|(demand, queue)| Some((*queue.first()?, *demand))).min()
             else {
                 return;
             };
@@ -302,21 +338,21 @@ impl Scheduler {
                 passed.push(demand);
                 continue;
             }
-            self.unqueue(turn.1);
+            self.unqueue(place.job);
             let lease = self.slots.take(&demand);
-            let node = &mut self.jobs[turn.1];
+            let node = &mut self.jobs[place.job];
             node.state = State::Running;
             node.gpus.clone_from(&lease.gpus);
             self.open -= 1;
             self.running += 1;
-            actions.push(Action::Start { job: turn.1, lease });
+            actions.push(Action::Start { job: place.job, lease });
         }
     }
 
     fn unqueue(&mut self, job: usize) {
-        let Node { demand, turn, .. } = self.jobs[job];
+        let Node { demand, place, .. } = self.jobs[job];
         if let Some(queue) = self.ready.get_mut(&demand) {
-            queue.remove(&turn);
+            queue.remove(&place);
             if queue.is_empty() {
                 self.ready.remove(&demand);
             }
@@ -351,6 +387,23 @@ impl Scheduler {
         self.unqueue(job);
         self.open -= 1;
         actions.push(Action::Skip { job, because });
+    }
+}
+
+/// Gives the jobs of each measuring step that are still to run the longest of their ways, and the first of their indices.
+fn group(jobs: &mut [Node]) {
+    let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
+    let open = |job: &&mut Node| job.state == State::Waiting;
+    for job in jobs.iter_mut().filter(open) {
+        if let Some(turn) = job.place.turn {
+            let head = heads.entry(turn.group).or_insert((job.place.way, job.place.first));
+            head.0 = head.0.min(job.place.way);
+        }
+    }
+    for job in jobs.iter_mut().filter(open) {
+        if let Some(head) = job.place.turn.and_then(|turn| heads.get(&turn.group)) {
+            (job.place.way, job.place.first) = *head;
+        }
     }
 }
 

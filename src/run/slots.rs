@@ -27,6 +27,8 @@ pub struct Lease {
     pub cpus: usize,
     /// The indices of its GPUs.
     pub gpus: Vec<usize>,
+    /// True if it is the only job of all sweeps on this machine.
+    pub alone: bool,
 }
 
 /// Resources to share.
@@ -125,7 +127,7 @@ impl Slots {
     pub fn take(&mut self, demand: &Demand) -> Lease {
         let gpus: Vec<usize> = self.gpus.iter().copied().take(demand.gpus).collect();
         self.hold(demand, &gpus);
-        Lease { cpus: demand.cpus, gpus }
+        Lease { cpus: demand.cpus, gpus, alone: false }
     }
 
     /// As [`Slots::take`], with GPUs that are known already.

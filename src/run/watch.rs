@@ -67,6 +67,8 @@ pub enum State {
         /// From a remote; else from another process, which runs it.
         arriving: bool,
     },
+    /// It waits for the machine: it or a job of another sweep must be alone.
+    HeldUp,
     /// It failed and will be started again.
     Retrying {
         /// The reason.
@@ -106,7 +108,7 @@ impl State {
             Self::NotSelected => "left out",
             Self::Reserve => "reserve",
             Self::Cached => "cached",
-            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere { .. } => "waiting",
+            Self::Waiting(_) | Self::Queued { .. } | Self::Elsewhere { .. } | Self::HeldUp => "waiting",
             Self::Running { .. } | Self::Storing => "running",
             Self::Retrying { .. } => "retrying",
             Self::Done { .. } => "done",
@@ -225,6 +227,7 @@ impl Snapshot {
                 | State::Running { .. }
                 | State::Storing
                 | State::Elsewhere { .. }
+                | State::HeldUp
                 | State::Retrying { .. }
         )
     }
@@ -301,6 +304,7 @@ impl Snapshot {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }
             RunEvent::Submitted { id, .. } => State::Queued { id: *id, reason: String::new() },
+            RunEvent::Waiting { machine: true, .. } => State::HeldUp,
             RunEvent::Waiting { arriving, .. } => State::Elsewhere { arriving: *arriving },
             RunEvent::Storing { .. } => State::Storing,
             RunEvent::Done { seconds, .. } => State::Done { seconds: *seconds },

@@ -29,6 +29,7 @@ mod matrices;
 mod mistakes;
 mod page;
 mod policies;
+mod protocol;
 #[cfg(feature = "remote")]
 mod pulls;
 mod query;

@@ -58,6 +58,8 @@ impl Sandbox {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sweep"));
         command.args(args).current_dir(self.folder.path()).env("NO_COLOR", "1");
         command.env_remove("SWEEP_RESULTS").env_remove("SWEEP_LOG");
+        // Each sandbox is a machine of its own: tests must not wait for each other.
+        command.env("SWEEP_LOCKS", self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

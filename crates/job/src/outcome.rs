@@ -112,6 +112,11 @@ impl Unit {
         }
     }
 
+    /// True for times and rates, which depend on what else the machine does.
+    pub const fn is_timing(self) -> bool {
+        matches!(self, Self::Seconds) || self.is_rate()
+    }
+
     /// The symbol as printed behind a number; empty for pure numbers.
     pub const fn symbol(self) -> &'static str {
         match self {

@@ -6,7 +6,6 @@ use sweep_job::{Metric, Unit, Value};
 
 use super::Opened;
 use crate::{
-    analysis::is_timing,
     format::clean,
     plan::{Digests, JobId, Plan},
     record::{Record, without_keys},
@@ -132,7 +131,7 @@ fn replace(value: &mut Value, path: &str, by: &std::path::Path) {
 /// True if a metric depends on the machine: times, rates, sizes, and fractions of them.
 fn depends_on_machine(name: &str, unit: Unit) -> bool {
     const ABOUT: [&str; 8] = ["time", "throughput", "memory", "compute", "bandwidth", "peak", "utilization", "steps"];
-    is_timing(unit) || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
+    unit.is_timing() || unit == Unit::Bytes || name.split('.').next().is_some_and(|first| ABOUT.contains(&first))
 }
 
 impl Compared {

@@ -84,6 +84,10 @@ mapping! {
         /// See [`resources`](#resources).
         resources: Within<ResourceKeys<'static>>,
         /// Runs no other job at the same time, so that other jobs do not distort measurements. Default: `false`.
+        ///
+        /// This holds for all sweeps on the machine, of all users and with all stores: a job of an exclusive step waits
+        /// until no other job runs, and meanwhile no other job starts. Programs other than `sweep` are not stopped.
+        /// See [order of measurements](#order-of-measurements).
         exclusive: Flag,
         /// The maximum duration of a job. A job that exceeds it is ended.
         ///

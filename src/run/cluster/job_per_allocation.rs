@@ -33,6 +33,8 @@ pub(super) struct Run<'a, 'o> {
     /// Offset of each job's specification.
     job_specs: Vec<u64>,
     jobs: Jobs,
+    /// The order of submissions: the batch system starts what it got first, if it can.
+    order: Vec<usize>,
     by_key: HashMap<Key, usize>,
     /// Batch jobs that are no longer needed.
     to_cancel: Vec<u64>,
@@ -48,11 +50,13 @@ impl<'a, 'o> Run<'a, 'o> {
         let plan = session.plan;
         let job_specs = job_specs::write(plan, session.options.folder.path())?;
         let jobs = Jobs::new(plan, wanted);
+        let order = plan.in_turn().into_iter().map(JobId::index).collect();
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
         Ok(Self {
             session,
             job_specs,
             jobs,
+            order,
             by_key,
             to_cancel: Vec::new(),
             adopted: 0,
@@ -371,7 +375,8 @@ impl<'a, 'o> Run<'a, 'o> {
     fn submit(&mut self) {
         let until = Instant::now() + STRETCH;
         let mut in_queue = self.jobs.sent().count();
-        for job in 0..self.jobs.len() {
+        for place in 0..self.order.len() {
+            let job = self.order[place];
             if !self.jobs[job].stage.is_held() {
                 continue;
             }

@@ -6,7 +6,7 @@ use fs_err as fs;
 use sweep_job::{Failure, FailureKind, PROTOCOL, Values};
 use tracing::{field, info_span};
 
-use super::{Run, io_failure};
+use super::{Run, io_failure, sharing::Entry};
 use crate::{
     host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
@@ -35,6 +35,10 @@ impl Run<'_, '_> {
         if self.options.arriving.has(key) {
             return self.wait(job, true);
         }
+        let lease = match self.enter(job) {
+            Entry::Admitted(alone) => Lease { alone, ..lease },
+            Entry::Refused => return vec![Event::Refused(job)],
+        };
         match self.store.claim(key) {
             Ok(Claim::Hit(record)) => vec![self.adopt(job, record.outcome)],
             Ok(Claim::Busy) => self.wait(job, false),
@@ -60,7 +64,7 @@ impl Run<'_, '_> {
     /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.
     fn wait(&mut self, job: usize, arriving: bool) -> Vec<Event> {
         if self.waiting.insert(job) {
-            self.tell(&RunEvent::Waiting { job, arriving });
+            self.tell(&RunEvent::Waiting { job, arriving, machine: false });
         }
         vec![Event::Later(job)]
     }
@@ -127,7 +131,6 @@ impl Run<'_, '_> {
             memory,
             load,
             neighbors: 0,
-            alone: planned.resources.exclusive,
             number: attempt,
         };
         self.running.insert(job, of_job);

@@ -21,7 +21,7 @@ fn cpus(cpus: usize) -> Demand {
 }
 
 fn start(job: usize, cpus: usize, gpus: &[usize]) -> Action {
-    Action::Start { job, lease: Lease { cpus, gpus: gpus.to_vec() } }
+    Action::Start { job, lease: Lease { cpus, gpus: gpus.to_vec(), alone: false } }
 }
 
 fn chain() -> Vec<JobSpec> {
@@ -76,6 +76,39 @@ fn the_longest_way_goes_first() {
         actions = scheduler.on(Event::Done(*job));
     }
     assert_eq!(order, [2, 3, 1, 0]);
+}
+
+#[test]
+fn measuring_jobs_run_in_rounds_and_other_jobs_do_not_come_between() {
+    let turn = |group, round, position| Some(Turn { group, round, position });
+    // Two variants with two seeds each, and a step that does not measure; a second measuring step is longer.
+    let turns = [turn(0, 0, 1), turn(0, 1, 0), None, turn(0, 0, 0), turn(0, 1, 1), turn(1, 1, 0), turn(1, 0, 0)];
+    let mut specs = turns.map(|turn| JobSpec { turn, ..job(&[], cpus(1)) });
+    for (spec, expected) in specs.iter_mut().zip([5, 1, 3, 4, 2, 7, 1]) {
+        spec.expected = expected;
+    }
+    let mut scheduler = scheduler(&specs, Limits { jobs: 1, ..LIMITS }, false);
+    let mut order = Vec::new();
+    let mut actions = scheduler.on(Event::Begin);
+    while let Some(Action::Start { job, .. }) = actions.first() {
+        order.push(*job);
+        actions = scheduler.on(Event::Done(*job));
+    }
+    assert_eq!(order, [6, 5, 3, 0, 1, 4, 2], "of the steps, the longest way goes first; in a step, the turn decides");
+}
+
+#[test]
+fn a_job_that_does_not_get_the_machine_keeps_its_place() {
+    let specs = [job(&[], cpus(1)), job(&[], cpus(1)), job(&[], cpus(1))];
+    let mut scheduler = scheduler(&specs, LIMITS, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(1, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Refused(1)), []);
+    assert_eq!(scheduler.on(Event::Done(0)), [], "nothing passes it");
+    assert_eq!(scheduler.on(Event::Retry), [start(1, 1, &[]), start(2, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Refused(1)), []);
+    assert_eq!(scheduler.on(Event::Refused(2)), []);
+    let skip = |job| Action::Skip { job, because: Reason::Stopped };
+    assert_eq!(scheduler.on(Event::Stop), [skip(1), skip(2), Action::Finish]);
 }
 
 #[test]
@@ -171,11 +204,13 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
             .map(|index| {
                 let needs = proptest::collection::vec(0..8usize, 0..4usize);
                 let flags = (proptest::bool::weighted(0.15), proptest::bool::weighted(0.2));
-                (needs, demands(), any::<u64>(), flags).prop_map(
-                    move |(mut needs, demand, expected, (cached, tolerated))| {
+                let turn = proptest::option::of((0usize..3, 0usize..3, any::<usize>()));
+                (needs, demands(), any::<u64>(), flags, turn).prop_map(
+                    move |(mut needs, demand, expected, (cached, tolerated), turn)| {
                         needs.sort_unstable();
                         needs.dedup();
-                        (index, JobSpec { needs, demand, expected, cached, tolerated })
+                        let turn = turn.map(|(group, round, position)| Turn { group, round, position });
+                        (index, JobSpec { needs, demand, expected, cached, tolerated, turn })
                     },
                 )
             })
@@ -213,9 +248,30 @@ struct Model<'a> {
     /// Jobs that have ended and are being stored.
     storing: BTreeSet<usize>,
     stopped: bool,
+    /// The machine is not to be had.
+    refused: bool,
 }
 
 impl Model<'_> {
+    /// True if a job could start if there were room.
+    fn is_ready(&self, job: usize) -> bool {
+        let begun = self.running.contains_key(&job) || self.elsewhere.contains(&job) || self.storing.contains(&job);
+        !begun && !self.ended.contains(&job) && self.needs(job).all(|need| self.done.contains(&need))
+    }
+
+    /// Of the jobs of a measuring step that are ready and want the same, the first starts first.
+    fn check_turn(&self, job: usize) -> Result<(), TestCaseError> {
+        let demand = |job: usize| self.limits.clamp(self.specs[job].demand);
+        let Some(turn) = self.specs[job].turn else { return Ok(()) };
+        for (other, spec) in self.specs.iter().enumerate() {
+            let same = spec.turn.is_some_and(|other| other.group == turn.group) && demand(other) == demand(job);
+            if same && self.is_ready(other) {
+                prop_assert!(spec.turn >= Some(turn), "{other} comes before {job}");
+            }
+        }
+        Ok(())
+    }
+
     fn needs(&self, job: usize) -> impl Iterator<Item = usize> {
         self.specs[job].needs.iter().flat_map(|list| self.lists[*list].iter().copied())
     }
@@ -227,6 +283,8 @@ impl Model<'_> {
             match action {
                 Action::Start { job, lease } => {
                     prop_assert!(!self.stopped, "started after a stop");
+                    prop_assert!(!self.refused, "started without the machine");
+                    self.check_turn(job)?;
                     prop_assert!(self.needs(job).all(|need| self.done.contains(&need)), "needs first");
                     prop_assert!(!self.ended.contains(&job) && !self.elsewhere.contains(&job));
                     prop_assert!(!self.storing.contains(&job));
@@ -278,6 +336,10 @@ impl Model<'_> {
             self.done.insert(job);
             return Event::Done(job);
         }
+        if self.refused && (self.running.is_empty() || what.is_multiple_of(5)) {
+            self.refused = false;
+            return Event::Retry;
+        }
         if self.running.is_empty() || (what.is_multiple_of(4) && !self.elsewhere.is_empty()) {
             return Event::Free(self.elsewhere.pop_first().unwrap());
         }
@@ -293,9 +355,13 @@ impl Model<'_> {
                 self.stopped |= self.fail_fast && !self.specs[job].tolerated;
                 Event::Failed(job)
             }
-            60..=89 => {
+            60..=74 => {
                 self.elsewhere.insert(job);
                 Event::Later(job)
+            }
+            75..=89 => {
+                self.refused = true;
+                Event::Refused(job)
             }
             90..=169 => {
                 self.storing.insert(job);
@@ -328,6 +394,7 @@ proptest! {
             elsewhere: BTreeSet::new(),
             storing: BTreeSet::new(),
             stopped: false,
+            refused: false,
         };
         let mut choices = choices.into_iter().cycle();
         let mut event = Event::Begin;
@@ -339,7 +406,8 @@ proptest! {
                 prop_assert!(scheduler.on(Event::Stop).is_empty(), "and nothing happens after the end");
                 return Ok(());
             }
-            let busy = !(model.running.is_empty() && model.elsewhere.is_empty() && model.storing.is_empty());
+            let idle = model.running.is_empty() && model.elsewhere.is_empty() && model.storing.is_empty();
+            let busy = !idle || model.refused;
             prop_assert!(busy, "neither running nor over: a deadlock");
             let Some((which, what)) = choices.next() else { break };
             event = model.event(which, what);

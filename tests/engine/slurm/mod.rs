@@ -1,6 +1,6 @@
 //! Runs through a real Slurm, on loopback.
 
-mod cluster;
+pub(crate) mod cluster;
 
 use std::{collections::BTreeMap, time::Duration};
 

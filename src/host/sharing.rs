@@ -1,0 +1,288 @@
+//! One lock for the machine: a job that must be alone excludes the jobs of all other sweeps, whoever has started them and
+//! whatever their stores.
+//!
+//! There are two files. `sweep-machine.lock` is held shared by every engine that runs jobs, and alone by one that runs
+//! an exclusive job. `sweep-machine.gate` is held by an engine that waits for the other file, so that nobody who comes
+//! later passes it: neither can a waiting exclusive job be starved by engines that keep starting others, nor the others by
+//! engines that run one exclusive job after another. Both locks end with their process.
+
+use std::{
+    fs::{File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+/// The folder of the lock's files, instead of `/tmp`. If it is set and empty, there is no lock: a sweep inside of a job
+/// must not wait for the end of that job.
+pub(crate) const VARIABLE: &str = "SWEEP_LOCKS";
+/// One folder for all users. `TMPDIR` may differ between them.
+const FOLDER: &str = "/tmp";
+const MACHINE: &str = "sweep-machine.lock";
+const GATE: &str = "sweep-machine.gate";
+/// All users may lock the files, which have no content.
+const EVERYBODY: Mode = Mode::from_raw_mode(0o666);
+/// So often a file is opened again that was replaced meanwhile.
+const OPENINGS: usize = 10;
+
+/// Reason why exclusive jobs are not protected from other sweeps.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SharingError {
+    /// There is to be none.
+    #[error("`{VARIABLE}` is empty, which is so inside of a job")]
+    Off,
+    /// A file cannot be used.
+    #[error("{} cannot be used as a lock ({reason}); `{VARIABLE}` names another folder, which all users must share", .path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// What an engine holds of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Nothing,
+    Shared,
+    Alone,
+}
+
+/// An engine among the others on this machine.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    folder: Option<PathBuf>,
+    machine: Option<File>,
+    gate: Option<File>,
+    held: Held,
+    /// True if the gate is held, because this engine is the next.
+    next: bool,
+}
+
+impl Sharing {
+    /// The lock in the folder that the environment names. Nothing is opened before it is needed.
+    pub(crate) fn new() -> Self {
+        let folder = std::env::var_os(VARIABLE).map_or_else(|| PathBuf::from(FOLDER), PathBuf::from);
+        Self::within(Some(folder).filter(|folder| !folder.as_os_str().is_empty()))
+    }
+
+    fn within(folder: Option<PathBuf>) -> Self {
+        Self { folder, machine: None, gate: None, held: Held::Nothing, next: false }
+    }
+
+    /// Takes the machine for a job, together with others or `alone`. `false` if the job must wait and try again; this never
+    /// blocks. For a job that is to be alone, nothing may be held.
+    pub(crate) fn enter(&mut self, alone: bool) -> Result<bool, SharingError> {
+        let Some(folder) = self.folder.clone() else { return Err(SharingError::Off) };
+        let entered = self.try_enter(alone, &folder.join(MACHINE), &folder.join(GATE));
+        if entered.is_err() {
+            // Who cannot use one of the files must not keep others from the other one.
+            release(self.gate.as_ref());
+            self.next = false;
+        }
+        entered
+    }
+
+    fn try_enter(&mut self, alone: bool, machine: &Path, gate: &Path) -> Result<bool, SharingError> {
+        if self.held == Held::Shared && !alone {
+            // Others run already, but one that waits to be alone goes first.
+            let free = take(&mut self.gate, gate, false)?;
+            release(self.gate.as_ref().filter(|_| free));
+            return Ok(free);
+        }
+        debug_assert_eq!(self.held, Held::Nothing);
+        if !self.next && !take(&mut self.gate, gate, alone)? {
+            return Ok(false);
+        }
+        if take(&mut self.machine, machine, alone)? {
+            self.held = if alone { Held::Alone } else { Held::Shared };
+            self.next = true;
+            self.withdraw();
+            return Ok(true);
+        }
+        // Two may have passed the gate at the same time; one of them is the next.
+        self.next = alone || self.next || take(&mut self.gate, gate, true)?;
+        if !self.next {
+            release(self.gate.as_ref());
+        }
+        Ok(false)
+    }
+
+    /// True if a job runs that is alone on this machine.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.held == Held::Alone
+    }
+
+    /// Gives the machine back.
+    pub(crate) fn leave(&mut self) {
+        if self.held != Held::Nothing {
+            release(self.machine.as_ref());
+            self.held = Held::Nothing;
+        }
+    }
+
+    /// Waits for the machine no longer.
+    pub(crate) fn withdraw(&mut self) {
+        if self.next {
+            release(self.gate.as_ref());
+            self.next = false;
+        }
+    }
+}
+
+/// Locks a file, which stays open for the next time. `false` if others hold it.
+fn take(slot: &mut Option<File>, path: &Path, alone: bool) -> Result<bool, SharingError> {
+    let unusable = |reason: String| SharingError::Unusable { path: path.to_owned(), reason };
+    for _ in 0..OPENINGS {
+        let file = match slot.take() {
+            Some(file) => file,
+            None => open(path).map_err(|error| unusable(error.to_string()))?,
+        };
+        let own = file.metadata().map_err(|error| unusable(error.to_string()))?;
+        if !own.is_file() {
+            return Err(unusable("it is not a regular file".to_owned()));
+        }
+        let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
+        // A clean-up of old files may have removed it: then others lock another file.
+        let there = std::fs::symlink_metadata(path);
+        let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+        match locked {
+            Ok(()) if same => {
+                *slot = Some(file);
+                return Ok(true);
+            }
+            Err(TryLockError::WouldBlock) if same => {
+                *slot = Some(file);
+                return Ok(false);
+            }
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(unusable(error.to_string())),
+        }
+    }
+    Err(unusable("it is replaced again and again".to_owned()))
+}
+
+fn release(file: Option<&File>) {
+    // It would fail only for a file that is none.
+    let _ = file.map(File::unlock);
+}
+
+/// Opens a file that all users share, or creates it. Follows no link, and does not wait for the other end of a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    for _ in 0..OPENINGS {
+        // In a sticky folder, a file of another user must not be opened with `O_CREAT` (fs.protected_regular).
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {}
+            opened => return Ok(File::from(opened?)),
+        }
+        match rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, EVERYBODY) {
+            Err(Errno::EXIST) => {}
+            created => {
+                let created = created?;
+                // Whatever the mask of this process allows.
+                rustix::fs::fchmod(&created, EVERYBODY)?;
+                return Ok(File::from(created));
+            }
+        }
+    }
+    Err(io::Error::other("it is removed again and again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engines(folder: &Path) -> [Sharing; 3] {
+        [(); 3].map(|()| Sharing::within(Some(folder.to_owned())))
+    }
+
+    #[test]
+    fn one_is_alone_and_nobody_passes_those_who_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let [mut a, mut b, mut c] = engines(folder.path());
+        assert!(a.enter(false).unwrap() && b.enter(false).unwrap() && a.enter(false).unwrap());
+        assert!(!c.enter(true).unwrap(), "others run");
+        assert!(!a.enter(false).unwrap() && !b.enter(false).unwrap(), "what runs may end, but nothing begins");
+        a.leave();
+        assert!(!c.enter(true).unwrap() && !a.enter(false).unwrap());
+        b.leave();
+        assert!(c.enter(true).unwrap() && c.is_alone());
+        assert!(!a.enter(false).unwrap() && !b.enter(false).unwrap());
+        c.leave();
+        // The first of those who waited is the next, before another one that is alone.
+        assert!(!c.enter(true).unwrap());
+        assert!(a.enter(false).unwrap() && !a.is_alone());
+        assert!(!c.enter(true).unwrap() && !b.enter(false).unwrap());
+        a.leave();
+        assert!(c.enter(true).unwrap());
+    }
+
+    #[test]
+    fn who_gives_up_or_ends_lets_the_others_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let [mut a, mut b, mut c] = engines(folder.path());
+        assert!(a.enter(false).unwrap() && !b.enter(true).unwrap() && !c.enter(false).unwrap());
+        b.withdraw();
+        assert!(c.enter(false).unwrap());
+        assert!(!b.enter(true).unwrap());
+        drop(b);
+        assert!(a.enter(false).unwrap());
+        drop((a, c));
+        let [mut d, ..] = engines(folder.path());
+        assert!(d.enter(true).unwrap());
+    }
+
+    #[test]
+    fn the_files_are_for_all_users() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let [mut a, mut b, _] = engines(folder.path());
+        assert!(a.enter(true).unwrap());
+        for name in [MACHINE, GATE] {
+            let mode = std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o666, "{name}");
+        }
+        // A clean-up has removed them while they were open.
+        a.leave();
+        std::fs::remove_file(folder.path().join(MACHINE)).unwrap();
+        assert!(b.enter(true).unwrap() && !a.enter(true).unwrap(), "both lock the file that is there");
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(GATE);
+        let reason = || match engines(folder.path())[0].enter(true) {
+            Err(SharingError::Unusable { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        std::fs::write(folder.path().join("precious"), "text").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("precious"), &path).unwrap();
+        assert!(reason().contains("symbolic links"), "{}", reason());
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, EVERYBODY, 0).unwrap();
+        assert_eq!(reason(), "it is not a regular file");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(reason().contains("directory"), "{}", reason());
+        assert_eq!(std::fs::read_to_string(folder.path().join("precious")).unwrap(), "text");
+        assert_eq!(Sharing::within(None).enter(false), Err(SharingError::Off));
+
+        // Only one of the files is unusable: nobody holds the other one.
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::create_dir(folder.path().join(MACHINE)).unwrap();
+        let [mut a, mut b, _] = engines(folder.path());
+        for alone in [true, false] {
+            assert!(a.enter(alone).is_err() && b.enter(true).is_err());
+        }
+        std::fs::remove_dir(folder.path().join(MACHINE)).unwrap();
+        assert!(b.enter(true).unwrap());
+    }
+}

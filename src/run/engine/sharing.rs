@@ -1,0 +1,92 @@
+//! The engine among the other sweeps on this machine: its jobs wait for their exclusive ones, and they for its own.
+
+use super::Run;
+use crate::{
+    plan::JobId,
+    run::{RunEvent, scheduler::Event},
+};
+
+/// A wait is reported after so many attempts to take the machine, one per tick: two engines may get in each other's way
+/// for a moment.
+const REPORTED: u32 = 5;
+
+/// A job that waits for the machine, and with it all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeldUp {
+    job: usize,
+    attempts: u32,
+}
+
+/// Result of an attempt to take the machine.
+pub(super) enum Entry {
+    /// The job may run; true if it is alone on this machine.
+    Admitted(bool),
+    /// It must wait.
+    Refused,
+}
+
+impl Run<'_, '_> {
+    /// Takes the machine for a job.
+    pub(super) fn enter(&mut self, job: usize) -> Entry {
+        let exclusive = self.plan.job(JobId::new(job)).resources.exclusive;
+        // What follows the first one in its order must not pass it.
+        if self.refused {
+            return Entry::Refused;
+        }
+        self.leave_if_idle();
+        match self.sharing.enter(exclusive) {
+            Ok(true) => {
+                self.held_up = None;
+                Entry::Admitted(exclusive)
+            }
+            Ok(false) => {
+                self.refused = true;
+                self.wait_for_the_machine(job);
+                Entry::Refused
+            }
+            Err(error) => {
+                if exclusive && self.unprotected.as_ref() != Some(&error) {
+                    let text = format!(
+                        "exclusive jobs are alone in this sweep only, and other sweeps on this machine may disturb them: {error}"
+                    );
+                    self.unprotected = Some(error);
+                    self.tell(&RunEvent::Notice { text, warning: true });
+                }
+                Entry::Admitted(false)
+            }
+        }
+    }
+
+    fn wait_for_the_machine(&mut self, job: usize) {
+        let before = self.held_up.filter(|held| held.job == job).map_or(0, |held| held.attempts);
+        let attempts = before.saturating_add(1);
+        self.held_up = Some(HeldUp { job, attempts });
+        if attempts == REPORTED {
+            self.tell(&RunEvent::Waiting { job, arriving: false, machine: true });
+        }
+    }
+
+    /// Gives the machine back when nothing needs it any more. A result that is being stored would disturb a job that must be
+    /// alone, but does not have to be alone itself.
+    pub(super) fn leave_if_idle(&mut self) {
+        let idle = self.preparing.is_empty() && self.running.is_empty();
+        if idle && (self.sharing.is_alone() || self.storing.is_empty()) {
+            self.sharing.leave();
+        }
+        if self.scheduler.is_stopping() {
+            self.sharing.withdraw();
+        }
+    }
+
+    /// Tries again to start what waits for the machine; `true` when the run is over.
+    pub(super) fn try_the_machine_again(&mut self) -> bool {
+        if !std::mem::take(&mut self.refused) {
+            return false;
+        }
+        let over = self.step(Event::Retry);
+        if !self.refused {
+            self.sharing.withdraw();
+        }
+        over
+    }
+}
