@@ -147,7 +147,8 @@ fn correct(verdicts: &mut [Verdict]) {
             let word = verdict.state.word();
             verdict.state = State::Undecided;
             verdict.open = true;
-            verdict.because += &format!("; {word} by itself, but not after the correction for {claims} (Holm, p = {p:.3})");
+            verdict.because +=
+                &format!("; {word} by itself, but not after the correction for {claims} (Holm, p = {p:.3})");
         }
     }
 }

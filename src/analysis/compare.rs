@@ -157,16 +157,19 @@ impl<'a> Sides<'a> {
         let evidence = match Evidence::of_two(&mut of, &mut to, &question) {
             Ok(evidence) => evidence,
             Err(silence) => {
-                absent.extend(match silence {
-                    Silence::Absent => {
-                        let some = !of.found.is_empty() && !to.found.is_empty();
-                        some.then_some(Absence::Incomplete)
+                absent.extend(
+                    match silence {
+                        Silence::Absent => {
+                            let some = !of.found.is_empty() && !to.found.is_empty();
+                            some.then_some(Absence::Incomplete)
+                        }
+                        Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
+                        Silence::NoRatio => Some(Absence::NoRatio),
+                        Silence::Unpaired | Silence::Shared(_) => Some(Absence::Unpaired),
+                        Silence::NoPoint => None,
                     }
-                    Silence::Unlike(reason) => Some(Absence::Unlike(reason)),
-                    Silence::NoRatio => Some(Absence::NoRatio),
-                    Silence::Unpaired | Silence::Shared(_) => Some(Absence::Unpaired),
-                    Silence::NoPoint => None,
-                }.map(|why| (why, None)));
+                    .map(|why| (why, None)),
+                );
                 return (cell, absent, Vec::new());
             }
         };
@@ -181,7 +184,8 @@ impl<'a> Sides<'a> {
         let size = if ratio { estimate.value.ln().abs() } else { estimate.value.abs() };
         let noise = floor.is_some_and(|floor| size <= floor);
         cell.compared = Some(Compared { estimate, noise });
-        let looks = evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
+        let looks =
+            evidence.level.words().map(|looks| format!("intervals and p allow for looks at the results: {looks}"));
         let mut remarks: Vec<String> = evidence.notes.iter().cloned().chain(looks).collect();
         let filled = of.found.iter().chain(&to.found).filter(|found| found.by.is_none()).count();
         if filled > 0 {
@@ -215,7 +219,8 @@ impl<'a> Sides<'a> {
 }
 
 fn notes(rows: &[TableRow], columns: &[Column], compare: &Compare, compared: usize) -> Vec<String> {
-    let shown = || rows.iter().flat_map(|row| row.cells.iter().zip(columns)).filter(|(_, column)| column.show != Show::Odds);
+    let shown =
+        || rows.iter().flat_map(|row| row.cells.iter().zip(columns)).filter(|(_, column)| column.show != Show::Odds);
     let counts: Vec<usize> = shown().filter_map(|(cell, _)| cell.sample).map(|sample| sample.n).collect();
     let mut notes = Vec::new();
     if let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) {

@@ -25,11 +25,7 @@ use crate::{
 };
 
 /// The table: one row for each effect, and for each metric a column with the effects and one with the shares.
-pub(crate) fn table(
-    table: &recipe::Table,
-    effects: &Effects,
-    source: Source<'_>,
-) -> Table {
+pub(crate) fn table(table: &recipe::Table, effects: &Effects, source: Source<'_>) -> Table {
     let mut made = Table {
         name: table.name.value.clone(),
         title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
@@ -176,10 +172,7 @@ impl EffectOf {
 }
 
 impl<'a> Experiment<'a> {
-    fn new(
-        effects: &Effects,
-        source: Source<'a>,
-    ) -> Result<Self, LayoutError> {
+    fn new(effects: &Effects, source: Source<'a>) -> Result<Self, LayoutError> {
         let Source { study, measured, absences } = source;
         let only = resolved(&study.recipe, &effects.of.only);
         let planned = study.steps[effects.of.step].iter().filter(|(point, _)| selected(point, &only));

@@ -357,7 +357,18 @@ impl Evidence {
         let level = looks.level(a.n.min(b.n), first.axes.is_empty() && second.axes.is_empty());
         let basis = format!("{} against {}, not paired", a.n, b.n);
         let notes = notes.into_iter().chain(first.note()).collect();
-        Ok(Self { sample: a, level, basis, notes, value: a.mean - b.mean, error, freedom, ratio, doubt, precision: one })
+        Ok(Self {
+            sample: a,
+            level,
+            basis,
+            notes,
+            value: a.mean - b.mean,
+            error,
+            freedom,
+            ratio,
+            doubt,
+            precision: one,
+        })
     }
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.

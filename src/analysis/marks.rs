@@ -59,7 +59,8 @@ pub(super) fn mark(
     let _ = complete(&mut all, question);
     let whole = |side: &Side<'_>| !side.found.is_empty() && question.is_whole(side);
     let rows: Vec<usize> = (0..cells.len()).filter(|row| whole(&sides[*row])).collect();
-    let partial: Vec<usize> = (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !whole(&sides[*row])).collect();
+    let partial: Vec<usize> =
+        (0..cells.len()).filter(|row| !sides[*row].found.is_empty() && !whole(&sides[*row])).collect();
     if rows.len() < 2 {
         return remarks;
     }
@@ -111,7 +112,9 @@ impl Ranked {
             let rows: Vec<Vec<f64>> = self.values.iter().map(|values| values.values().copied().collect()).collect();
             return Some((Test::Groups(Groups::new(&rows)?), false));
         }
-        let row = |values: &BTreeMap<Vec<String>, f64>| common.iter().filter_map(|block| values.get(*block)).copied().collect();
+        let row = |values: &BTreeMap<Vec<String>, f64>| {
+            common.iter().filter_map(|block| values.get(*block)).copied().collect()
+        };
         let rows: Vec<Vec<f64>> = self.values.iter().map(row).collect();
         let uneven = self.values.iter().any(|values| values.len() > common.len());
         Some((Test::Blocks(Blocks::new(&rows)?), uneven))
@@ -212,11 +215,17 @@ impl Remark {
     /// The remark in words.
     pub(super) fn words(&self) -> String {
         match self {
-            Self::Blocks(blocks) => format!("rows compared in {blocks} blocks (equal seeds) at 5 % for a whole column (Tukey)"),
-            Self::Unblocked => "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned(),
+            Self::Blocks(blocks) => {
+                format!("rows compared in {blocks} blocks (equal seeds) at 5 % for a whole column (Tukey)")
+            }
+            Self::Unblocked => {
+                "rows without common seeds compared at 5 % for a whole column (Tukey and Kramer)".to_owned()
+            }
             Self::Common => "rows are compared by the seeds that all of them have".to_owned(),
             Self::Incomplete => "rows with missing results are not ranked".to_owned(),
-            Self::Unlike(reason) => format!("times are not ranked: {reason}; `conditions: any` ranks them nevertheless"),
+            Self::Unlike(reason) => {
+                format!("times are not ranked: {reason}; `conditions: any` ranks them nevertheless")
+            }
         }
     }
 }

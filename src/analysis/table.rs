@@ -155,7 +155,9 @@ impl Table {
                 Show::Delta => return format!("Δ{unit}"),
                 Show::Share => return format!("share{unit}"),
                 Show::Ratio => " · ratio",
-                Show::Odds => return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned(),
+                Show::Odds => {
+                    return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned();
+                }
                 Show::Mean | Show::Geometric | Show::Difference => "",
             };
             clean(&format!("{}{separator}{}{what}{unit}", point.join(", "), column.metric)).into_owned()
@@ -355,7 +357,11 @@ fn marked(rows: &[TableRow]) -> Option<String> {
         parts.push("◀ best of its column");
     }
     if has(Mark::Tied) {
-        let best = if has(Mark::Best) { "≈ chance can explain the difference to the best" } else { "≈ chance can explain the differences" };
+        let best = if has(Mark::Best) {
+            "≈ chance can explain the difference to the best"
+        } else {
+            "≈ chance can explain the differences"
+        };
         parts.push(best);
     }
     if has(Mark::Unclear) {

@@ -319,10 +319,11 @@ fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backe
     let wanted = vec![Disposition::Yes; plan.len()];
     let history = History::default();
     let manifest = Manifest::new(plan, &wanted, limits, Through::Local, &history);
+    let provenance = RunProvenance::determine(plan);
     let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
-    RunProvenance::determine(plan, folder.path());
     let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;
     let folder = folder.path().to_owned();
+    provenance.keep(&folder);
     let (deadline, arriving, failures) = (run::DEADLINE, Arriving::default(), None);
     let options = Options { limits, gpus, fail_fast: false, device, folder, deadline, arriving, failures };
     let mut lines = Lines::new(io::stderr(), Pace::silent());

@@ -186,14 +186,16 @@ impl Request<'_> {
         look_again(store, plan, &mut self.states);
         let history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
         let manifest = Manifest::new(plan, &self.states, limits, through, &history);
+        // It takes time, and others look at the folder as soon as it is there.
+        let provenance = RunProvenance::determine(plan);
         let folder = RunFolder::create(self.results, &manifest).map_err(Error::io("cannot write the journal"))?;
-        RunProvenance::determine(plan, folder.path());
         // What is given up already takes nothing.
         let remote = looked.remote.clone().filter(|remote| !remote.is_given_up());
         let pusher = remote.map(|remote| Pusher::new(remote, store.clone())).transpose();
         let pusher = pusher.map_err(Error::io("cannot start a thread"))?;
         let journal = Journal::create(folder.path(), store.is_shared());
         let journal = journal.map_err(Error::io("cannot write the journal"))?;
+        provenance.keep(folder.path());
         Ok(Opened { folder, journal, pusher, history, pace: Pace::new(&manifest), _in_use: in_use })
     }
 

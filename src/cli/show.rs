@@ -169,6 +169,8 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path) -> String {
         outcome.metrics.iter().map(|(name, metric)| format!("{name}: {}", quantity(metric.value, metric.unit))),
     );
     section(&mut lines, "facts", outcome.facts.iter().map(|(name, fact)| format!("{name}: {fact}")));
+    let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
+    section(&mut lines, "conditions", conditions.map(|(name, value)| format!("{name}: {value}")));
     section(
         &mut lines,
         "curves",

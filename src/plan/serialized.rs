@@ -75,7 +75,9 @@ impl Plan {
             let after = list.iter().max().map_or(0, |last| last + 1);
             known.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), after));
         }
-        for SerializedJob { key, label, identity, values, resources, policy, turn, needs, lists, seeds, .. } in serialized {
+        for SerializedJob { key, label, identity, values, resources, policy, turn, needs, lists, seeds, .. } in
+            serialized
+        {
             let task = Task::info(&identity.task).filter(|task| task.revision == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.clone()))?;
             let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();

@@ -137,3 +137,36 @@ pub struct Interpreter {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<String>,
 }
+
+impl Conditions {
+    /// Names and values for people. Texts may contain anything.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let Self { machine, exclusive, run, .. } = self;
+        let cores = |cores: Option<f64>| cores.map(|cores| format!("{cores:.2}"));
+        let system = [machine.os.as_deref(), machine.kernel.as_deref()];
+        let system: Vec<&str> = system.into_iter().flatten().collect();
+        let git = run.git.as_ref().map(|git| match git.dirty {
+            Some(true) => format!("{} with uncommitted changes", git.commit),
+            Some(false) => git.commit.clone(),
+            None => format!("{}, changes unknown", git.commit),
+        });
+        let alone = match (exclusive.asked, exclusive.held) {
+            (_, true) => "held",
+            (true, false) => "asked for, but not held",
+            (false, false) => "no",
+        };
+        let python = self.interpreter.as_ref().and_then(|interpreter| interpreter.python.clone());
+        let facts = [
+            ("processor", machine.cpu.clone()),
+            ("system", (!system.is_empty()).then(|| system.join(" "))),
+            ("exclusive use", Some(alone.to_owned())),
+            ("cores that the job used", cores(self.own)),
+            ("cores that others used", cores(self.foreign)),
+            ("attempts", Some(self.attempts.to_string())),
+            ("run", run.name.clone()),
+            ("commit", git),
+            ("Python", python),
+        ];
+        facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}

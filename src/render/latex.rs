@@ -21,7 +21,14 @@ fn numbers(text: &str) -> String {
 pub(super) fn verdicts(verdicts: &[Verdict], note: Option<String>) -> String {
     let headings = ["claim", "verdict", "why", "paper"].map(str::to_owned);
     let rows = verdicts.iter().map(|verdict| verdict.row().iter().map(|cell| escape(cell)).collect());
-    float("Claims", "claims", "p{0.35\\linewidth}lp{0.35\\linewidth}r", &headings, rows, note.into_iter().map(|note| escape(&note)))
+    float(
+        "Claims",
+        "claims",
+        "p{0.35\\linewidth}lp{0.35\\linewidth}r",
+        &headings,
+        rows,
+        note.into_iter().map(|note| escape(&note)),
+    )
 }
 
 /// A table that finds its place on its own.

@@ -1,6 +1,7 @@
 //! Experimental setup of a study: a paragraph of plain sentences and a checklist, made from the plan, the records and the
 //! journals. What cannot be determined is said.
 
+mod environment;
 mod spent;
 
 use std::{
@@ -8,18 +9,16 @@ use std::{
     path::Path,
 };
 
-use maud::{Markup, html};
-use sweep_job::{Backend, Unit};
-
 use self::spent::Spent;
 use super::{markdown, page::Records};
 use crate::{
-    analysis::{State, Verdict},
-    format::{clean, count, quantity},
+    analysis::{State, Verdict, chance_of_error},
+    format::{clean, count},
     plan::{Plan, Study},
     record::{Conditions, Key, Provenance, Record, SeedPlan},
     store::Store,
 };
+use maud::{Markup, html};
 
 /// Names or files that a sentence lists at most.
 const MOST: usize = 8;
@@ -101,10 +100,11 @@ impl Setup {
             self.0.iter().flat_map(|topic| &topic.sentences).map(|text| markdown::escape(text)).collect();
         let mut text = format!("## Experimental setup\n\n{}\n\n", paragraph.join(" "));
         text += "### Checklist\n\n| stated | answer | not determined |\n| --- | --- | --- |\n";
-        for topic in &self.0 {
+        let row = |topic: &Topic| {
             let unknown = markdown::escape(&topic.unknown.join("; "));
-            text += &format!("| {} | {} | {unknown} |\n", topic.name, topic.answer());
-        }
+            ["| ", topic.name, " | ", topic.answer(), " | ", &unknown, " |\n"].concat()
+        };
+        text.extend(self.0.iter().map(row));
         text
     }
 
@@ -156,7 +156,7 @@ impl<'a> Sources<'a> {
         let done = self.records.iter().map(|record| record.key).collect::<BTreeSet<_>>();
         let open = jobs.difference(&done).count();
         topic.say(format!(
-            "The study `{}` has {} with results.",
+            "The study \"{}\" has {} with results.",
             clean(&self.study.recipe.name),
             count(done.len(), "job")
         ));
@@ -170,142 +170,6 @@ impl<'a> Sources<'a> {
         topic
     }
 
-    fn hardware(&self) -> Topic {
-        let mut topic = Topic::new("hardware");
-        let hosts: BTreeSet<&str> = self.provenances().map(|provenance| provenance.host.as_str()).collect();
-        if hosts.is_empty() {
-            topic.lacks("there are no records");
-            return topic;
-        }
-        let machines = self.values(|conditions| {
-            let machine = &conditions.machine;
-            let cpu = machine
-                .cpu
-                .as_deref()
-                .map_or_else(|| "a processor of unknown model".to_owned(), |cpu| clean(cpu).into_owned());
-            let cores = match machine.cores {
-                Some(cores) if cores > machine.usable => format!("{} of {}", machine.usable, count(cores, "core")),
-                _ => count(machine.usable, "core"),
-            };
-            let memory = machine
-                .memory
-                .map_or_else(String::new, |memory| format!(", {} of memory", quantity(memory as f64, Unit::Bytes)));
-            let governor = machine
-                .governor
-                .as_deref()
-                .map_or_else(String::new, |name| format!(", frequency governor {}", clean(name)));
-            Some(format!("{cpu} ({cores}{memory}{governor})"))
-        });
-        let on = format!("The jobs ran on {}", count(hosts.len(), "machine"));
-        topic.say(if machines.is_empty() {
-            format!("{on}.")
-        } else {
-            format!("{on}: {}.", listed(machines.iter().map(String::as_str)))
-        });
-        let devices: BTreeSet<String> = self
-            .provenances()
-            .filter_map(|provenance| provenance.device.as_ref().filter(|device| device.backend != Backend::Cpu))
-            .map(|device| {
-                let memory = device
-                    .memory
-                    .map_or_else(String::new, |memory| format!(", {} of memory", quantity(memory as f64, Unit::Bytes)));
-                let driver = if device.driver.is_empty() {
-                    String::new()
-                } else {
-                    format!(", driver {}", clean(&device.driver))
-                };
-                format!("{} ({}{memory}{driver})", clean(&device.name), device.backend.name())
-            })
-            .collect();
-        if !devices.is_empty() {
-            topic.say(format!("They computed on {}.", listed(devices.iter().map(String::as_str))));
-        }
-        if machines.is_empty() {
-            topic.lacks("processor, cores and memory");
-        } else if self.conditions().any(|(_, conditions)| conditions.machine.governor.is_none()) {
-            topic.lacks("frequency governor, which the system does not show");
-        }
-        topic
-    }
-
-    fn software(&self) -> Topic {
-        let mut topic = Topic::new("software");
-        let versions: BTreeSet<&str> = self.provenances().map(|provenance| provenance.sweep.as_str()).collect();
-        if versions.is_empty() {
-            topic.lacks("there are no records");
-            return topic;
-        }
-        let programs = self.values(|conditions| conditions.run.program.as_deref().map(digits));
-        let digest = if programs.is_empty() {
-            String::new()
-        } else {
-            format!(" (BLAKE3 digest of the program {})", listed(programs.iter().copied()))
-        };
-        topic.say(format!("They were run by sweep {}{digest}.", listed(versions.iter().copied())));
-        let systems = self.values(|conditions| {
-            let machine = &conditions.machine;
-            let kernel =
-                machine.kernel.as_deref().map_or_else(String::new, |kernel| format!(", kernel {}", clean(kernel)));
-            Some(format!("{}{kernel}", clean(machine.os.as_deref()?)))
-        });
-        if systems.is_empty() {
-            topic.lacks("operating system");
-        } else {
-            topic.say(format!("The operating system was {}.", listed(systems.iter().map(String::as_str))));
-        }
-        let pythons = self.values(|conditions| {
-            let interpreter = conditions.interpreter.as_ref()?;
-            let packages = interpreter
-                .packages
-                .as_deref()
-                .map_or_else(String::new, |list| format!(" (packages of digest {})", digits(list)));
-            Some(format!("{}{packages}", clean(interpreter.python.as_deref()?)))
-        });
-        if !pythons.is_empty() {
-            topic.say(format!("Programs used Python {}.", listed(pythons.iter().map(String::as_str))));
-        }
-        let commands = self.records.iter().filter(|record| record.identity.task == "command").count();
-        let known = self
-            .conditions()
-            .filter(|(_, conditions)| {
-                conditions.interpreter.as_ref().is_some_and(|interpreter| interpreter.python.is_some())
-            })
-            .count();
-        if commands > known {
-            topic.lacks(format!("versions of the programs of {}", count(commands - known, "job")));
-        }
-        if programs.is_empty() {
-            topic.lacks("digest of the program");
-        }
-        topic
-    }
-
-    fn code(&self) -> Topic {
-        let mut topic = Topic::new("state of the code");
-        let states = self.values(|conditions| {
-            let git = conditions.run.git.as_ref()?;
-            let state = match (git.dirty, &git.diff) {
-                (Some(false), _) => "without uncommitted changes".to_owned(),
-                (_, Some(diff)) => format!(
-                    "with uncommitted changes (digest of the differences {}, kept in the run's folder)",
-                    digits(diff)
-                ),
-                (Some(true), None) => "with files that are not tracked".to_owned(),
-                (None, None) => "with changes that are not known".to_owned(),
-            };
-            Some(format!("{} {state}", clean(digits(&git.commit))))
-        });
-        if !states.is_empty() {
-            topic.say(format!("The recipe was at Git commit {}.", listed(states.iter().map(String::as_str))));
-        }
-        let unknown =
-            self.records.len() - self.conditions().filter(|(_, conditions)| conditions.run.git.is_some()).count();
-        if unknown > 0 || self.records.is_empty() {
-            topic.lacks(format!("commit for {}: no Git repository, or an earlier version", count(unknown, "record")));
-        }
-        topic
-    }
-
     fn seeds(&self) -> Topic {
         let mut topic = Topic::new("seeds");
         for (step, points) in self.study.recipe.steps.iter().zip(&self.study.steps) {
@@ -315,9 +179,9 @@ impl<'a> Sources<'a> {
             let name = clean(&step.name.value);
             topic.say(if most > least {
                 let run = self.seeds_of(points);
-                format!("Step `{name}` has {least} to {most} seeds, as many as decide its results; {run} were run.")
+                format!("Step \"{name}\" has {least} to {most} seeds, as many as decide its results; {run} were run.")
             } else {
-                format!("Step `{name}` has {}.", count(least, "seed"))
+                format!("Step \"{name}\" has {}.", count(least, "seed"))
             });
         }
         if topic.sentences.is_empty() {
@@ -350,7 +214,7 @@ impl<'a> Sources<'a> {
             .max()
             .unwrap_or(1);
         if most > 1 {
-            topic.say("Values with `±` are means over the seeds with 95 % confidence intervals of Student's t; docs/statistics.md describes all intervals, tests and marks.");
+            topic.say("Values with ± are means over the seeds with 95 % confidence intervals of Student's t; docs/statistics.md describes all intervals, tests and marks.");
         } else {
             topic.lacks("no value has an interval: there is at most one seed");
         }
@@ -366,17 +230,14 @@ impl<'a> Sources<'a> {
         }
         let of = |state: State| self.verdicts.iter().filter(|verdict| verdict.state == state).count();
         topic.say(format!(
-            "{} judged, each with its own 95 % confidence interval: {} supported, {} refuted, {} undecided.",
-            if claims == 1 { "1 claim was".to_owned() } else { format!("{claims} claims were") },
+            "The recipe makes {}: {} supported, {} refuted, {} undecided.",
+            count(claims, "claim"),
             of(State::Supported),
             of(State::Refuted),
             of(State::Undecided)
         ));
-        if claims > 1 {
-            topic.say(format!(
-                "Without a correction over the claims, chance alone would decide up to {:.1} of them falsely.",
-                claims as f64 * 0.05
-            ));
+        if let Some(chance) = chance_of_error(self.verdicts, self.study.recipe.family) {
+            topic.say(format!("{chance}."));
         }
         topic
     }
@@ -408,7 +269,7 @@ impl<'a> Sources<'a> {
         {
             let of = conditions.machine.cores.map_or_else(String::new, |cores| format!(" of {cores}"));
             topic.say(format!(
-                "Meanwhile other processes kept at most {foreign:.2}{of} cores busy (during `{}`).",
+                "Meanwhile other processes kept at most {foreign:.2}{of} cores busy (during {}).",
                 clean(&record.label)
             ));
         }
@@ -436,7 +297,7 @@ impl<'a> Sources<'a> {
         } else {
             String::new()
         };
-        topic.say(format!("The jobs had {}{failed}.", hours(cores, gpus)));
+        topic.say(format!("The jobs took {}{failed}.", hours(cores, gpus)));
         if is_part {
             topic.lacks("attempts of older runs");
         }
@@ -452,7 +313,7 @@ impl<'a> Sources<'a> {
             .map(|(path, digest)| {
                 let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
                 let digest = digest.rsplit(':').next().unwrap_or_default();
-                format!("`{}` (BLAKE3 {})", clean(&name), digits(digest))
+                format!("{} (BLAKE3 {})", clean(&name), digits(digest))
             })
             .collect();
         if inputs.is_empty() {
@@ -488,11 +349,8 @@ fn hours(seconds: f64) -> String {
 /// A list in words: `a, b and 3 more`.
 fn listed<'t>(items: impl ExactSizeIterator<Item = &'t str>) -> String {
     let more = items.len().saturating_sub(MOST);
-    let mut shown = items.take(MOST).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        shown += &format!(" and {more} more");
-    }
-    shown
+    let shown = items.take(MOST).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
 /// The file of the setup in a report's folder.

@@ -41,7 +41,7 @@ pub use self::{
     folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
     history::History,
     journal::{Journal, Line},
-    provenance::RunProvenance,
+    provenance::{FoundProvenance, RunProvenance},
     signals::Signals,
     standing::Standing,
 };

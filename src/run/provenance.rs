@@ -58,10 +58,23 @@ pub(super) enum Readers {
     All,
 }
 
+/// Provenance of a run before it has a folder.
+#[derive(Debug)]
+pub struct FoundProvenance {
+    own: RunProvenance,
+    diff: Vec<u8>,
+}
+
+impl FoundProvenance {
+    /// Writes it to the run's folder. A run needs none of it: a full disk is reported by what does.
+    pub fn keep(&self, folder: &Path) {
+        let _ = self.own.write(folder, &self.diff);
+    }
+}
+
 impl RunProvenance {
-    /// Determines the provenance of a run of this process, and writes it to the run's folder. What cannot be determined or
-    /// written is absent.
-    pub fn determine(plan: &Plan, folder: &Path) -> Self {
+    /// Determines the provenance of a run of this process. What cannot be determined is absent.
+    pub fn determine(plan: &Plan) -> FoundProvenance {
         let files: Vec<PathBuf> = plan.sources().files().map(|(path, _)| path.to_owned()).collect();
         let found = git::state(&files, LONGEST_DIFF, Instant::now() + PATIENCE);
         let (git, diff) = found.map_or((None, Vec::new()), |(git, diff)| (Some(git), diff));
@@ -71,18 +84,14 @@ impl RunProvenance {
             git,
             arguments: arguments::masked(std::env::args_os().skip(1)),
         };
-        // A run needs none of it: a full disk is reported by what does.
-        let _ = own.write(folder, &diff);
-        own
+        FoundProvenance { own, diff }
     }
 
     fn write(&self, folder: &Path, diff: &[u8]) -> io::Result<()> {
-        if !diff.is_empty() {
-            write(&folder.join(DIFF), diff, Readers::Owner)?;
-        }
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        write(&folder.join(FILE), &text, Readers::All)
+        write(&folder.join(FILE), &text, Readers::All)?;
+        if diff.is_empty() { Ok(()) } else { write(&folder.join(DIFF), diff, Readers::Owner) }
     }
 
     /// The provenance in a run's folder; empty if there is none.

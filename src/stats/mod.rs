@@ -24,10 +24,6 @@ pub(crate) mod tests;
 
 pub use sweep_job::Precision;
 
-pub(crate) use self::{
-    sample::estimate,
-    student::{level_of, quantile},
-};
 pub use self::{
     aggregate::{Tasks, interquartile_mean},
     better::Better,
@@ -39,4 +35,8 @@ pub use self::{
     sample::{Estimate, Quartiles, Sample},
     sequential::{constant_level, error_rate, extension_level},
     student::{LEVEL, holm},
+};
+pub(crate) use self::{
+    sample::estimate,
+    student::{level_of, quantile},
 };

@@ -187,7 +187,7 @@ fn a_report_ends_with_the_experimental_setup() {
 
 #[test]
 fn records_of_another_machine_and_of_an_earlier_version_are_read_and_named() {
-    let sandbox = Sandbox::with(SETUP);
+    let sandbox = Sandbox::with(&SETUP.replace("end: fail", "value: 5"));
     sandbox.write("data.txt", "x\n");
     done(&sandbox, &[]);
     change(&sandbox, "train/value=1,seed=0", |record| {
@@ -206,4 +206,82 @@ fn records_of_another_machine_and_of_an_earlier_version_are_read_and_named() {
     }
     let page = sandbox.read("results/reports/study/index.html");
     assert!(!page.contains("<b>processor"));
+}
+
+const TIMES: &str = "\
+name: study
+steps:
+  train:
+    uses: command
+    with: { run: 'sleep 0.25; echo n=$A', env: { A: '${{ matrix.a }}' } }
+    matrix: { a: [1, 2] }
+    seeds: 3
+    exclusive: true
+claims:
+  faster:
+    ratio: { metric: time.run, of: { step: train, a: 1 }, to: { step: train, a: 2 } }
+    expect: { at_most: 100 }
+";
+
+/// The verdict of the only claim: its state and the reason.
+fn verdict(sandbox: &Sandbox) -> (String, String) {
+    done(sandbox, &[]);
+    let claims: Value = serde_json::from_str(&sandbox.read("results/reports/study/claims.json")).unwrap();
+    let text = |name: &str| claims[0][name].as_str().unwrap().to_owned();
+    (text("state"), text("because"))
+}
+
+#[test]
+fn times_of_other_hosts_and_of_a_busy_machine_decide_nothing() {
+    let sandbox = Sandbox::with(TIMES);
+    done(&sandbox, &[]);
+    // What other tests do to this machine is not the subject.
+    let calm = |record: &mut Value| {
+        let conditions = &mut record["provenance"]["conditions"];
+        conditions["machine"]["cores"] = json!(2);
+        (conditions["own"], conditions["foreign"]) = (json!(0.1), json!(0.02));
+    };
+    let labels: Vec<String> = sandbox.records().into_keys().collect();
+    assert_eq!(labels.len(), 6);
+    labels.iter().for_each(|label| change(&sandbox, label, calm));
+    assert_eq!(verdict(&sandbox).0, "supported");
+    let changed = &labels[0];
+    change(&sandbox, changed, |record| record["provenance"]["host"] = json!("elsewhere"));
+    let (state, because) = verdict(&sandbox);
+    assert!(state == "undecided" && because.contains("measured on 2 hosts (elsewhere, "), "{state}: {because}");
+    change(&sandbox, changed, |record| {
+        record["provenance"]["host"] = sandbox.records()[&labels[1]]["provenance"]["host"].clone();
+        record["provenance"]["conditions"]["foreign"] = json!(1.3);
+    });
+    let (state, because) = verdict(&sandbox);
+    let expected = format!("other processes kept 1.3 of 2 cores busy while {changed} ran (limit 0.25)");
+    assert!(state == "undecided" && because.contains(&expected), "{state}: {because}");
+    change(&sandbox, changed, |record| {
+        record["provenance"].as_object_mut().unwrap().remove("conditions");
+    });
+    assert_eq!(verdict(&sandbox).0, "supported", "what an earlier version did not record is a remark");
+}
+
+#[test]
+fn a_rerun_without_a_metric_to_compare_does_not_agree() {
+    let sandbox = Sandbox::with(
+        "name: study\nsteps:\n  timed: { uses: command, with: { run: 'true' } }\n  counted: { uses: command, with: { run: 'echo n=1' } }\n",
+    );
+    done(&sandbox, &[]);
+    assert_eq!(sandbox.sweep(&["bundle", "create", "recipe.yaml"]).code, Some(0));
+    let rerun = |n: &str, seed: &str| {
+        let ended = sandbox.sweep(&["bundle", "verify", "study.sweep.tar", "--rerun", n, "--seed", seed, "--yes"]);
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        ended.stdout
+    };
+    let both = rerun("2", "1");
+    assert!(both.contains("· timed  nothing could be compared: 1 depends on the machine (time.run)"), "{both}");
+    assert!(both.contains("✓ counted  1 metric the same, 1 depends on the machine (time.run)"), "{both}");
+    assert!(
+        both.ends_with("1 of 2 jobs that ran again agree, in 1 metric; nothing could be compared in 1\n"),
+        "{both}"
+    );
+    let alone = (0..50).map(|seed| rerun("1", &seed.to_string())).find(|text| text.contains("· timed"));
+    let last = "nothing could be compared: no metric of 1 job that ran again is independent of the machine\n";
+    assert!(alone.as_ref().is_some_and(|text| text.ends_with(last) && !text.contains("agree\n1")), "{alone:?}");
 }

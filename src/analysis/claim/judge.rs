@@ -283,7 +283,8 @@ fn brief(value: f64) -> String {
 
 /// The probability that chance alone would decide a claim as it is decided, or more clearly; 1 if it is undecided.
 fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
-    let bounds = || [(expect.low, true), (expect.high, false)].into_iter().filter_map(|(bound, low)| Some((bound?, low)));
+    let bounds =
+        || [(expect.low, true), (expect.high, false)].into_iter().filter_map(|(bound, low)| Some((bound?, low)));
     let inside = |bound: Bound, low: bool| match (low, bound.strict) {
         (true, false) => value >= bound.value,
         (true, true) => value > bound.value,
@@ -293,7 +294,10 @@ fn chance(evidence: &Evidence, value: f64, expect: Expectation) -> Option<f64> {
     let p = |bound: Bound| if evidence.is_certain() { Some(0.0) } else { evidence.p_at(bound.value) };
     if bounds().all(|(bound, low)| inside(bound, low)) {
         // All bounds have to be cleared.
-        return bounds().map(|(bound, _)| p(bound)).collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(0.0, f64::max));
+        return bounds()
+            .map(|(bound, _)| p(bound))
+            .collect::<Option<Vec<f64>>>()
+            .map(|all| all.into_iter().fold(0.0, f64::max));
     }
     let missed = bounds().filter(|(bound, low)| !inside(*bound, *low));
     missed.map(|(bound, _)| p(bound)).collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(1.0, f64::min))

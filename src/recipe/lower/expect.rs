@@ -59,8 +59,12 @@ pub(super) fn expect() -> Json {
     schema
 }
 
-/// Example of `expect`.
-const USAGE: &str = "write `{ at_most: X }`, `{ at_least: X }` or both; `less_than` and `more_than` exclude the bound";
+/// Description of the accepted values of `expect`, in Markdown.
+pub(super) const EXPECTS: &str = "`{ at_least, at_most, more_than, less_than, within }`";
+
+/// Advice on how to write `expect`.
+pub(super) const USAGE: &str =
+    "write `{ at_most: X }`, `{ at_least: X }` or both; `less_than` and `more_than` exclude the bound";
 
 impl Lower<'_> {
     /// Reads `{ at_least: 0.9 }` for a claim of this kind.
@@ -98,9 +102,8 @@ impl Lower<'_> {
             return None;
         }
         let bound = |(value, strict): (f64, bool)| Bound { value, strict };
-        let find = |side: [(Option<f64>, bool); 2]| {
-            side.into_iter().find_map(|(value, strict)| Some(bound((value?, strict))))
-        };
+        let find =
+            |side: [(Option<f64>, bool); 2]| side.into_iter().find_map(|(value, strict)| Some(bound((value?, strict))));
         let (low, high) = (
             find([(keys.at_least.value, false), (keys.more_than.value, true)]),
             find([(keys.at_most.value, false), (keys.less_than.value, true)]),
@@ -108,7 +111,8 @@ impl Lower<'_> {
         if let (Some(low), Some(high)) = (low, high)
             && (low.value > high.value || (low.value == high.value && (low.strict || high.strict)))
         {
-            let message = format!("nothing is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
+            let message =
+                format!("nothing is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
             self.problem(node.span, message, "cannot hold", "exchange the two");
             return None;
         }

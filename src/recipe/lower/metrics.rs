@@ -128,7 +128,11 @@ impl Lower<'_> {
     }
 
     /// Checks that the worst value of a metric is known if missing results count as the worst.
-    pub(super) fn check_worst(&mut self, missing: &Given<'_, Missing>, traits: impl Iterator<Item = (String, MetricTraits)>) {
+    pub(super) fn check_worst(
+        &mut self,
+        missing: &Given<'_, Missing>,
+        traits: impl Iterator<Item = (String, MetricTraits)>,
+    ) {
         let (Some(Missing::Worst), Some(span)) = (missing.value, missing.span()) else { return };
         for (metric, _) in traits.filter(|(_, traits)| traits.better.is_none()) {
             let message = format!("the worst value of `{metric}` is unknown, because neither direction is better");

@@ -98,6 +98,8 @@ impl Detail {
         ];
         let made = made.into_iter().filter_map(|(name, value)| Some((name.to_owned(), clean(&value?).into_owned())));
         self.made.extend(made);
+        let conditions = provenance.conditions.iter().flat_map(|conditions| conditions.facts());
+        self.made.extend(conditions.map(|(name, value)| (name.to_owned(), clean(&value).into_owned())));
         self
     }
 

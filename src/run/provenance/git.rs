@@ -56,7 +56,7 @@ fn untracked(folder: &Path, files: &[PathBuf], until: Instant) -> Option<bool> {
     // Files elsewhere have a repository of their own, or none.
     let own: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
     let answer = ask(git(folder).args(["ls-files", "-z", "--"]).args(&own), 1 << 20, until)?;
-    let tracked = answer.text.iter().filter(|byte| **byte == 0).count();
+    let tracked = answer.text.split(|byte| *byte == 0).filter(|name| !name.is_empty()).count();
     Some(tracked < own.len())
 }
 
