@@ -61,8 +61,8 @@ impl Precision {
         }
     }
 
-    /// The standard deviation of a measurement of which `sd` was observed; `None` if that is zero and nothing explains it,
-    /// or if it is not a finite number.
+    /// The standard deviation of a measurement of which `sd` was observed; `None` if that is zero and nothing explains
+    /// it, or if it is not a finite number.
     pub fn spread(self, sd: f64) -> Option<f64> {
         let spread = match self {
             Self::Resolution(resolution) => sd.hypot(resolution / 12.0_f64.sqrt()),
