@@ -143,8 +143,8 @@ impl Cell {
                     format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
                 }
             }
-            (Some(_), _) => format!("{} ± 0", number(value, decimals(value))),
-            (None, _) => number(value, decimals(value).min(most)),
+            (Some(_), _) if sample.n > 1 => format!("{} ± 0", number(value, decimals(value))),
+            (_, _) => number(value, decimals(value).min(most)),
         }
     }
 
@@ -222,8 +222,8 @@ fn plain(value: f64) -> String {
 /// Number of decimals that shows two significant digits of an uncertainty.
 pub(crate) fn digits_of(uncertainty: f64) -> usize {
     let exponent = uncertainty.log10().floor();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=9")]
-    let digits = (1.0 - exponent).clamp(0.0, 9.0) as usize;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=300")]
+    let digits = (1.0 - exponent).clamp(0.0, 300.0) as usize;
     digits
 }
 

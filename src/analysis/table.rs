@@ -130,7 +130,7 @@ impl Table {
         let averaged: Vec<&str> = step
             .axes()
             .into_iter()
-            .filter(|axis| !named.contains(axis))
+            .filter(|axis| !apart.iter().any(|other| other == axis))
             .filter(|axis| Keys::new(&points, &[(*axis).to_owned()]).labels.len() > 1)
             .collect();
         let notes = notes(&averaged, &columns, &rows, &remarks, &footnotes);

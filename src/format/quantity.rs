@@ -58,7 +58,10 @@ pub fn speeds(Speeds { recent, mean }: Speeds) -> String {
 /// A number with so many decimals.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
-        return format!("{value:.2e}");
+        // As many digits as the decimals mean, up to three.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=2")]
+        let digits = (decimals as f64 + value.abs().log10().floor()).clamp(0.0, 2.0) as usize;
+        return format!("{value:.digits$e}");
     }
     let text = format!("{value:.decimals$}");
     // `-0.00` is a rounded nothing.
@@ -76,7 +79,9 @@ pub(crate) fn decimals(value: f64) -> usize {
         size if size >= 0.995 || size == 0.0 => 2,
         size if size >= 0.0995 => 3,
         size if size >= 0.00995 => 4,
-        _ => 6,
+        size if size >= 1e-4 => 6,
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and less than 400")]
+        size => (2.0 - size.log10().floor()) as usize,
     }
 }
 

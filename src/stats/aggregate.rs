@@ -5,7 +5,8 @@ use super::{Draws, Estimate, sample::percentile, student::LEVEL};
 /// Draws of a bootstrap.
 const DRAWS: usize = 2_000;
 
-/// Mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. `None` if there are none.
+/// Mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. `None` if there are
+/// none.
 pub fn interquartile_mean(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     trimmed_mean(&mut sorted)

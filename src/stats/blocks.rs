@@ -16,8 +16,8 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Summarizes rows of equally many values, in the same order of blocks; `None` if there are fewer than two rows or two blocks, or if the
-    /// rows differ in length.
+    /// Summarizes rows of equally many values, in the same order of blocks; `None` if there are fewer than two rows or
+    /// two blocks, or if the rows differ in length.
     pub fn new(rows: &[Vec<f64>]) -> Option<Self> {
         let blocks = rows.first()?.len();
         if rows.len() < 2 || blocks < 2 || rows.iter().any(|row| row.len() != blocks) {
@@ -37,8 +37,8 @@ impl Blocks {
         Some(Self { means, blocks, sd, freedom })
     }
 
-    /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs (Tukey).
-    /// `None` if the spread is zero and the precision does not explain it.
+    /// The smallest difference of two rows' means that is not chance at this level, simultaneously for all pairs
+    /// (Tukey). `None` if the spread is zero and the precision does not explain it.
     pub fn honest_difference(&self, level: f64, precision: Precision) -> Option<f64> {
         Some(self.reach(level) * precision.spread(self.sd)?)
     }
@@ -93,9 +93,9 @@ impl Groups {
         Some(Self { means, counts, sd: without_rounding((squares / freedom).sqrt(), rows), freedom })
     }
 
-    /// The smallest difference of the means of two rows, given by their indices, that is not chance at this level, simultaneously for all
-    /// pairs (Tukey and Kramer). `None` if a row does not exist, or if the spread is zero and the precision does not
-    /// explain it.
+    /// The smallest difference of the means of two rows, given by their indices, that is not chance at this level,
+    /// simultaneously for all pairs (Tukey and Kramer). `None` if a row does not exist, or if the spread is zero and
+    /// the precision does not explain it.
     pub fn honest_difference(&self, first: usize, second: usize, level: f64, precision: Precision) -> Option<f64> {
         Some(range_quantile(level, self.means.len(), self.freedom) * self.error(first, second, precision)?)
     }

@@ -7,8 +7,8 @@ const STEP: f64 = 0.06;
 const NEGLIGIBLE: f64 = -40.0;
 
 /// The expectation of a bounded function of `s`, where `s` is a sample's standard deviation with this number of degrees
-/// of freedom, and the true one is 1 (`s` = χ / √freedom). `sharpness` is the reciprocal of the narrowest scale in ln s on which the
-/// function changes. With infinitely many degrees of freedom, `s` is 1.
+/// of freedom, and the true one is 1 (`s` = χ / √freedom). `sharpness` is the reciprocal of the narrowest scale in ln s
+/// on which the function changes. With infinitely many degrees of freedom, `s` is 1.
 ///
 /// The trapezoidal rule in ln s, whose density is ∝ exp(freedom · (x − (e²ˣ − 1) / 2)). The sum of the densities
 /// normalizes it.

@@ -19,8 +19,8 @@ pub struct Odds {
 /// in the unit of the differences and not negative.
 ///
 /// The posterior with the uninformative prior is Student's t distribution with n − 1 degrees of freedom around the
-/// mean, as for the frequentist interval. `None` with one difference, if the spread is zero and the precision does not explain it,
-/// or if a number is not finite.
+/// mean, as for the frequentist interval. `None` with one difference, if the spread is zero and the precision does not
+/// explain it, or if a number is not finite.
 pub fn odds(sample: &Sample, region: f64, precision: Precision) -> Option<Odds> {
     let sd = precision.spread(sample.sd?)?;
     if !sample.mean.is_finite() || region.is_nan() || region < 0.0 {

@@ -1,9 +1,9 @@
 //! Statistics of small samples: means, intervals, tests and their corrections.
 //!
 //! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
-//! of all rows at once with the distribution in `range.rs`, `sequential.rs` the levels of repeated looks, `power.rs` the
-//! numbers of seeds, `equivalence.rs` the probabilities of negligible differences, and `aggregate.rs` aggregates over
-//! tasks. `docs/statistics.md` explains the choices and has simulated error rates.
+//! of all rows at once with the distribution in `range.rs`, `sequential.rs` the levels of repeated looks, `power.rs`
+//! the numbers of seeds, `equivalence.rs` the probabilities of negligible differences, and `aggregate.rs` aggregates
+//! over tasks. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
 mod better;

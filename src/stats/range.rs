@@ -10,8 +10,9 @@ use super::{chi, solve::root};
 const STEP: f64 = 0.125;
 const END: f64 = 8.5;
 
-/// P(Q > q): the probability that the range of `rows` standard normal values, divided by an independent standard deviation
-/// with this number of degrees of freedom, exceeds `q`. NaN for a NaN, and for degrees of freedom not above zero.
+/// P(Q > q): the probability that the range of `rows` standard normal values, divided by an independent standard
+/// deviation with this number of degrees of freedom, exceeds `q`. NaN for a NaN, and for degrees of freedom not above
+/// zero.
 ///
 /// The absolute error is below 1e-9 for 2 to 200 rows.
 pub fn range_sf(q: f64, rows: usize, freedom: f64) -> f64 {

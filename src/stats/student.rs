@@ -4,6 +4,11 @@ use std::{cell::RefCell, collections::HashMap};
 
 use statrs::distribution::{Continuous as _, ContinuousCDF as _, StudentsT};
 
+use super::{range::below, solve::root};
+
+/// Degrees of freedom beyond which Student's distribution is normal to ten digits.
+const NORMAL: f64 = 1e9;
+
 /// The confidence level of intervals.
 pub const LEVEL: f64 = 0.95;
 
@@ -23,18 +28,35 @@ pub(crate) fn quantile(freedom: f64, level: f64) -> f64 {
     KNOWN.with_borrow_mut(|known| *known.entry(asked).or_insert_with(|| quantile_anew(freedom, level)))
 }
 
-/// [`quantile`], computed anew. The inverse in the library is accurate to about eight digits; two steps of Newton's method refine it.
+/// [`quantile`], computed anew. The inverse in the library does not end for some degrees of freedom, and is accurate to
+/// about eight digits.
 pub(super) fn quantile_anew(freedom: f64, level: f64) -> f64 {
-    if level >= 1.0 {
-        return f64::INFINITY;
-    }
     let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else { return f64::NAN };
-    let target = 0.5 + level / 2.0;
-    let mut x = student.inverse_cdf(target);
-    for _ in 0..2 {
-        x -= (student.cdf(x) - target) / student.pdf(x);
+    if level.is_nan() || level >= 1.0 {
+        return if level.is_nan() { f64::NAN } else { f64::INFINITY };
     }
-    x
+    if level <= 0.0 {
+        return 0.0;
+    }
+    let tail = (1.0 - level) / 2.0;
+    let is_normal = freedom > NORMAL;
+    let sf = |t: f64| if is_normal { below(-t) } else { student.sf(t) };
+    let miss = |log_t: f64| (sf(log_t.exp()).max(f64::MIN_POSITIVE) / tail).ln();
+    let (mut low, mut high) = (0.0, 1.5);
+    while miss(low) < 0.0 && low > -50.0 {
+        (low, high) = (low - 4.0, low);
+    }
+    while miss(high) > 0.0 && high < 50.0 {
+        (low, high) = (high, high + 4.0);
+    }
+    let mut t = root(miss, low, high, 1e-12).exp();
+    if !is_normal {
+        // Newton's method, to rounding.
+        for _ in 0..2 {
+            t -= (tail - student.sf(t)) / student.pdf(t);
+        }
+    }
+    t
 }
 
 /// Holm's correction of p-values for multiple tests.

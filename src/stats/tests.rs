@@ -1,5 +1,8 @@
 //! Tests of samples, intervals and corrections.
 
+mod rates;
+mod vectors;
+
 use serde_json::Value;
 
 use super::*;
@@ -120,4 +123,24 @@ fn quartiles_are_numpys() {
     let five = Quartiles::new(&[5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
     assert_eq!((five.low, five.median, five.high), (2.0, 3.0, 4.0));
     assert_eq!(Quartiles::new(&[]), None);
+}
+
+#[test]
+fn quantiles_are_inverse_at_every_level() {
+    use statrs::distribution::{ContinuousCDF as _, StudentsT};
+    for freedom in [1.0, 1.5, 2.0, 7.0, 120.0, 1e6] {
+        let student = StudentsT::new(0.0, 1.0, freedom).unwrap();
+        for level in [0.1, 0.5, 0.95, 0.999, 1.0 - 1e-9] {
+            let tail = student.sf(quantile(freedom, level));
+            assert!((tail / ((1.0 - level) / 2.0) - 1.0).abs() < 1e-9, "{freedom} {level}: {tail}");
+        }
+        assert_eq!((quantile(freedom, 0.0), quantile(freedom, 1.0)), (0.0, f64::INFINITY));
+    }
+    // The normal distribution's.
+    for freedom in [1e10, 1e12, 1e300, f64::INFINITY] {
+        assert!((quantile(freedom, 0.95) - 1.959_963_984_540_054).abs() < 1e-9, "{freedom}");
+    }
+    for nothing in [quantile(0.0, 0.95), quantile(f64::NAN, 0.95), quantile(3.0, f64::NAN)] {
+        assert!(nothing.is_nan());
+    }
 }

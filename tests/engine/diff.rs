@@ -19,6 +19,7 @@ steps:
         if [ $METHOD = y ]; then echo loss=$(( 100 + noise + SHIFT + SHIFT * SWEEP_SEED / 10 )); else echo loss=$(( 100 + noise )); fi
       env: { METHOD: '${{ matrix.method }}', SHIFT: '${{ params.shift }}' }
     resources: { cpus: 1 }
+metrics: { loss: { resolution: 1 } }
 claims:
   same: { difference: { metric: loss, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { at_most: 5 } }
 ";
