@@ -72,6 +72,8 @@ pub enum Show {
     Ratio,
     /// The probabilities that the difference of pairs is negative, practically none, and positive.
     Odds,
+    /// A factor's share of the differences between points.
+    Share,
     /// The paper's measurement.
     Paper,
     /// Relative difference to the paper's measurement.
@@ -94,7 +96,7 @@ impl Cell {
     pub(crate) fn value(&self, show: Show) -> Option<f64> {
         match show {
             Show::Geometric => self.estimate.map(|estimate| estimate.value),
-            Show::Difference | Show::Ratio => self.compared.map(|compared| compared.estimate.value),
+            Show::Difference | Show::Ratio | Show::Share => self.compared.map(|compared| compared.estimate.value),
             Show::Mean | Show::Paper | Show::Delta => self.sample.map(|sample| sample.mean),
             Show::Odds => None,
         }
@@ -103,6 +105,7 @@ impl Cell {
     /// The text of the cell, with numbers rounded according to their uncertainty.
     pub(crate) fn text(&self, show: Show, scale: Scale) -> Text {
         let numbers = match (show, self.sample) {
+            (Show::Share, _) => self.share(scale),
             (Show::Paper | Show::Delta, None) => String::new(),
             (_, None) => "–".to_owned(),
             (Show::Paper, Some(sample)) => plain(sample.mean / scale.factor),
@@ -150,6 +153,18 @@ impl Cell {
         let sign = if delta > 0.0 { "+" } else { "" };
         let noise = if self.compared.is_some_and(|compared| compared.noise) { "≈ " } else { "" };
         format!("{noise}{sign}{}", number(delta, decimals(delta).min(2)).replace('-', "−"))
+    }
+
+    /// A share; empty in a row that has none.
+    fn share(&self, scale: Scale) -> String {
+        match self.compared {
+            Some(Compared { estimate, noise }) => {
+                let noise = if noise { "≈ " } else { "" };
+                format!("{noise}{}", number(estimate.value / scale.factor, 1))
+            }
+            None if self.points > 0 => "–".to_owned(),
+            None => String::new(),
+        }
     }
 
     fn comparison(&self, show: Show, sample: Sample, scale: Scale) -> String {

@@ -6,6 +6,7 @@ mod cell;
 mod claim;
 mod compare;
 pub(crate) mod conditions;
+mod effects;
 mod evidence;
 mod looks;
 mod marks;
@@ -17,7 +18,6 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use self::cell::digits_of;
 use self::evidence::Source;
 pub use self::{
     absence::Absence,
@@ -26,6 +26,7 @@ pub use self::{
     results::Results,
     table::{Column, Table, TableRow},
 };
+pub(crate) use self::{cell::digits_of, effects::estimates};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},
@@ -43,6 +44,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
         let (mut made, jobs) = match &table.kind {
             TableKind::Metrics(metrics) => (Table::new(table, metrics, source), jobs(&metrics.of)),
             TableKind::Compare(compare) => (compare::table(table, compare, source), jobs(&compare.of)),
+            TableKind::Effects(effects) => (effects::table(table, effects, source), jobs(&effects.of)),
             TableKind::Claims(claims) => {
                 let named = claims.iter().map(|index| &study.recipe.claims[index.value]);
                 let jobs = named.flat_map(|claim| claim::selected_jobs(claim, study)).map(|(_, job)| job).collect();

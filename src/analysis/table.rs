@@ -150,9 +150,10 @@ impl Table {
             let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
             let separator = if point.is_empty() { "" } else { " · " };
             let what = match column.show {
-                // The paper's columns follow the column that they belong to.
+                // The paper's columns and shares follow the column that they belong to.
                 Show::Paper => return format!("paper{unit}"),
                 Show::Delta => return format!("Δ{unit}"),
+                Show::Share => return format!("share{unit}"),
                 Show::Ratio => " · ratio",
                 Show::Odds => {
                     return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned();

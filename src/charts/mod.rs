@@ -1,4 +1,4 @@
-//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines and timelines. Each
+//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines, timelines and effects. Each
 //! kind has a file with its declaration, from which the reader of recipes, the schema and the documentation are
 //! derived, and with its drawing code.
 //!
@@ -8,6 +8,7 @@
 
 mod bars;
 mod dots;
+mod effects;
 mod heat;
 mod histogram;
 mod lines;
@@ -28,7 +29,7 @@ use sweep_job::{Curve, Metrics, Unit, Value};
 
 use crate::{
     format::{Scale, clean, decimals, number},
-    stats::{Better, Sample},
+    stats::{Better, Estimate, Sample},
 };
 
 /// Generates from one list the kinds of charts, their words, their declarations, and the dispatch to their drawing
@@ -71,6 +72,7 @@ kinds! {
     Histogram: histogram::HISTOGRAM, histogram::draw;
     Roofline: roofline::ROOFLINE, roofline::draw;
     Timeline: timeline::TIMELINE, timeline::draw;
+    Effects: effects::EFFECTS, effects::draw;
 }
 
 /// The declaration of a kind of chart.
@@ -90,6 +92,8 @@ pub(crate) struct Declaration {
     pub(crate) best: bool,
     /// True if the kind needs the peak rates of the device.
     pub(crate) roofs: bool,
+    /// True if the kind shows effects of factors instead of jobs.
+    pub(crate) effects: bool,
     /// The symbol in the legend.
     mark: Mark,
 }
@@ -122,8 +126,17 @@ enum Mark {
 
 impl Declaration {
     /// A declaration without optional parts.
-    const NOTHING: Self =
-        Self { word: "", doc: "", x: None, y: None, value: None, best: false, roofs: false, mark: Mark::Nothing };
+    const NOTHING: Self = Self {
+        word: "",
+        doc: "",
+        x: None,
+        y: None,
+        value: None,
+        best: false,
+        roofs: false,
+        effects: false,
+        mark: Mark::Nothing,
+    };
 }
 
 impl Role {
@@ -184,6 +197,8 @@ pub(crate) struct Chart<'a> {
     /// The heading.
     pub(crate) title: &'a str,
     pub(crate) dots: Vec<Dot<'a>>,
+    /// The effects, each with its label, for a kind that shows them.
+    pub(crate) estimates: Vec<(String, Estimate)>,
 }
 
 /// A job in a chart.

@@ -6,6 +6,7 @@
 mod build;
 mod digest;
 mod dimension;
+mod effects;
 mod expand;
 mod include;
 mod lint;
@@ -42,6 +43,7 @@ pub use self::{
 };
 pub(crate) use self::{
     digest::normal,
+    effects::{Layout, LayoutError},
     lint::is_secret,
     selection::{resolved, selected},
 };

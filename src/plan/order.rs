@@ -4,7 +4,13 @@ use std::collections::BTreeSet;
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
 
-use super::{Point, Room, dimension::Context, expand, selection::check_selection};
+use super::{
+    Point, Room,
+    dimension::Context,
+    effects::check_effects,
+    expand,
+    selection::{check_selection, resolved, selected},
+};
 use crate::recipe::{Claim, Collector, Problem, Recipe, Span};
 
 /// The points of every step of a recipe, and the order in which the steps can be connected.
@@ -24,6 +30,11 @@ pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector, room: &mut R
     }
     for figure in &recipe.figures {
         check_selection(recipe, figure.from.value, &figure.only, &points[figure.from.value], problems);
+    }
+    for effects in recipe.effects() {
+        let only = resolved(recipe, &effects.of.only);
+        let points = points[effects.of.step].iter().filter(|point| selected(point, &only));
+        check_effects(recipe, effects, points, problems);
     }
     for need in recipe.steps.iter().flat_map(|step| &step.needs) {
         check_selection(recipe, need.step, &need.only, &points[need.step], problems);

@@ -27,9 +27,9 @@ pub use self::{
     executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Bound, Citation, Claim, Compare, Comparison, Expectation, Family, Figure, MetricRule, MetricTraits,
-        Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Resources, Rules, Side, Slurm, SlurmRequest,
-        Statement, Table, TableKind,
+        Adaptive, Bound, Citation, Claim, Compare, Comparison, Effects, Expectation, Family, Figure, Interactions,
+        MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Resources, Rules, Side,
+        Slurm, SlurmRequest, Statement, Table, TableKind,
     },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},
@@ -225,6 +225,15 @@ impl Recipe {
     /// The metrics that tables, figures and claims refer to, and the curves that figures draw.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         self.shown().flat_map(|shown| shown.metrics)
+    }
+
+    /// The effects that tables and figures show.
+    pub(crate) fn effects(&self) -> impl Iterator<Item = &Effects> {
+        let tables = self.tables.iter().filter_map(|table| match &table.kind {
+            TableKind::Effects(effects) => Some(effects),
+            TableKind::Metrics(_) | TableKind::Compare(_) | TableKind::Claims(_) => None,
+        });
+        tables.chain(self.figures.iter().filter_map(|figure| figure.effects.as_ref()))
     }
 
     /// True if an axis has other values than in the recipe's text.

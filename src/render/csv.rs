@@ -18,13 +18,18 @@ pub(super) fn render(table: &Table) -> String {
     let names: &[&str] = if compares { &COMPARED } else { &VALUES };
     let mut lines = line(axes.chain(names.iter().map(|name| (*name).to_owned())));
     for row in &table.rows {
-        for (cell, column) in row.cells.iter().zip(&table.columns).filter(|(_, column)| column.is_measured()) {
+        for (cell, column) in row.cells.iter().zip(&table.columns).filter(|(cell, column)| is_line(cell, column)) {
             let labels = row.labels.iter().chain(column.point.iter().map(|(_, value)| value)).map(|label| text(label));
             let fields = if compares { compared(cell, column) } else { values(cell, column) };
             lines += &line(labels.chain(fields));
         }
     }
     lines
+}
+
+/// True for measurements. Only some rows have a share.
+fn is_line(cell: &Cell, column: &Column) -> bool {
+    column.is_measured() && (column.show != Show::Share || cell.points > 0)
 }
 
 fn values(cell: &Cell, column: &Column) -> Vec<String> {
@@ -56,7 +61,11 @@ fn values(cell: &Cell, column: &Column) -> Vec<String> {
 fn compared(cell: &Cell, column: &Column) -> Vec<String> {
     let estimate = cell.compared.map(|compared| compared.estimate);
     // A ratio has no unit.
-    let (measure, unit) = if column.show == Show::Ratio { ("ratio", "") } else { ("difference", column.unit.symbol()) };
+    let (measure, unit) = match column.show {
+        Show::Ratio => ("ratio", ""),
+        Show::Share => ("share", column.unit.symbol()),
+        _ => ("difference", column.unit.symbol()),
+    };
     vec![
         text(&column.metric),
         unit.to_owned(),

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    analysis::estimates,
     charts::{Chart, Dot},
     format::clean,
     plan::{JobId, Point, Study, resolved, selected},
@@ -54,7 +55,9 @@ impl Figure {
             });
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();
-        let chart = Chart { spec, title: &title, dots };
+        let effects = figure.effects.as_ref();
+        let estimates = effects.map_or_else(Vec::new, |effects| estimates(study, effects, &spec.x, measured));
+        let chart = Chart { spec, title: &title, dots, estimates };
         let svg = chart.svg();
         let png = svg.is_some().then(|| chart.png()).flatten();
         Self { name: figure.name.value.clone(), title, svg, png }

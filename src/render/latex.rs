@@ -82,6 +82,7 @@ fn escape(text: &str) -> String {
             '–' => escaped.push_str("--"),
             '…' => escaped.push_str("\\ldots{}"),
             '≈' => escaped.push_str("$\\approx$"),
+            '×' => escaped.push_str("$\\times$"),
             '·' => escaped.push_str("$\\cdot$"),
             'Δ' => escaped.push_str("$\\Delta$"),
             'µ' => escaped.push_str("$\\mu$"),

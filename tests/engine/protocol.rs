@@ -80,6 +80,12 @@ fn measurements_run_in_rounds_and_in_a_drawn_order() {
     let plan: Value = serde_json::from_str(&plan).unwrap();
     assert!(plan["jobs"].as_array().unwrap().iter().all(|job| job["turn"]["round"].is_u64()), "{plan}");
 
+    // So it is in the records.
+    for (place, label) in order.iter().enumerate() {
+        let run = &sandbox.records()[label]["provenance"]["conditions"]["run"];
+        assert_eq!([&run["round"], &run["position"]], [place / 3, place % 3], "{label}");
+    }
+
     // The order does not depend on the folder or on the number of jobs at once.
     let other = Sandbox::with(MEASURED);
     assert_eq!(other.sweep(&["run", "recipe.yaml", "--jobs", "3"]).code, Some(0));
@@ -231,6 +237,13 @@ fn an_exclusive_job_is_alone_among_all_sweeps_on_the_machine() {
     assert_apart(&alone, &others);
     assert_apart(&also_alone, &others);
     assert_apart(&alone, &also_alone);
+    // So the records say, and nothing else.
+    for (sandbox, asked) in [(&alone, true), (&others, false)] {
+        for (label, record) in sandbox.records() {
+            let exclusive = &record["provenance"]["conditions"]["exclusive"];
+            assert_eq!([&exclusive["asked"], &exclusive["held"]], [asked, asked], "{label}");
+        }
+    }
 }
 
 /// Whoever is killed holds nothing any more.
@@ -303,6 +316,10 @@ fn without_a_lock_there_is_a_warning() {
     let warning = ended.stderr.lines().find(|line| line.starts_with("warning: ")).unwrap();
     assert_message!(warning);
     assert_eq!(ended.stderr.matches("warning: ").count(), 1, "{}", ended.stderr);
+    for record in sandbox.records().values() {
+        let exclusive = &record["provenance"]["conditions"]["exclusive"];
+        assert_eq!([&exclusive["asked"], &exclusive["held"]], [true, false]);
+    }
     let other = Sandbox::with(&recipe("others", 3, false));
     let ended = start(&other, &sandbox.path("missing"), &[]).wait();
     assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
@@ -322,6 +339,7 @@ tables:
   pairs: { from: a, compare: { axis: seed, pairs: [[1, 0]] }, cells: [loss, time.run] }
 claims:
   faster: { ratio: { metric: time.run, of: { step: a }, to: { step: b } }, expect: { at_most: 1 } }
+  any: { conditions: any, ratio: { metric: time.run, of: { step: a }, to: { step: b } }, expect: { at_most: 1 } }
   mixed: { ratio: { metric: time.run, of: { step: c }, to: { step: b } }, expect: { at_most: 1 } }
   loss: { value: { metric: loss, of: { step: a } }, expect: { at_most: 1 } }
 ";

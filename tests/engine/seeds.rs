@@ -130,7 +130,7 @@ steps:
   a: { uses: command, seeds: { min: 2, max: 5, until: decided }, with: { run: 'test $SWEEP_SEED -ne 2' } }
   b: { uses: mock, needs: [a], matrix: { seed: '${{ needs.a.axes.seed }}' }, with: { value: '${{ matrix.seed }}' } }
 claims:
-  mean: { value: { metric: value, of: { step: b } }, expect: { at_least: 1.5 } }
+  mean: { value: { metric: value, of: { step: b } }, expect: { at_least: 1.5 }, missing: ignore }
 ";
     let sandbox = Sandbox::with(recipe);
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);

@@ -5,7 +5,7 @@ use sweep_job::Backend;
 
 use super::{Lower, find};
 use super::{
-    expect::{Expectation, expect},
+    expect::{EXPECTS, Expectation, USAGE, expect},
     metrics::{CONDITIONS, MetricRule, Missing, Rules, traits_of},
 };
 use crate::recipe::{
@@ -131,7 +131,7 @@ mapping! {
         /// Claims a ranking of an axis's values by a metric.
         order: Within<OrderKeys<'static>>,
         /// The expected range of the number. Not accepted with `order`.
-        expect: Custom = Custom { schema: expect, accepts: "`{ at_least, at_most, more_than, less_than, within }`" },
+        expect: Custom = Custom { schema: expect, accepts: EXPECTS },
         /// The treatment of jobs without a result. Default: `block`, which leaves the claim undecided.
         ///
         /// `worst` counts a missing result as the worst measured value of the claim's jobs; it requires a metric with a
@@ -288,7 +288,7 @@ impl Lower<'_> {
             Statement::Order(self.order(&statement.value, context)?)
         } else {
             let Some(expect) = keys.expect.node().map(|node| self.expectation(node, kind)) else {
-                let help = "add `expect: { at_most: X }`, `{ at_least: X }` or both";
+                let help = format!("add `expect`: {USAGE}");
                 let message = format!("claim `{}` expects nothing", name.value);
                 self.problem(name.span, message, "`expect` is missing", help);
                 return None;

@@ -59,8 +59,12 @@ pub(super) fn expect() -> Json {
     schema
 }
 
-/// Example of `expect`.
-const USAGE: &str = "write `{ at_most: X }`, `{ at_least: X }` or both; `less_than` and `more_than` exclude the bound";
+/// Description of the accepted values of `expect`, in Markdown.
+pub(super) const EXPECTS: &str = "`{ at_least, at_most, more_than, less_than, within }`";
+
+/// Advice on how to write `expect`.
+pub(super) const USAGE: &str =
+    "write `{ at_most: X }`, `{ at_least: X }` or both; `less_than` and `more_than` exclude the bound";
 
 impl Lower<'_> {
     /// Reads `{ at_least: 0.9 }` for a claim of this kind.

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
 
-use super::{Lower, tables};
+use super::{Effects, Lower, OfStep, effects::EffectKeys, tables};
 use crate::{
     charts::{Kind, Role, Roof, Roofs, Spec},
     recipe::{
@@ -26,6 +26,8 @@ pub struct Figure {
     pub from: Spanned<usize>,
     /// The selected points.
     pub only: Selection,
+    /// The effects, for a kind that shows them.
+    pub effects: Option<Effects>,
     /// The chart.
     pub chart: Spec,
 }
@@ -53,6 +55,8 @@ mapping! {
         value: Text,
         /// The peak rates of the device, for kinds of figures that show them.
         roofs: Within<RoofKeys<'static>>,
+        /// The factors, for kinds of figures that show their effects. Default: all axes that vary, without interactions.
+        effects: Within<EffectKeys<'static>>,
         /// The better direction of metrics, for kinds of figures that need it. Default: `min` for losses, times and
         /// sizes, `max` for rates.
         best: Custom = Custom { schema: tables::best, accepts: "metric to `min`, `max` or `none`" },
@@ -132,7 +136,7 @@ pub(in crate::recipe) fn kinds() -> Declaration {
         let declaration = kind.declaration();
         let names = [("x", declaration.x), ("y", declaration.y), ("value", declaration.value)];
         let names = names.iter().filter_map(|(key, role)| Some(format!("`{key}`: {}", (*role)?.name())));
-        let own = [("roofs", declaration.roofs), ("best", declaration.best)];
+        let own = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.effects)];
         let own = own.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
         let accepts = names.chain(own).collect::<Vec<_>>().join(", ");
         Key {
@@ -184,6 +188,7 @@ impl Lower<'_> {
             ("value", keys.value.span(), has(|kind| kind.value)),
             ("best", keys.best.span(), declaration.is_none_or(|kind| kind.best)),
             ("roofs", keys.roofs.span(), declaration.is_none_or(|kind| kind.roofs)),
+            ("effects", keys.effects.span(), declaration.is_none_or(|kind| kind.effects)),
         ];
         for (key, span, _) in here.into_iter().filter(|(_, _, has)| !has) {
             let word = declaration.map_or("", |kind| kind.word);
@@ -226,7 +231,14 @@ impl Lower<'_> {
             color: color.map(|color| color.value),
             band: keys.band.value.unwrap_or(true),
         };
-        Some(Figure { name: name.clone(), title: keys.title.value, from, only, chart })
+        let effects = declaration.effects.then(|| {
+            let of = OfStep { step: from.value, only: only.clone() };
+            match keys.effects.node() {
+                Some(node) => self.effects(node, step, of),
+                None => Some(Effects::of_all(of, name.span)),
+            }
+        });
+        Some(Figure { name: name.clone(), title: keys.title.value, from, only, effects: effects.flatten(), chart })
     }
 
     /// Checks that a name has the role that the kind of the figure requires.

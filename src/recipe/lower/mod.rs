@@ -4,6 +4,7 @@
 
 mod claims;
 mod compare;
+mod effects;
 mod executor;
 mod expect;
 mod figures;
@@ -21,6 +22,7 @@ use sweep_job::Value;
 pub use self::{
     claims::{Claim, Comparison, Family, Order, Side, Statement},
     compare::Compare,
+    effects::{Effects, Interactions},
     expect::{Bound, Expectation},
     figures::Figure,
     matrix::Adaptive,
@@ -68,6 +70,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         slurm::SlurmKeys::declaration(),
         TableKeys::declaration(),
         compare::CompareKeys::declaration(),
+        effects::EffectKeys::declaration(),
         figures::FigureKeys::declaration(),
         figures::kinds(),
         figures::RoofKeys::declaration(),

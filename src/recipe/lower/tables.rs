@@ -7,8 +7,9 @@ use sweep_job::{
 };
 
 use super::{
-    Compare, Lower,
+    Compare, Effects, Lower,
     claims::Context,
+    effects::EffectKeys,
     find,
     metrics::{CONDITIONS, MetricTraits, Missing, Rules, traits_of},
 };
@@ -45,6 +46,8 @@ pub enum TableKind {
     Metrics(Metrics),
     /// Differences or ratios of metrics between values of an axis.
     Compare(Compare),
+    /// Effects of factors on metrics.
+    Effects(Effects),
     /// Ratios of metrics between the sides of claims with a ratio. The values are indices into
     /// [`crate::recipe::Recipe::claims`].
     Claims(Vec<Spanned<usize>>),
@@ -87,7 +90,9 @@ impl Table {
     /// The steps of the table, as indices into [`crate::recipe::Recipe::steps`].
     pub fn steps(&self, claims: &[Claim]) -> Vec<usize> {
         match &self.kind {
-            TableKind::Metrics(Metrics { of, .. }) | TableKind::Compare(Compare { of, .. }) => vec![of.step],
+            TableKind::Metrics(Metrics { of, .. })
+            | TableKind::Compare(Compare { of, .. })
+            | TableKind::Effects(Effects { of, .. }) => vec![of.step],
             TableKind::Claims(rows) => {
                 rows.iter().flat_map(|row| claims[row.value].selections()).map(|(step, _)| step).collect()
             }
@@ -104,6 +109,7 @@ impl Table {
             TableKind::Compare(compare) => {
                 vec![(compare.of.step, compare.of.only.clone()), (compare.of.step, compare.selection())]
             }
+            TableKind::Effects(Effects { of, .. }) => vec![(of.step, of.only.clone())],
             TableKind::Claims(_) => Vec::new(),
         }
     }
@@ -132,6 +138,10 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         compare: Within<super::compare::CompareKeys<'static>>,
+        /// Shows effects of factors instead of metrics, and each factor's share of the differences.
+        ///
+        /// It replaces `rows` and `columns`.
+        effects: Within<EffectKeys<'static>>,
         /// The better direction of metrics, by which the best value is marked. Default: `min` for losses, times and
         /// sizes, `max` for rates.
         best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
@@ -152,7 +162,8 @@ mapping! {
         /// The treatment of jobs without a result in comparisons and marks. Default: `block`, which leaves them
         /// undecided.
         ///
-        /// `worst` counts a missing result as the worst measured value of the column; it requires a better direction.
+        /// `worst` counts a missing result as the worst measured value; with `compare`, it requires metrics with a better
+        /// direction.
         /// `ignore` leaves it out.
         missing: Word<Missing> = Word(Missing::WORDS),
         /// The required conditions of times and rates in comparisons and marks: measured under conditions that are
@@ -292,6 +303,19 @@ impl Lower<'_> {
             let help = "remove `rows` and `columns`, or `compare`";
             self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
         }
+        let effects = keys.effects.node().and_then(|node| self.effects(node, step, of.clone()));
+        if effects.is_some() {
+            let axis = rows.iter().chain(&columns).next().map(|axis| axis.span);
+            let (best, paper, compare) = (keys.best.span(), keys.paper.span(), keys.compare.span());
+            let missing = keys.missing.span();
+            self.beside_effects([
+                ("rows` or `columns", axis),
+                ("best", best),
+                ("paper", paper),
+                ("compare", compare),
+                ("missing", missing),
+            ]);
+        }
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &cells));
         let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
@@ -302,16 +326,20 @@ impl Lower<'_> {
             }
         }
         let marked = best.clone();
-        let kind = match compare {
-            Some(compare) => TableKind::Compare(compare),
-            None => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
+        let kind = match (compare, effects) {
+            (Some(compare), _) => TableKind::Compare(compare),
+            (None, Some(effects)) => TableKind::Effects(effects),
+            (None, None) => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
         };
         let better = |cell: &Spanned<String>| {
             let traits = traits_of(context.rules, step, &cell.value);
             let said = marked.iter().find(|(name, _)| same_metric(&name.value, &cell.value)).map(|(_, better)| *better);
             (cell.value.clone(), MetricTraits { better: said.unwrap_or(traits.better), ..traits })
         };
-        self.check_worst(&keys.missing, cells.iter().map(better));
+        // A metric without a better direction has no marks, but it has differences.
+        if !matches!(kind, TableKind::Metrics(_)) {
+            self.check_worst(&keys.missing, cells.iter().map(better));
+        }
         let rules = Rules {
             missing: keys.missing.value.unwrap_or_default(),
             any_conditions: keys.conditions.value.unwrap_or_default(),

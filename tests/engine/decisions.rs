@@ -1,0 +1,221 @@
+//! Decisions that hold: absence, looks, resolution, ties, marks, levels, and the number of claims.
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+/// A step whose programs print the number that the matrix has for their method and seed; `-` fails.
+fn study(methods: &[(&str, &str)], seeds: &str, rest: &str) -> String {
+    let names: Vec<&str> = methods.iter().map(|(name, _)| *name).collect();
+    let values: Vec<String> = methods.iter().map(|(_, values)| format!("'{values}'")).collect();
+    format!(
+        "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: {{ zip: {{ method: [{}], values: [{}] }} }}
+    seeds: {seeds}
+    with:
+      run: set -- $VALUES; shift $SWEEP_SEED; test $1 != - && echo loss=$1
+      env: {{ VALUES: '${{{{ matrix.values }}}}', METHOD: '${{{{ matrix.method }}}}' }}
+    continue-on-error: true
+{rest}",
+        names.join(", "),
+        values.join(", ")
+    )
+}
+
+/// The difference of `y` and `x` as a claim.
+fn difference(name: &str, expect: &str, more: &str) -> String {
+    format!(
+        "  {name}: {{ difference: {{ metric: loss, of: {{ step: a, method: y }}, to: {{ step: a, method: x }} }}, expect: {{ {expect} }}{more} }}\n"
+    )
+}
+
+/// Name, state and reason of each verdict.
+fn verdicts(sandbox: &Sandbox) -> Vec<(String, String, String)> {
+    let claims: Vec<Value> = serde_json::from_str(&sandbox.read("results/reports/study/claims.json")).unwrap();
+    let text = |claim: &Value, key: &str| claim[key].as_str().unwrap().to_owned();
+    claims.iter().map(|claim| (text(claim, "claim"), text(claim, "state"), text(claim, "because"))).collect()
+}
+
+fn states(sandbox: &Sandbox) -> Vec<String> {
+    verdicts(sandbox).into_iter().map(|(_, state, _)| state).collect()
+}
+
+/// Runs a recipe that may have failing jobs, and returns its standard output.
+fn run(recipe: &str) -> (Sandbox, String) {
+    let sandbox = Sandbox::with(recipe);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert!(matches!(ended.code, Some(0 | 5)), "{}", ended.stderr);
+    (sandbox, ended.stdout)
+}
+
+/// The first look of nine: with p = 0.03 a single look would be significant.
+#[test]
+fn a_comparison_allows_for_all_looks_from_the_first_one_on() {
+    let methods = [("x", "10 11 12 13 14 15 16 17 18 19"), ("y", "11 12.1 13.05 14 15 16 17 18 19 20")];
+    let table = "tables: { t: { from: a, compare: { axis: method, pairs: [[y, x]], decide: true }, cells: [loss] } }";
+    let recipe = study(&methods, "{ min: 2, max: 10, until: decided }", table);
+    let (sandbox, stdout) = run(&recipe);
+    assert_eq!(sandbox.records().len(), 6, "three seeds, not two: {stdout}");
+    assert!(stdout.contains("over 9 looks"), "{stdout}");
+}
+
+#[test]
+fn a_job_without_a_result_blocks_a_decision() {
+    let methods = [("x", "10 11 12"), ("y", "1 2 -")];
+    let claims: String = [
+        difference("block", "at_most: 0", ""),
+        difference("ignore", "at_most: 0", ", missing: ignore"),
+        difference("worst", "at_most: 0", ", missing: worst"),
+    ]
+    .concat();
+    let rest = format!(
+        "metrics: {{ loss: {{ better: min, resolution: 0.1 }} }}\n\
+         tables:\n  block: {{ from: a, rows: [method], cells: [loss] }}\n  \
+         ignore: {{ from: a, rows: [method], cells: [loss], missing: ignore }}\n  \
+         differences: {{ from: a, compare: {{ axis: method, pairs: [[y, x]] }}, cells: [loss] }}\n\
+         claims:\n{claims}"
+    );
+    let (sandbox, stdout) = run(&study(&methods, "3", &rest));
+    assert_eq!(states(&sandbox), ["undecided", "supported", "undecided"], "{:?}", verdicts(&sandbox));
+    insta::assert_snapshot!(stdout);
+}
+
+/// A program that prints a number that is none has no result for it.
+#[test]
+fn a_loss_that_is_not_finite_is_missing() {
+    let rest = format!("claims:\n{}", difference("better", "at_most: 0", ""));
+    let (sandbox, _) = run(&study(&[("x", "10 11 12"), ("y", "1 2 nan")], "3", &rest));
+    let (_, state, because) = &verdicts(&sandbox)[0];
+    assert_eq!(state, "undecided");
+    assert_message!(because);
+}
+
+/// Two seeds that differ by one item of a hundred.
+#[test]
+fn equal_differences_are_as_certain_as_the_metric_is_precise() {
+    let methods = [("x", "0.80 0.82"), ("y", "0.81 0.83")];
+    let of = |metrics: &str| {
+        let rest = format!(
+            "{metrics}tables: {{ t: {{ from: a, compare: {{ axis: method, pairs: [[y, x]] }}, cells: [loss] }} }}\n\
+             claims:\n{}",
+            difference("more", "at_least: 0", "")
+        );
+        let (sandbox, stdout) = run(&study(&methods, "2", &rest));
+        (states(&sandbox)[0].clone(), stdout)
+    };
+    let (unknown, stdout) = of("");
+    assert_eq!(unknown, "undecided");
+    insta::assert_snapshot!(stdout);
+    assert_eq!(of("metrics: { loss: { resolution: 0.01 } }\n").0, "undecided");
+    assert_eq!(of("metrics: { loss: { deterministic: true } }\n").0, "supported");
+}
+
+#[test]
+fn a_tie_is_neither_more_nor_less() {
+    let methods = [("x", "1 1 1"), ("y", "1 1 1")];
+    let claims: String = [("at_least: 0", "a"), ("at_most: 0", "b"), ("more_than: 0", "c"), ("less_than: 0", "d")]
+        .map(|(expect, name)| difference(name, expect, ""))
+        .concat();
+    let rest = format!("metrics: {{ loss: {{ deterministic: true }} }}\nclaims:\n{claims}");
+    let (sandbox, _) = run(&study(&methods, "3", &rest));
+    assert_eq!(states(&sandbox), ["supported", "supported", "refuted", "refuted"]);
+}
+
+/// Rows that differ by five standard deviations of the noise: Tukey's test tells them apart.
+#[test]
+fn marks_tell_rows_apart() {
+    // Noise with a standard deviation of 1 around 100 for the best row, and around 110 for the others.
+    let noise = ["0.3 -1.2 0.7", "-0.5 0.9 -0.8", "1.1 -0.2 0.4", "-0.9 0.6 -1.3", "0.2 1.4 -0.6", "-1.1 -0.4 0.8"];
+    let row = |index: usize, base: f64, n: usize| -> String {
+        let values = noise[index].split(' ').take(n).map(|value| base + value.parse::<f64>().unwrap());
+        values.map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" ")
+    };
+    let table = "tables: { t: { from: a, rows: [method], cells: [loss], best: { loss: min } } }";
+    let of = |rows: &[(usize, f64)], n: usize| {
+        let values: Vec<(String, String)> =
+            rows.iter().enumerate().map(|(at, (index, base))| (format!("m{at}"), row(*index, *base, n))).collect();
+        let methods: Vec<(&str, &str)> = values.iter().map(|(name, values)| (name.as_str(), values.as_str())).collect();
+        let (_, stdout) = run(&study(&methods, &n.to_string(), table));
+        let marks = stdout.lines().filter(|line| line.trim_start().starts_with('m'));
+        let mark = |line: &str| line.trim_end().chars().last().filter(|char| "◀≈?".contains(*char)).unwrap_or('-');
+        (marks.map(mark).collect::<String>(), stdout)
+    };
+    let (marks, stdout) = of(&[(0, 100.0), (1, 110.0), (2, 110.0), (3, 100.5), (4, 110.0), (5, 110.0)], 3);
+    assert_eq!(marks, "◀--≈--", "{stdout}");
+    insta::assert_snapshot!(stdout);
+    assert_eq!(of(&[(0, 100.0), (1, 100.1), (2, 100.2)], 3).0, "≈≈≈", "nothing is told apart: nothing is best");
+    assert_eq!(of(&[(0, 100.0), (1, 110.0)], 2).0, "??", "two seeds of two rows say nothing");
+    assert_eq!(of(&[(0, 100.0), (1, 110.0)], 1).0, "--", "one seed has no mark");
+}
+
+/// Two widths with three seeds each are two units, not six.
+#[test]
+fn seeds_are_averaged_within_the_values_of_other_axes() {
+    let recipe = "\
+name: study
+steps:
+  a:
+    uses: command
+    matrix: { method: [x, y], width: [1, 4] }
+    seeds: 3
+    with:
+      run: test $METHOD = x && echo loss=0.0$SWEEP_SEED || echo loss=$WIDTH.0$SWEEP_SEED$SWEEP_SEED
+      env: { METHOD: '${{ matrix.method }}', WIDTH: '${{ matrix.width }}' }
+claims:
+  more: { difference: { metric: loss, of: { step: a, method: y }, to: { step: a, method: x } }, expect: { at_least: 0 } }
+";
+    let (sandbox, _) = run(recipe);
+    let (_, state, because) = &verdicts(&sandbox)[0];
+    assert_eq!(state, "undecided", "two units: {because}");
+    assert_message!(because);
+}
+
+#[test]
+fn equivalence_is_claimed_and_its_odds_are_shown() {
+    let methods = [("x", "1.00 1.01 1.02 1.03"), ("y", "1.001 1.009 1.021 1.031")];
+    let rest = format!(
+        "tables: {{ t: {{ from: a, compare: {{ axis: method, pairs: [[y, x]], equivalent: 0.01 }}, cells: [loss] }} }}\n\
+         claims:\n{}{}",
+        difference("same", "within: 0.01", ""),
+        difference("too-narrow", "within: 0.0001", "")
+    );
+    let (sandbox, stdout) = run(&study(&methods, "4", &rest));
+    assert_eq!(states(&sandbox), ["supported", "undecided"], "{:?}", verdicts(&sandbox));
+    insta::assert_snapshot!(stdout);
+}
+
+/// Four claims whose probability of chance is about 0.03 each.
+#[test]
+fn a_family_of_claims_is_corrected() {
+    let methods = [("x", "10 11 12"), ("y", "10.8 12.3 13.1")];
+    let claims: String = (0..4).map(|index| difference(&format!("c{index}"), "at_least: 0", "")).collect();
+    let (alone, stdout) = run(&study(&methods, "3", &format!("claims:\n{claims}")));
+    assert_eq!(states(&alone), ["supported"; 4], "{stdout}");
+    let (family, corrected) = run(&study(&methods, "3", &format!("claims:\n  family: holm\n{claims}")));
+    assert_eq!(states(&family), ["undecided"; 4], "{corrected}");
+    insta::assert_snapshot!(format!("{}\n---\n{}", stdout.lines().last().unwrap(), corrected));
+}
+
+/// Fixed seeds that are raised after a look, and an adaptive maximum that is.
+#[test]
+fn seeds_that_are_added_after_a_look_are_allowed_for() {
+    let methods = [("x", "10 11 12 13 14"), ("y", "10.5 12.6 12.9 14.4 15.1")];
+    let rest = format!("claims:\n{}", difference("more", "at_least: 0", ""));
+    let sandbox = Sandbox::with(&study(&methods, "3", &rest));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(states(&sandbox), ["undecided"]);
+    sandbox.write("recipe.yaml", &study(&methods, "5", &rest));
+    sandbox.sweep(&["run", "recipe.yaml"]);
+    let raised = verdicts(&sandbox)[0].clone();
+    let (at_once, _) = run(&study(&methods, "5", &rest));
+    let planned = verdicts(&at_once)[0].clone();
+    assert_eq!((raised.1.as_str(), planned.1.as_str()), ("undecided", "supported"), "{} {}", raised.2, planned.2);
+    assert_message!(raised.2);
+    // The same records in another order of runs give the same verdict.
+    sandbox.sweep(&["report", "recipe.yaml"]);
+    assert_eq!(verdicts(&sandbox)[0], raised);
+}
