@@ -260,7 +260,9 @@ impl<'a> Sources<'a> {
         topic.say(if alone == timed.len() {
             format!("Times and rates are of {jobs}, each without another job of a sweep on its machine.")
         } else {
-            format!("Times and rates are of {jobs}, of which {alone} ran without another job of a sweep on the machine.")
+            format!(
+                "Times and rates are of {jobs}, of which {alone} ran without another job of a sweep on the machine."
+            )
         });
         let load = |(_, conditions): &&(&Record, &Conditions)| conditions.foreign.unwrap_or(-1.0);
         let worst = known.iter().max_by(|one, other| load(one).total_cmp(&load(other)));
