@@ -258,9 +258,11 @@ impl<'a> Sources<'a> {
         let alone = known.iter().filter(|(_, conditions)| conditions.exclusive.held).count();
         let jobs = count(timed.len(), "job");
         topic.say(if alone == timed.len() {
-            format!("Times and rates are of {jobs}, each alone on its machine.")
+            format!("Times and rates are of {jobs}, each without another job of a sweep on its machine.")
         } else {
-            format!("Times and rates are of {jobs}, of which {alone} ran alone on the machine.")
+            format!(
+                "Times and rates are of {jobs}, of which {alone} ran without another job of a sweep on the machine."
+            )
         });
         let load = |(_, conditions): &&(&Record, &Conditions)| conditions.foreign.unwrap_or(-1.0);
         let worst = known.iter().max_by(|one, other| load(one).total_cmp(&load(other)));
