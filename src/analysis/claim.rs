@@ -6,6 +6,8 @@
 
 mod judge;
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use self::judge::Judge;
@@ -147,8 +149,10 @@ fn correct(verdicts: &mut [Verdict]) {
             let word = verdict.state.word();
             verdict.state = State::Undecided;
             verdict.open = true;
-            verdict.because +=
-                &format!("; {word} by itself, but not after the correction for {claims} (Holm, p = {p:.3})");
+            let _ = write!(
+                verdict.because,
+                "; {word} by itself, but not after the correction for {claims} (Holm, p = {p:.3})"
+            );
         }
     }
 }

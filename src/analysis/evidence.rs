@@ -373,7 +373,7 @@ impl Evidence {
 
     /// The estimate with its interval. Its p-value allows for all looks at the results.
     pub(super) fn estimate(&self) -> Estimate {
-        let found = estimate(self.value, self.error, self.freedom, self.level.level);
+        let found = estimate(self.value, self.error, self.freedom, self.level.confidence);
         let found = Estimate { p: found.p.map(|p| self.corrected(p)), ..found };
         if self.ratio { found.exp() } else { found }
     }
@@ -407,7 +407,7 @@ impl Evidence {
     }
 
     fn corrected(&self, p: f64) -> f64 {
-        (p * (1.0 - LEVEL) / (1.0 - self.level.level)).min(1.0)
+        (p * (1.0 - LEVEL) / (1.0 - self.level.confidence)).min(1.0)
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Looks {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
     /// The confidence level.
-    pub(super) level: f64,
+    pub(super) confidence: f64,
     /// Number of looks that it allows for.
     pub(super) looks: usize,
     /// The number of seeds at which earlier plans ended, if seeds were added after that.
@@ -79,10 +79,10 @@ impl Looks {
         let looks: usize = plans.iter().map(Vec::len).sum();
         if !growing {
             // The units stay the same while their values become more precise: a bound that holds for any dependence.
-            return Level { level: level_of(looks), looks: looks.max(1), raised_from: None };
+            return Level { confidence: level_of(looks), looks: looks.max(1), raised_from: None };
         }
         let mut made: Vec<(usize, f64)> = Vec::new();
-        let mut found = Level { level: LEVEL, looks: 1, raised_from: None };
+        let mut found = Level { confidence: LEVEL, looks: 1, raised_from: None };
         let mut spend = RAISE;
         for sizes in &plans {
             // An earlier plan that ended above what is there has not been looked at.
@@ -97,7 +97,7 @@ impl Looks {
             };
             let raised_from = made.last().map(|(size, _)| *size);
             made.extend(sizes.iter().map(|size| (*size, level)));
-            found = Level { level, looks: made.len(), raised_from };
+            found = Level { confidence: level, looks: made.len(), raised_from };
         }
         found
     }
@@ -107,7 +107,7 @@ impl Level {
     /// The note about several looks, in words.
     pub(super) fn words(&self) -> Option<String> {
         match self.raised_from {
-            Some(seeds) => Some(format!("seeds added after a look at {seeds}, so at {:.2} %", self.level * 100.0)),
+            Some(seeds) => Some(format!("seeds added after a look at {seeds}, so at {:.2} %", self.confidence * 100.0)),
             None if self.looks > 1 => Some(format!("over {} looks", self.looks)),
             None => None,
         }

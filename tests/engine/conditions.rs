@@ -243,7 +243,9 @@ fn times_of_other_hosts_and_of_a_busy_machine_decide_nothing() {
     };
     let labels: Vec<String> = sandbox.records().into_keys().collect();
     assert_eq!(labels.len(), 6);
-    labels.iter().for_each(|label| change(&sandbox, label, calm));
+    for label in &labels {
+        change(&sandbox, label, calm);
+    }
     assert_eq!(verdict(&sandbox).0, "supported");
     let changed = &labels[0];
     change(&sandbox, changed, |record| record["provenance"]["host"] = json!("elsewhere"));

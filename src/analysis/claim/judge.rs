@@ -250,8 +250,10 @@ fn decide(evidence: &Evidence, expect: Expectation, lacking: &str, verdict: &mut
         format!("{} (95 % CI{looks} {} to {})", number(estimate.value), number(low), number(high))
     };
     let doubt = if verdict.open { "; more seeds would say more" } else { "" };
-    let notes: String = evidence.notes.iter().map(|note| format!("; {note}")).collect();
-    verdict.because = format!("{interval}, expected {expected}; {}{lacking}{doubt}{notes}", evidence.basis);
+    verdict.because = format!("{interval}, expected {expected}; {}{lacking}{doubt}", evidence.basis);
+    for note in &evidence.notes {
+        let _ = write!(verdict.because, "; {note}");
+    }
     Ok(())
 }
 

@@ -301,10 +301,7 @@ impl Lower<'_> {
             }
         };
         let hardware = keys.hardware.value.unwrap_or_default();
-        let rules = Rules {
-            missing: keys.missing.value.unwrap_or_default(),
-            any_conditions: keys.conditions.value.unwrap_or_default(),
-        };
+        let rules = Rules::of(&keys.missing, &keys.conditions);
         let claim =
             Claim { name: name.clone(), says: keys.says.value, statement, paper: keys.paper.value, hardware, rules };
         let sides = claim.selections();

@@ -6,6 +6,7 @@ use super::Lower;
 use crate::recipe::{
     keys::{Mapping as _, Number, mapping},
     node::Node,
+    source::Span,
 };
 
 /// The range that a claim expects.
@@ -85,7 +86,7 @@ impl Lower<'_> {
                 self.problem(entry.key.span, message, "within what?", help);
                 return None;
             }
-            return self.within(keys.within.spanned()?, kind);
+            return self.within(keys.within.value?, entry.value.span, kind);
         }
         for side in [&low, &high] {
             if let [(first, _), (second, _)] = side
@@ -119,11 +120,10 @@ impl Lower<'_> {
         (low.is_some() || high.is_some()).then_some(Expectation { low, high, within: None })
     }
 
-    fn within(&mut self, within: crate::recipe::Spanned<f64>, kind: &str) -> Option<Expectation> {
-        let margin = within.value;
+    fn within(&mut self, margin: f64, span: Span, kind: &str) -> Option<Expectation> {
         if !(margin > 0.0 && margin.is_finite()) {
             let help = "write the largest difference that counts as none, for example `within: 0.02`";
-            self.problem(within.span, "`within` must be greater than 0", "no margin", help);
+            self.problem(span, "`within` must be greater than 0", "no margin", help);
             return None;
         }
         let (low, high) = if kind == "ratio" { (1.0 / (1.0 + margin), 1.0 + margin) } else { (-margin, margin) };

@@ -59,6 +59,13 @@ pub enum Missing {
     Ignore,
 }
 
+impl Rules {
+    /// The rules that a table or a claim gives.
+    pub(super) fn of(missing: &Given<'_, Missing>, conditions: &Given<'_, bool>) -> Self {
+        Self { missing: missing.value.unwrap_or_default(), any_conditions: conditions.value.unwrap_or_default() }
+    }
+}
+
 impl Missing {
     /// The words in recipes.
     pub(super) const WORDS: &'static [(&'static str, Self)] =

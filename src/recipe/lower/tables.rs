@@ -340,10 +340,7 @@ impl Lower<'_> {
         if !matches!(kind, TableKind::Metrics(_)) {
             self.check_worst(&keys.missing, cells.iter().map(better));
         }
-        let rules = Rules {
-            missing: keys.missing.value.unwrap_or_default(),
-            any_conditions: keys.conditions.value.unwrap_or_default(),
-        };
+        let rules = Rules::of(&keys.missing, &keys.conditions);
         Some(Table { name: name.clone(), title: keys.title.value, cells, kind, rules })
     }
 
