@@ -33,7 +33,7 @@ pub fn constant_level(sizes: &[usize]) -> f64 {
 }
 
 /// The probability that at least one look, at a number of values and with a confidence level, excludes the true mean.
-/// Accurate to 5e-6. Beyond 300 values, Bonferroni's upper bound.
+/// Accurate to 1e-6. Beyond 300 values, Bonferroni's upper bound.
 pub fn error_rate(looks: &[(usize, f64)]) -> f64 {
     let looks = merged(looks.iter().copied());
     if looks.keys().next_back().is_some_and(|last| *last > MOST) {

@@ -6,6 +6,9 @@ use super::{FRAC_PI_2, PI};
 const NODES: usize = 9;
 /// Kinks that are kept. Each one is smoother than the one before by half an order.
 const KINKS: usize = 4;
+/// Last coefficients of a polynomial that is accurate, and the width of a piece that is not divided further.
+const ACCURATE: f64 = 1e-5;
+const NARROWEST: f64 = 0.02;
 /// Widest panel of a quadrature, in standard deviations of the angle.
 const PANEL: f64 = 5.0;
 /// Widest panel in t = tan(φ / 2), for the first values, where kinks leave the real axis but stay near it.
@@ -23,11 +26,22 @@ const RULE: [(f64, f64); 6] = [
     (0.981_560_634_246_719_2, 0.047_175_336_386_511_83),
 ];
 
-/// A function on the interval from `from` to `to`. To the right of a kink it is a power series in the root of the
-/// distance, so it is represented in that root; the first piece, of an even function, in the square of `r`.
+/// The variable in which a piece is a polynomial, from 0 to 1.
+#[derive(Clone, Copy, PartialEq)]
+enum Variable {
+    /// The square of `r`, for the first piece of an even function.
+    Square,
+    /// The root of the distance from a kink, to the right of which the function is a power series in it.
+    Root,
+    /// The distance from the left end.
+    Distance,
+}
+
+/// A function on the interval from `from` to `to`.
 struct Piece {
     from: f64,
     to: f64,
+    variable: Variable,
     coefficients: [f64; NODES],
 }
 
@@ -37,13 +51,13 @@ pub(super) struct Pieces {
     pieces: Vec<Piece>,
 }
 
-/// A place at which the integrand may have a kink: the angle, and the kink's `r`, or `None` for an end.
+/// A place that a panel must not contain: the angle, and `r` if the integrand has a kink there.
 type Cut = (f64, Option<f64>);
 
 impl Piece {
-    fn new(from: f64, to: f64, function: impl Fn(f64) -> f64) -> Self {
+    fn new(from: f64, to: f64, variable: Variable, function: impl Fn(f64) -> f64) -> Self {
         let angle = |node: usize| PI * (node as f64 + 0.5) / NODES as f64;
-        let mut piece = Self { from, to, coefficients: [0.0; NODES] };
+        let mut piece = Self { from, to, variable, coefficients: [0.0; NODES] };
         let values: [f64; NODES] =
             std::array::from_fn(|node| function(piece.place(f64::midpoint(angle(node).cos(), 1.0))));
         for (order, coefficient) in piece.coefficients.iter_mut().enumerate() {
@@ -55,13 +69,22 @@ impl Piece {
 
     /// `r` at a share, from 0 to 1, of the piece's own variable.
     fn place(&self, share: f64) -> f64 {
-        if self.from == 0.0 { self.to * share.sqrt() } else { self.from + (self.to - self.from) * share * share }
+        let share = match self.variable {
+            Variable::Square => share.sqrt(),
+            Variable::Root => share * share,
+            Variable::Distance => share,
+        };
+        self.from + (self.to - self.from) * share
     }
 
     /// The value at `r` (Clenshaw).
     fn value(&self, r: f64) -> f64 {
         let share = (r - self.from) / (self.to - self.from);
-        let share = if self.from == 0.0 { share * share } else { share.max(0.0).sqrt() };
+        let share = match self.variable {
+            Variable::Square => share * share,
+            Variable::Root => share.max(0.0).sqrt(),
+            Variable::Distance => share,
+        };
         let twice = 4.0 * share - 2.0;
         let (mut one, mut two) = (0.0, 0.0);
         for coefficient in self.coefficients[1..].iter().rev() {
@@ -74,7 +97,7 @@ impl Piece {
 impl Pieces {
     /// 1 up to the bound.
     pub(super) fn constant(bound: f64) -> Self {
-        Self { bound, pieces: vec![Piece::new(0.0, bound, |_| 1.0)] }
+        Self { bound, pieces: vec![Piece::new(0.0, bound, Variable::Square, |_| 1.0)] }
     }
 
     /// A function up to the bound that is an integral of `next`. It has kinks where the largest `r′` that is reached
@@ -88,12 +111,16 @@ impl Pieces {
         let mut ends = vec![0.0];
         ends.extend(&cuts[kept..]);
         ends.push(bound);
-        let pieces = ends.windows(2).map(|ends| Piece::new(ends[0], ends[1], &function)).collect();
+        let mut pieces = Vec::new();
+        for ends in ends.windows(2) {
+            let variable = if ends[0] == 0.0 { Variable::Square } else { Variable::Root };
+            add(&mut pieces, ends[0], ends[1], variable, &function);
+        }
         Self { bound, pieces }
     }
 
     fn kinks(&self) -> impl Iterator<Item = f64> {
-        self.pieces.iter().skip(1).map(|piece| piece.from)
+        self.pieces.iter().filter(|piece| piece.variable == Variable::Root).map(|piece| piece.from)
     }
 
     /// ∫ cosᵖ(θ − shift) · value(|radius · sin θ|) dθ over the angles within π/2 of `shift`, which is not negative.
@@ -121,7 +148,7 @@ impl Pieces {
                 2.0 * scale * cosine.powi(power) * piece.value((radius * (sine * cos + cosine * sin)).abs())
             };
             let (from, to) = (((from - shift) / 2.0).tan(), ((to - shift) / 2.0).tan());
-            let is_rooted = |cut: Option<f64>| cut.is_some_and(|kink| kink < self.bound && middle > kink);
+            let is_rooted = |cut: Option<f64>| cut.is_some_and(|kink| middle > kink);
             sum += match (is_rooted(left), is_rooted(right)) {
                 (false, false) => panels(from, to, width, integrand),
                 (true, false) => rooted(from, to, width, integrand),
@@ -138,14 +165,30 @@ impl Pieces {
     /// The ends, and the angles between them at which |radius · sin θ| passes the bound or a kink, in ascending order.
     fn cuts(&self, radius: f64, low: f64, high: f64) -> Vec<Cut> {
         let mut cuts = vec![(low, None), (high, None)];
-        for kink in self.kinks().chain([self.bound]).filter(|kink| *kink < radius) {
-            let angle = (kink / radius).asin();
+        let starts = self.pieces.iter().skip(1).map(|piece| (piece.from, piece.variable == Variable::Root));
+        for (end, is_kink) in starts.chain([(self.bound, false)]).filter(|(end, _)| *end < radius) {
+            let angle = (end / radius).asin();
             let angles = [-PI + angle, -angle, angle, PI - angle].into_iter();
-            cuts.extend(angles.filter(|angle| low < *angle && *angle < high).map(|angle| (angle, Some(kink))));
+            cuts.extend(
+                angles.filter(|angle| low < *angle && *angle < high).map(|angle| (angle, is_kink.then_some(end))),
+            );
         }
         cuts.sort_by(|a, b| a.0.total_cmp(&b.0));
         cuts
     }
+}
+
+/// Adds a function on an interval, halved until its polynomials are accurate.
+fn add(pieces: &mut Vec<Piece>, from: f64, to: f64, variable: Variable, function: &impl Fn(f64) -> f64) {
+    let piece = Piece::new(from, to, variable, function);
+    let rest = piece.coefficients[NODES - 1].abs() + piece.coefficients[NODES - 2].abs();
+    if rest < ACCURATE || to - from < NARROWEST {
+        pieces.push(piece);
+        return;
+    }
+    let middle = f64::midpoint(from, to);
+    add(pieces, from, middle, variable, function);
+    add(pieces, middle, to, Variable::Distance, function);
 }
 
 /// An integral over panels that are narrow enough for the rule.
