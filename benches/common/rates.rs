@@ -1,7 +1,9 @@
 //! Simulated situations in which the truth is known, judged by the engine's own functions. The benchmark `error_rates`
 //! and a unit test run them.
 
-use super::stats::{Blocks, Draws, Estimate, LEVEL, Precision, Sample, Simulated, constant_level, extension_level};
+use super::stats::{
+    Blocks, Draws, Estimate, LEVEL, Precision, RAISE, Sample, Simulated, constant_level, extension_level,
+};
 
 /// The relation of a simulated rate to its nominal one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,25 +118,23 @@ fn repeated_looks() -> Vec<Situation> {
 
 fn extensions() -> Vec<Situation> {
     let mut by_hand = vec![(3, LEVEL)];
-    let mut spend = ERROR;
-    for seeds in [5, 10] {
-        spend /= 2.0;
+    for (seeds, spend) in [(5, RAISE), (10, RAISE / 2.0)] {
         by_hand.push((seeds, extension_level(&by_hand, &[seeds], spend)));
     }
     let sizes: Vec<usize> = (2..=5).collect();
     let mut adaptive = at(constant_level(&sizes), 2..=5);
     let planned: Vec<usize> = (6..=20).collect();
-    let level = extension_level(&adaptive, &planned, ERROR / 2.0);
+    let level = extension_level(&adaptive, &planned, RAISE);
     adaptive.extend(at(level, 6..=20));
     let naive = at(LEVEL, [3, 5, 10]);
     vec![
-        Situation::new("seeds raised 3, 5, 10, adding 2.5 % and 1.25 %", Promise::AtMost, 0.0875, move |draws| {
+        Situation::new("seeds raised 3, 5, 10", Promise::AtMost, ERROR + 1.5 * RAISE, move |draws| {
             first_decision(draws, 0.0, &by_hand)
         }),
         Situation::new("seeds raised 3, 5, 10, every look at 95 %", Promise::Nothing, ERROR, move |draws| {
             first_decision(draws, 0.0, &naive)
         }),
-        Situation::new("until decided, 2 to 5 raised to 20, adding 2.5 %", Promise::AtMost, 0.075, move |draws| {
+        Situation::new("until decided, 2 to 5 raised to 20", Promise::AtMost, ERROR + RAISE, move |draws| {
             first_decision(draws, 0.0, &adaptive)
         }),
     ]

@@ -6,12 +6,8 @@
 
 use crate::{
     record::SeedPlan,
-    stats::{LEVEL, constant_level, extension_level, level_of},
+    stats::{LEVEL, RAISE, constant_level, extension_level, level_of},
 };
-
-/// Probability that the first raise of the number of seeds adds to that of a wrong decision; each further raise adds half
-/// as much as the one before.
-const RAISE: f64 = 0.0025;
 
 /// Planned and earlier looks of a side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,8 +88,9 @@ impl Looks {
             let level = if made.is_empty() {
                 constant_level(sizes)
             } else {
+                let level = extension_level(&made, sizes, spend);
                 spend /= 2.0;
-                extension_level(&made, sizes, 2.0 * spend)
+                level
             };
             let raised_from = made.last().map(|(size, _)| *size);
             made.extend(sizes.iter().map(|size| (*size, level)));

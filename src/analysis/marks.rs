@@ -16,7 +16,7 @@ use crate::stats::{Better, Blocks, Groups, LEVEL, reach};
 
 /// Differences between rows are not told apart for lack of seeds if only those above this number of residual standard
 /// deviations could be.
-const TOO_WIDE: f64 = 4.0;
+const TOO_WIDE: f64 = 4.5;
 
 /// Remark about the marks of a column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -33,7 +33,7 @@ pub use self::{
     power::{Simulated, power, power_unpaired, seeds_needed, seeds_needed_unpaired, sequential_power},
     range::{range_quantile, range_sf},
     sample::{Estimate, Quartiles, Sample},
-    sequential::{constant_level, error_rate, extension_level},
+    sequential::{RAISE, constant_level, error_rate, extension_level},
     student::{LEVEL, holm},
 };
 pub(crate) use self::{

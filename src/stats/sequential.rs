@@ -17,6 +17,9 @@ mod piece;
 
 use self::piece::Pieces;
 
+/// The error that looks may add after the number of seeds was raised for the first time; each further raise adds half as
+/// much as the one before.
+pub const RAISE: f64 = 0.0025;
 /// Most values for which the recursion is computed. Longer sequences are divided evenly (Bonferroni), which is valid,
 /// with less power.
 const MOST: usize = 300;
