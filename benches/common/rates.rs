@@ -249,7 +249,7 @@ fn power() -> Vec<Situation> {
         Situation::new("effect of 1.2 sd found, 2 to 10 seeds, Bonferroni", Promise::Nothing, 0.75, move |draws| {
             first_decision(draws, 1.2, &divided)
         }),
-        Situation::new("5 sd found in one row of 13, 3 seeds", Promise::AtLeast, 0.97, move |draws| {
+        Situation::new("5 sd found in one row of 13, 3 seeds", Promise::AtLeast, 0.98, move |draws| {
             let effects = normals(draws, 3);
             let row = |row| {
                 let apart = if row == 0 { 5.0 } else { 0.0 };
