@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     for situation in situations() {
         let rate = situation.simulate(REPLICATIONS);
         let nominal = match situation.promise {
-            Promise::AtMost => format!("≤ {}", situation.nominal),
-            Promise::AtLeast => format!("≥ {}", situation.nominal),
+            Promise::AtMost => format!("≤ {}", rounded(situation.nominal)),
+            Promise::AtLeast => format!("≥ {}", rounded(situation.nominal)),
             Promise::Nothing => "none".to_owned(),
         };
         let is_kept = situation.is_kept(rate, REPLICATIONS);
@@ -36,4 +36,9 @@ fn main() -> ExitCode {
     }
     println!("\n{REPLICATIONS} replications each, {:.1} s", begun.elapsed().as_secs_f64());
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A rate with four decimals at most.
+fn rounded(rate: f64) -> f64 {
+    (rate * 1e4).round() / 1e4
 }
