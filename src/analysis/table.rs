@@ -241,15 +241,15 @@ impl<'a> Paper<'a> {
 }
 
 /// The distinct values of some axes.
-struct Keys {
+pub(super) struct Keys {
     /// In the order of their first appearance, as they are printed.
-    labels: Vec<Vec<String>>,
+    pub(super) labels: Vec<Vec<String>>,
     /// The index of the label of every point.
-    of_row: Vec<usize>,
+    pub(super) of_row: Vec<usize>,
 }
 
 impl Keys {
-    fn new(points: &Members<'_>, axes: &[String]) -> Self {
+    pub(super) fn new(points: &Members<'_>, axes: &[String]) -> Self {
         let mut labels = Vec::new();
         let mut seen = HashMap::new();
         let of_row = points.iter().map(|(point, _)| {
