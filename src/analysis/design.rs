@@ -9,9 +9,10 @@ mod budget;
 mod decisions;
 mod detect;
 mod model;
+mod pilot;
 mod spread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sweep_job::{Precision, Unit};
@@ -23,9 +24,10 @@ pub use self::{
     spread::Basis,
 };
 use self::{
-    decisions::{Decision, Points, decisions},
+    decisions::{Decision, decisions},
     detect::Size,
     model::Model,
+    pilot::Pilot,
     spread::{Shape, Spread, Squares},
 };
 use super::{
@@ -33,9 +35,9 @@ use super::{
     evidence::{SEED, Silence, Source},
 };
 use crate::{
-    format::{clean, count, quantity},
-    plan::{JobId, Plan, Point, Study},
-    recipe::{quoted, suggest},
+    format::{clean, count},
+    plan::{JobId, Plan, Point},
+    recipe::suggest,
     record::SeedPlan,
     stats::sd_interval,
 };
@@ -45,9 +47,6 @@ pub const WANTED: f64 = 0.8;
 
 /// Degrees of freedom below which a standard deviation is rough.
 const FEW: f64 = 10.0;
-
-/// Seeds of a pilot: with fewer, a standard deviation says little.
-const PILOT: usize = 3;
 
 /// Reason why a design cannot be computed.
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +91,9 @@ pub struct Design {
     pub wanted_power: f64,
     /// Every decision about each of the metrics, in the order of the differences and of the recipes.
     pub decisions: Vec<Outlook>,
-    /// Commands that measure what is missing for a standard deviation.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pilots: Vec<String>,
+    /// The command that measures what is missing for a standard deviation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pilot: Option<String>,
     /// The choice of seeds within a budget of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Choice>,
@@ -168,6 +167,8 @@ pub struct Numbers {
     pub power: f64,
     /// The fewest seeds with the wanted power; `None` if no number up to 1000 (200 for adaptive seeds) has it.
     pub seeds_needed: Option<usize>,
+    /// The confidence level of a single decision with these seeds.
+    pub level_needed: Option<f64>,
 }
 
 /// A plan with its records, and the differences to detect.
@@ -185,10 +186,12 @@ impl<'a> Designer<'a> {
     /// The outlook of every decision about the metrics of these differences.
     pub fn design(&self, detects: &[Detect]) -> Result<Design, DesignError> {
         let absences = BTreeMap::new();
-        let mut design = Design { wanted_power: WANTED, decisions: Vec::new(), pilots: Vec::new(), budget: None, no_budget: None };
+        let mut pilot = Pilot::default();
+        let mut design = Design { wanted_power: WANTED, decisions: Vec::new(), pilot: None, budget: None, no_budget: None };
         for detect in detects {
             let before = design.decisions.len();
             for (index, study) in self.plan.studies.iter().enumerate() {
+                pilot.group = None;
                 let source = Source { study, measured: self.results.measured(), absences: &absences };
                 let found = decisions(source, detect);
                 let spreads: Vec<Result<Spread, Silence>> =
@@ -196,9 +199,9 @@ impl<'a> Designer<'a> {
                 for (decision, spread) in found.iter().zip(&spreads) {
                     let squares = pooled(decision, spread, &found, &spreads);
                     let outlook = self.outlook(detect, index, decision, spread, &squares)?;
-                    if outlook.numbers.is_none() && squares.freedom == 0.0 && spread.is_ok() {
-                        let pilot = self.pilot(study, decision);
-                        design.pilots.extend(pilot.filter(|pilot| !design.pilots.contains(pilot)));
+                    let certain = decision.question.traits.precision == Precision::Deterministic && squares.records > 0;
+                    if squares.freedom == 0.0 && spread.is_ok() && !certain {
+                        pilot.add(index, study, decision);
                     }
                     design.decisions.push(outlook);
                 }
@@ -207,6 +210,7 @@ impl<'a> Designer<'a> {
                 return Err(self.unknown(detect));
             }
         }
+        design.pilot = pilot.command(self.plan);
         Ok(design)
     }
 
@@ -272,7 +276,7 @@ impl<'a> Designer<'a> {
         outlook.seeds = spread.seeds;
         outlook.least_seeds = spread.least;
         if squares.freedom == 0.0 {
-            outlook.reason = Some(if traits.precision == Precision::Deterministic {
+            outlook.reason = Some(if traits.precision == Precision::Deterministic && squares.records > 0 {
                 "one measurement is certain, because the metric is deterministic".to_owned()
             } else {
                 "too few records for a standard deviation".to_owned()
@@ -289,8 +293,8 @@ impl<'a> Designer<'a> {
         };
         let model = Model::new(units, difference, spread.least, self.plans(decision), decision.tests);
         outlook.fill(model, spread, squares, difference);
-        if let (Some(mean), Size::Relative(part), false) = (spread.mean, size, spread.logarithm) {
-            outlook.notes.push(format!("{} % of the mean {}", part * 100.0, quantity(mean, traits.unit)));
+        if matches!(size, Size::Relative(_)) && !spread.logarithm {
+            outlook.notes.push("a percentage is one of the mean of the values that are compared".to_owned());
         }
         Ok(outlook)
     }
@@ -306,43 +310,6 @@ impl<'a> Designer<'a> {
             }
         }
         plans
-    }
-
-    /// The command that measures a decision's points with a few seeds; `None` if they are measured.
-    fn pilot(&self, study: &Study, decision: &Decision<'_>) -> Option<String> {
-        let mut command = vec!["sweep".to_owned(), "run".to_owned()];
-        command.extend(self.plan.typed());
-        let name = |step: usize| {
-            let name = &study.recipe.steps[step].name.value;
-            if self.plan.studies.len() > 1 { format!("{}:{name}", study.recipe.name) } else { name.clone() }
-        };
-        let mut only = Vec::new();
-        for step in &decision.steps {
-            let seeds = seeds_of(&study.steps[*step]);
-            if seeds.len() < 2 {
-                let numbers: Vec<String> = (0..PILOT).map(|seed| seed.to_string()).collect();
-                let axis = format!("{}.{SEED}={}", study.recipe.steps[*step].name.value, numbers.join(","));
-                command.extend(["--axis".to_owned(), quoted(&axis)]);
-                only.push(name(*step));
-                continue;
-            }
-            let wanted: Vec<&str> = seeds.iter().take(PILOT).map(String::as_str).collect();
-            let mine = |side: &&Points<'_>| side.iter().any(|(_, job)| study.steps[*step].iter().any(|(_, own)| own == job));
-            let of_step: usize = groups(study.steps[*step].iter().map(|(point, _)| point)).len();
-            let points: Points<'_> = decision.form.sides().into_iter().filter(mine).flatten().copied().collect();
-            if groups(points.iter().map(|(point, _)| *point)).len() == of_step {
-                only.extend(wanted.iter().map(|seed| format!("{}/{SEED}={seed}", name(*step))));
-            } else {
-                let wanted = points.iter().filter(|(point, _)| {
-                    point.get(SEED).is_none_or(|seed| wanted.contains(&seed.to_string().as_str()))
-                });
-                only.extend(wanted.map(|(point, _)| format!("{}/{point}", name(*step))));
-            }
-        }
-        let mut seen = Vec::new();
-        only.retain(|part| !seen.contains(part) && { seen.push(part.clone()); true });
-        command.extend(only.into_iter().flat_map(|part| ["--only".to_owned(), quoted(&part)]));
-        Some(command.join(" "))
     }
 }
 
@@ -391,6 +358,7 @@ impl Outlook {
             level: model.level(spread.seeds),
             power: model.power(spread.seeds),
             seeds_needed: needed,
+            level_needed: needed.map(|needed| model.level(needed)),
         });
         if spread.basis == Basis::Seeds {
             self.notes.push("from seeds within points, without pairs: the standard deviation may be too large".to_owned());
@@ -399,17 +367,18 @@ impl Outlook {
             let more = if spread.is_fixed() { "; what more seeds change is unknown" } else { ", over which seeds are averaged" };
             self.notes.push(format!("the units are {} of other axes{more}", count(units, "value")));
         }
-        if let Some(needed) = needed.filter(|needed| *needed > spread.seeds && model.is_raised(*needed)) {
-            let level = 100.0 * model.level(needed);
-            self.notes.push(format!("{needed} seeds are judged at {level:.2} %, because the results were looked at with fewer"));
+        if needed.is_some_and(|needed| needed > spread.seeds && model.is_raised(needed)) {
+            self.notes.push(
+                "more seeds than planned are judged at a stricter level, because the results could be looked at before".to_owned(),
+            );
         }
         if let Shape::Rows { fixed: true, .. } = spread.shape {
             self.notes.push("the units are values of other axes, over which seeds are averaged".to_owned());
         }
-        if squares.freedom < FEW && let Some([low, high]) = sd_interval(sd, squares.freedom) {
-            let unit = if spread.logarithm { Unit::Fraction } else { self.unit };
-            let (low, high, freedom) = (quantity(low, unit), quantity(high, unit), squares.freedom);
-            self.notes.push(format!("a rough estimate: the sd may be {low} to {high} ({freedom} degrees of freedom)"));
+        if squares.freedom < FEW && let Some([low, high]) = sd_interval(1.0, squares.freedom) {
+            let freedom = squares.freedom;
+            let freedom = if freedom == 1.0 { "1 degree".to_owned() } else { format!("{freedom} degrees") };
+            self.notes.push(format!("a rough estimate: with {freedom} of freedom, the sd may be {low:.1} to {high:.1} times as large"));
         }
         self.model = (!spread.is_fixed()).then_some(model);
     }
@@ -437,11 +406,6 @@ fn seeds_of(points: &[(Point, JobId)]) -> Vec<String> {
         }
     }
     seeds
-}
-
-/// The points without their seeds.
-fn groups<'p>(points: impl Iterator<Item = &'p Point>) -> BTreeSet<String> {
-    points.map(|point| point.but(SEED)).collect()
 }
 
 /// Reason why a decision has no numbers, in words.

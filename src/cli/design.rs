@@ -71,9 +71,9 @@ pub(super) fn text(design: &Design) -> String {
     let mut detects: Vec<&str> = design.decisions.iter().map(|outlook| outlook.detect.as_str()).collect();
     detects.dedup();
     let mut text: String = detects.into_iter().map(|detect| decisions(design, detect)).collect();
-    if !design.pilots.is_empty() {
+    if let Some(command) = &design.pilot {
         text += "\nwithout a standard deviation there is no power; a pilot measures it:\n";
-        text.extend(design.pilots.iter().map(|command| format!("  {}\n", clean(command))));
+        text += &format!("  {}\n", clean(command));
     }
     if let Some(reason) = &design.no_budget {
         text += &format!("\nno seeds were chosen for the budget: {}\n", clean(reason));
@@ -101,7 +101,7 @@ fn decisions(design: &Design, detect: &str) -> String {
         table.add_row(row(outlook, several, &mark));
     }
     let lines = |table: Table| table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
-    let notes = notes.iter().enumerate().map(|(index, note)| wrapped(&format!("[{}] {}", index + 1, clean(note))));
+    let notes = notes.iter().enumerate().map(|(index, note)| wrapped(&format!("[{}] {}", index + 1, clean(note)), 2));
     format!("\nto detect {}:\n{}{}", clean(detect), lines(right(table)), notes.collect::<String>())
 }
 
@@ -146,7 +146,7 @@ fn budget(choice: &Choice) -> String {
         format!("{given} of jobs one after the other are enough for 80 %, which takes about {time}")
     } else if choice.is_affordable {
         let power = percent(choice.power);
-        format!("{given} of jobs one after the other are not enough for 80 %, which takes about {needed}; the lowest power is at most {power}, in about {time}")
+        format!("{given} of jobs one after the other are not enough for 80 %, which takes about {needed}; the best lowest power is {power}, in about {time}")
     } else {
         format!("{given} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed}")
     };
@@ -160,10 +160,10 @@ fn budget(choice: &Choice) -> String {
     }
     let left_out = match choice.left_out {
         0 => String::new(),
-        left_out => wrapped(&format!("{} not counted, because no number of seeds decides them or records are missing", count(left_out, "decision"))),
+        left_out => wrapped(&format!("{} not counted, because no number of seeds decides them or records are missing", count(left_out, "decision")), 2),
     };
     let lines: String = right(table).lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    format!("\n{}{lines}{left_out}", wrapped(&said).trim_start())
+    format!("\n{}{lines}{left_out}", wrapped(&said, 0))
 }
 
 /// Numbers to the right.
@@ -184,19 +184,20 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// A text in lines of at most 78 characters, indented.
-fn wrapped(text: &str) -> String {
+/// A text in lines of at most 80 characters, with this indentation.
+fn wrapped(text: &str, indentation: usize) -> String {
+    let margin = " ".repeat(indentation);
     let mut lines = String::new();
-    let mut line = String::new();
+    let mut line = margin.clone();
     for word in text.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > 76 {
-            lines += &format!("  {line}\n");
-            line.clear();
+        if line.len() > indentation && line.chars().count() + 1 + word.chars().count() > 80 {
+            lines += &format!("{line}\n");
+            line = margin.clone();
         }
-        if !line.is_empty() {
+        if line.len() > indentation {
             line.push(' ');
         }
         line += word;
     }
-    format!("{lines}  {line}\n")
+    format!("{lines}{line}\n")
 }

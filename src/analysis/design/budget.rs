@@ -120,6 +120,11 @@ pub(super) fn choose(
     let is_enough = seconds_needed <= budget;
     let is_affordable = is_enough || total(&least) <= budget;
     let mut chosen = if is_enough { needed } else { least };
+    let lowest = |chosen: &BTreeMap<usize, usize>| {
+        counting.iter().map(|(outlook, own, _)| power(chosen, outlook, own)).fold(1.0, f64::min)
+    };
+    // Seeds beyond earlier plans are judged at a stricter level, so more seeds can have less power.
+    let mut best = (lowest(&chosen), chosen.clone());
     while !is_enough && is_affordable {
         // The lowest power decides, so the decision with the lowest one gets the next seed.
         let weakest = counting.iter().min_by(|(a, own, _), (b, other, _)| {
@@ -135,8 +140,12 @@ pub(super) fn choose(
             break;
         }
         chosen = next;
+        let power = lowest(&chosen);
+        if power > best.0 {
+            best = (power, chosen.clone());
+        }
     }
-    let lowest = counting.iter().map(|(outlook, own, _)| power(&chosen, outlook, own)).fold(1.0, f64::min);
+    let (lowest, chosen) = best;
     let steps = costs.iter().filter(|cost| chosen.contains_key(&cost.chain)).map(|cost| {
         let seeds = chosen.get(&cost.chain).copied().unwrap_or(cost.planned);
         let (jobs, seconds) = cost.of(seeds);

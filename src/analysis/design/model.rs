@@ -151,13 +151,17 @@ impl Model {
         if looked > first && enough(looked) {
             return Some(fewest(first, looked, enough));
         }
-        let first = first.max(looked + 1);
+        let mut first = first.max(looked + 1);
+        if self.least.is_some() {
+            // With several looks, no fewer seeds suffice than with a single one at the same number; simulations take long.
+            first = Self { least: None, made: Vec::new(), known: RefCell::default(), ..self.clone() }.needed(wanted)?.max(first);
+        }
         let mut high = first;
         while !enough(high) {
             if high >= most {
                 return None;
             }
-            high = (high * 2).min(most);
+            high = (if self.least.is_some() { high + high.div_ceil(4) } else { high * 2 }).min(most);
         }
         Some(fewest(first, high, enough))
     }
