@@ -11,6 +11,8 @@ mod detect;
 mod model;
 mod pilot;
 mod spread;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

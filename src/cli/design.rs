@@ -146,9 +146,13 @@ fn budget(choice: &Choice) -> String {
         format!("{given} of jobs one after the other are enough for 80 %, which takes about {time}")
     } else if choice.is_affordable {
         let power = percent(choice.power);
-        format!("{given} of jobs one after the other are not enough for 80 %, which takes about {needed}; the best lowest power is {power}, in about {time}")
+        format!(
+            "{given} of jobs one after the other are not enough for 80 %, which takes about {needed}; the best lowest power is {power}, in about {time}"
+        )
     } else {
-        format!("{given} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed}")
+        format!(
+            "{given} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed}"
+        )
     };
     let several = choice.steps.iter().any(|step| step.recipe != choice.steps[0].recipe);
     let mut table = grid(["  step", "planned", "seeds", "jobs to run", "time"]);
@@ -160,7 +164,13 @@ fn budget(choice: &Choice) -> String {
     }
     let left_out = match choice.left_out {
         0 => String::new(),
-        left_out => wrapped(&format!("{} not counted, because no number of seeds decides them or records are missing", count(left_out, "decision")), 2),
+        left_out => wrapped(
+            &format!(
+                "{} not counted, because no number of seeds decides them or records are missing",
+                count(left_out, "decision")
+            ),
+            2,
+        ),
     };
     let lines: String = right(table).lines().map(|line| format!("{}\n", line.trim_end())).collect();
     format!("\n{}{lines}{left_out}", wrapped(&said, 0))

@@ -3,7 +3,7 @@
 use statrs::distribution::{ChiSquared, ContinuousCDF as _};
 
 use super::{
-    Draws, Sample, chi,
+    Draws, chi,
     range::{below, range_quantile},
     student::{LEVEL, quantile},
 };
@@ -87,13 +87,18 @@ pub fn sequential_power(effect: f64, sizes: &[usize], level: f64) -> Simulated {
     let looks: Vec<(usize, f64)> = sizes.iter().map(|size| (*size, quantile((size - 1) as f64, level))).collect();
     let mut draws = Draws::new(1);
     let hits = (0..SEQUENCES).filter(|_| {
-        let mut values = Vec::new();
+        // Welford's update: every look uses the sums of the one before.
+        let (mut n, mut mean, mut squares) = (0.0, 0.0, 0.0);
         looks.iter().any(|(size, bound)| {
-            values.resize_with(*size, || effect + draws.normal());
-            Sample::new(&values).is_some_and(|sample| {
-                let error = sample.sd.unwrap_or_default() / (*size as f64).sqrt();
-                sample.mean.abs() > bound * error
-            })
+            let all = *size as f64;
+            while n < all {
+                let value = effect + draws.normal();
+                n += 1.0;
+                let from_mean = value - mean;
+                mean += from_mean / n;
+                squares += from_mean * (value - mean);
+            }
+            mean.abs() > bound * (squares / (n - 1.0) / n).sqrt()
         })
     });
     Simulated::new(hits.count(), SEQUENCES)

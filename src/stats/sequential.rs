@@ -24,6 +24,9 @@ use self::piece::Pieces;
 /// with less power.
 const MOST: usize = 300;
 
+/// Most values between two looks for which the recursion is accurate: its functions have few nodes.
+const MOST_BETWEEN: usize = 16;
+
 /// The confidence level of every look at a sample, made at these numbers of values, with which the probability that any
 /// look excludes the true mean is 5 %. It is between [`LEVEL`] and Bonferroni's level. Sizes below 2 allow no look and
 /// are ignored.
@@ -32,10 +35,10 @@ pub fn constant_level(sizes: &[usize]) -> f64 {
 }
 
 /// The probability that at least one look, at a number of values and with a confidence level, excludes the true mean.
-/// Beyond 300 values, Bonferroni's upper bound.
+/// Beyond 300 values, or if there are more than 16 values between two looks, Bonferroni's upper bound.
 pub fn error_rate(looks: &[(usize, f64)]) -> f64 {
     let looks = merged(looks.iter().copied());
-    if looks.keys().next_back().is_some_and(|last| *last > MOST) {
+    if looks.keys().next_back().is_some_and(|last| *last > MOST) || is_sparse(looks.keys().copied()) {
         return looks.values().map(|level| 1.0 - level).sum::<f64>().min(1.0);
     }
     1.0 - survival(&looks)
@@ -66,7 +69,10 @@ pub fn extension_level(made: &[(usize, f64)], planned: &[usize], spend: f64) -> 
 fn solve(made: &[(usize, f64)], planned: &[usize], spend: f64) -> f64 {
     let longest = made.iter().map(|(size, _)| *size).chain(planned.iter().copied()).max();
     let least = spend / planned.len().max(1) as f64;
-    if planned.len() < 2 && made.is_empty() || longest.is_some_and(|longest| longest > MOST) {
+    let mut sizes: Vec<usize> = made.iter().map(|(size, _)| *size).chain(planned.iter().copied()).collect();
+    sizes.sort_unstable();
+    let exact = longest.is_none_or(|longest| longest <= MOST) && !is_sparse(sizes.into_iter());
+    if planned.len() < 2 && made.is_empty() || !exact {
         return 1.0 - least;
     }
     let before = survival(&merged(made.iter().copied()));
@@ -81,6 +87,11 @@ fn solve(made: &[(usize, f64)], planned: &[usize], spend: f64) -> f64 {
         return LEVEL;
     }
     1.0 - root(miss, low, high, 1e-7).exp()
+}
+
+/// True if there are many values between two looks, given their ascending sizes.
+fn is_sparse(sizes: impl Iterator<Item = usize> + Clone) -> bool {
+    sizes.clone().zip(sizes.skip(1)).any(|(one, next)| next - one > MOST_BETWEEN)
 }
 
 /// Looks in ascending order of size; of several at the same size, the one with the lower level decides most.
@@ -124,4 +135,29 @@ fn norm(power: usize) -> f64 {
         .step_by(2)
         .filter(|power| *power > 1)
         .fold(start, |norm, power| norm * (power - 1) as f64 / power as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Simulated with NumPy: of 40,000,000 samples, the shares that 95 % intervals of the first 3 or all 12 values, and of the
+    /// first 4 or all 20, exclude the true mean at least once.
+    #[test]
+    fn two_looks_are_as_simulated() {
+        assert!((error_rate(&[(3, 0.95), (12, 0.95)]) - 0.094_277).abs() < 2e-4);
+        assert!((error_rate(&[(4, 0.95), (20, 0.95)]) - 0.094_441).abs() < 2e-4);
+    }
+
+    #[test]
+    fn a_look_after_many_more_values_has_no_more_than_its_share() {
+        for last in [28, 53, 74, 200, 299] {
+            // The share alone is a bound, because it does not count on the overlap with the first look.
+            let level = extension_level(&[(4, LEVEL)], &[last], 0.0025);
+            assert!((0.9969..=0.9975).contains(&level), "{last}: {level}");
+            let rate = error_rate(&[(4, LEVEL), (last, LEVEL)]);
+            // Simulated as above: 0.0953, 0.0964, 0.0968, 0.0971 for 28, 53, 74 and 200.
+            assert!((0.095..0.1001).contains(&rate), "{last}: {rate}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod command;
 mod composition;
 mod concurrency;
 mod conditions;
+mod design;
 mod diff;
 mod environment;
 mod explains;

@@ -93,7 +93,9 @@ pub(super) fn choose(
     let chains = chains(plan);
     let counting: Vec<(&Outlook, Vec<usize>, usize)> = counting(decisions, &chains);
     if counting.is_empty() {
-        return Err("no claim or comparison has records that tell how many seeds it needs; run the pilot first".to_owned());
+        return Err(
+            "no claim or comparison has records that tell how many seeds it needs; run the pilot first".to_owned()
+        );
     }
     let involved: BTreeSet<usize> = counting.iter().flat_map(|(_, chains, _)| chains).copied().collect();
     let (costs, fixed) = costs(plan, &chains, &involved, seconds, cached)?;
@@ -108,7 +110,8 @@ pub(super) fn choose(
         }
     }
     let total = |chosen: &BTreeMap<usize, usize>| {
-        fixed + costs.iter().map(|cost| cost.of(chosen.get(&cost.chain).copied().unwrap_or(cost.planned)).1).sum::<f64>()
+        fixed
+            + costs.iter().map(|cost| cost.of(chosen.get(&cost.chain).copied().unwrap_or(cost.planned)).1).sum::<f64>()
     };
     let units = |chosen: &BTreeMap<usize, usize>, own: &[usize]| {
         own.iter().filter_map(|chain| chosen.get(chain)).min().copied().unwrap_or(2)
@@ -127,9 +130,9 @@ pub(super) fn choose(
     let mut best = (lowest(&chosen), chosen.clone());
     while !is_enough && is_affordable {
         // The lowest power decides, so the decision with the lowest one gets the next seed.
-        let weakest = counting.iter().min_by(|(a, own, _), (b, other, _)| {
-            power(&chosen, a, own).total_cmp(&power(&chosen, b, other))
-        });
+        let weakest = counting
+            .iter()
+            .min_by(|(a, own, _), (b, other, _)| power(&chosen, a, own).total_cmp(&power(&chosen, b, other)));
         let Some((_, own, _)) = weakest else { break };
         let seeds = units(&chosen, own) + 1;
         let mut next = chosen.clone();
@@ -258,7 +261,14 @@ fn costs(
             if varies && !groups.is_empty() {
                 let planned = seeds_of(points).len().max(1);
                 let further = groups.keys().map(|place| known.get(place).copied().unwrap_or_default()).collect();
-                costs.push(Cost { study: index, step, chain, planned, points: groups.into_values().collect(), further });
+                costs.push(Cost {
+                    study: index,
+                    step,
+                    chain,
+                    planned,
+                    points: groups.into_values().collect(),
+                    further,
+                });
             }
         }
     }

@@ -213,7 +213,8 @@ impl<'a> Finder<'a> {
         if better.is_none() {
             return;
         }
-        let names = |axes: &[crate::recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
+        let names =
+            |axes: &[crate::recipe::Spanned<String>]| axes.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
         let (row_axes, column_axes) = (names(&shown.rows), names(&shown.columns));
         let points = self.points(step, &resolved(recipe, &shown.of.only));
         let (rows, columns) = (Keys::new(&points, &row_axes), Keys::new(&points, &column_axes));
@@ -221,7 +222,9 @@ impl<'a> Finder<'a> {
         let axes = apart(&recipe.steps[step], &named);
         for (column, label) in columns.labels.iter().enumerate() {
             let mut members: Vec<Points<'a>> = vec![Vec::new(); rows.labels.len()];
-            for ((point, row), _) in points.iter().zip(&rows.of_row).zip(&columns.of_row).filter(|(_, own)| **own == column) {
+            for ((point, row), _) in
+                points.iter().zip(&rows.of_row).zip(&columns.of_row).filter(|(_, own)| **own == column)
+            {
                 members[*row].push(*point);
             }
             members.retain(|row| !row.is_empty());

@@ -131,7 +131,8 @@ impl Model {
             Units::Unpaired { .. } => power_unpaired(effect, seeds, level),
             Units::Levels { count, .. } => power(effect, count, level),
             Units::Rows { rows, blocked, .. } => {
-                let freedom = if blocked { (rows - 1) * seeds.saturating_sub(1) } else { rows * seeds.saturating_sub(1) };
+                let freedom =
+                    if blocked { (rows - 1) * seeds.saturating_sub(1) } else { rows * seeds.saturating_sub(1) };
                 power_of_range(effect, rows, seeds, freedom as f64, level)
             }
         }
@@ -154,7 +155,9 @@ impl Model {
         let mut first = first.max(looked + 1);
         if self.least.is_some() {
             // With several looks, no fewer seeds suffice than with a single one at the same number; simulations take long.
-            first = Self { least: None, made: Vec::new(), known: RefCell::default(), ..self.clone() }.needed(wanted)?.max(first);
+            first = Self { least: None, made: Vec::new(), known: RefCell::default(), ..self.clone() }
+                .needed(wanted)?
+                .max(first);
         }
         let mut high = first;
         while !enough(high) {

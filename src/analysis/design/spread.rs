@@ -10,7 +10,9 @@ use super::{
     model::Units,
 };
 use crate::{
-    analysis::evidence::{self, Found, Question, SEED, Side, Silence, Source, like, pairs, reduce, relative, unit_values},
+    analysis::evidence::{
+        self, Found, Question, SEED, Side, Silence, Source, like, pairs, reduce, relative, unit_values,
+    },
     plan::{JobId, Point},
     recipe::Missing,
     stats::{Blocks, Groups, Sample},
@@ -140,7 +142,8 @@ impl Spread {
             per: 1.0,
         };
         let all = || decision.form.sides().into_iter().flatten();
-        spread.seeds = decision.form.sides().iter().map(|side| seeds(side.iter().map(|(point, _)| *point))).min().unwrap_or(1);
+        spread.seeds =
+            decision.form.sides().iter().map(|side| seeds(side.iter().map(|(point, _)| *point))).min().unwrap_or(1);
         let rounds = all().filter_map(|(_, job)| source.study.rounds.get(job)).max();
         spread.least = rounds.map(|rounds| spread.seeds.saturating_sub(*rounds).max(1));
         if let Form::Two(of, to) = &decision.form {
