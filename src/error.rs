@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
+    analysis::design::DesignError,
     export::bundle::BundleError,
     host::{devices::DeviceError, log::FilterError},
     plan::{NothingSelected, PlanError},
@@ -107,6 +108,9 @@ pub enum Error {
     /// The records do not have what was asked for.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The seeds of a difference cannot be computed.
+    #[error(transparent)]
+    Design(#[from] DesignError),
     /// Nothing was removed.
     #[error(transparent)]
     Gc(#[from] GcError),
@@ -206,6 +210,7 @@ impl Error {
             | Self::Unset { .. }
             | Self::Unknown(_)
             | Self::Query(_)
+            | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
             | Self::NoDestination
             | Self::NotConfirmed(_)

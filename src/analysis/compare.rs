@@ -80,7 +80,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
 }
 
 /// The values to compare, each with the value to compare it with.
-fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)> {
+pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)> {
     let value = |template: &recipe::Template| {
         template.resolve(&source.study.recipe.params, &Names::new()).map(|resolved| resolved.value)
     };

@@ -111,12 +111,12 @@ pub(super) struct Evidence {
 }
 
 /// Independent units of a sample.
-struct Units {
-    values: Vec<f64>,
+pub(super) struct Units {
+    pub(super) values: Vec<f64>,
     /// Least number of measurements in a unit.
-    per: usize,
+    pub(super) per: usize,
     /// The axes whose values are the units; none if seeds are.
-    axes: Vec<String>,
+    pub(super) axes: Vec<String>,
 }
 
 impl<'a> Source<'a> {
@@ -468,7 +468,7 @@ pub(super) fn like(sides: &[&Side<'_>], question: &Question<'_>) -> Result<Vec<S
 }
 
 /// A value of the axes that do not distinguish the sides.
-fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String> {
+pub(super) fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String> {
     let shared = point.values.iter().filter(|(axis, _)| !without(axis));
     let mut shared: Vec<String> = shared.map(|(axis, value)| format!("{axis}={:?}", value.value)).collect();
     shared.sort_unstable();
@@ -476,7 +476,7 @@ fn place(point: &Point, without: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 /// Averages repetitions: those along `repeats` if there are several seeds, and seeds if another axis varies.
-fn reduce(values: &[(&Point, f64)], apart: &[String], repeats: Option<&str>) -> Units {
+pub(super) fn reduce(values: &[(&Point, f64)], apart: &[String], repeats: Option<&str>) -> Units {
     let is_apart = |axis: &str| apart.iter().any(|other| other == axis);
     let group = |without: &dyn Fn(&str) -> bool| {
         let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
@@ -512,7 +512,7 @@ fn reduce(values: &[(&Point, f64)], apart: &[String], repeats: Option<&str>) -> 
 /// Pairs the values of points that agree on every axis except those that distinguish the sides; `None` if they cannot
 /// be paired one to one. Values without a partner are dropped if the sides may have different points (`partial`).
 /// Otherwise they show that the sides cannot be paired.
-fn pairs<'a>(
+pub(super) fn pairs<'a>(
     of: &[(&'a Point, f64)],
     to: &[(&'a Point, f64)],
     apart: &[String],

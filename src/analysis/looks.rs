@@ -61,8 +61,8 @@ impl Looks {
         self.least < self.most
     }
 
-    /// The level of the look at `n` units. `growing` is true if every seed is a unit.
-    pub(super) fn level(&self, n: usize, growing: bool) -> Level {
+    /// The numbers of seeds of each plan's looks, the earliest plan first.
+    fn plans(&self) -> Vec<Vec<usize>> {
         let mut plans: Vec<Vec<usize>> = Vec::new();
         let mut last = 1;
         for (most, least) in self.earlier.iter().copied().chain([(self.most, self.least)]) {
@@ -72,6 +72,17 @@ impl Looks {
                 plans.push(sizes);
             }
         }
+        plans
+    }
+
+    /// The numbers of seeds of the looks that are still to be made.
+    pub(super) fn sizes(&self) -> Vec<usize> {
+        self.plans().pop().unwrap_or_default()
+    }
+
+    /// The level of the look at `n` units. `growing` is true if every seed is a unit.
+    pub(super) fn level(&self, n: usize, growing: bool) -> Level {
+        let plans = self.plans();
         let looks: usize = plans.iter().map(Vec::len).sum();
         if !growing {
             // The units stay the same while their values become more precise: a bound that holds for any dependence.

@@ -6,6 +6,7 @@ mod cell;
 mod claim;
 mod compare;
 pub(crate) mod conditions;
+pub mod design;
 mod effects;
 mod evidence;
 mod looks;

@@ -44,6 +44,12 @@ impl Results {
         Ok(Self { stamps, measured, records: BTreeMap::new() })
     }
 
+    /// Results with these measurements only.
+    #[cfg(test)]
+    pub(super) fn of(measured: BTreeMap<JobId, Measured>) -> Self {
+        Self { measured, ..Self::default() }
+    }
+
     /// Adds the record of a job, if the job is done and its record has not been read. Records are immutable, so a
     /// record is read only once.
     pub fn add(&mut self, plan: &Plan, id: JobId, store: &Store) {

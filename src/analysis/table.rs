@@ -244,15 +244,15 @@ impl<'a> Paper<'a> {
 }
 
 /// The distinct values of some axes.
-struct Keys {
+pub(super) struct Keys {
     /// In the order of their first appearance, as they are printed.
-    labels: Vec<Vec<String>>,
+    pub(super) labels: Vec<Vec<String>>,
     /// The index of the label of every point.
-    of_row: Vec<usize>,
+    pub(super) of_row: Vec<usize>,
 }
 
 impl Keys {
-    fn new(points: &Members<'_>, axes: &[String]) -> Self {
+    pub(super) fn new(points: &Members<'_>, axes: &[String]) -> Self {
         let mut labels = Vec::new();
         let mut seen = HashMap::new();
         let of_row = points.iter().map(|(point, _)| {
@@ -289,7 +289,8 @@ fn cell(side: &Side<'_>, apart: &[String], traits: MetricTraits, show: Show) -> 
 /// The scale that fits a column's largest number.
 pub(crate) fn scale(cells: &[Cell], show: Show, unit: Unit) -> Scale {
     let sizes = cells.iter().filter_map(|cell| cell.value(show)).map(f64::abs);
-    Scale::of(sizes.fold(0.0, f64::max), unit)
+    // Without numbers, the base unit.
+    Scale::of(sizes.reduce(f64::max).unwrap_or(1.0), unit)
 }
 
 fn notes(

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod cache;
+mod design;
 mod devices;
 mod diff;
 mod exec;

@@ -9,11 +9,14 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 use super::{
-    OnlyArgs, Prepared, RecipeArgs, print,
+    OnlyArgs, Prepared, RecipeArgs,
+    design::{self, DesignArgs},
+    print,
     saved::{SavedJob, SavedPlan, SavedRequest},
     warn, warn_of_damage,
 };
 use crate::{
+    analysis::design::{Design, DesignError},
     error::{Error, Exit},
     format::{clean, count, duration},
     host::machine,
@@ -36,6 +39,8 @@ pub(super) struct PlanArgs {
     /// Show the reason for each job that will run: the difference to the nearest record, and its place.
     #[arg(long, conflicts_with = "list")]
     why: bool,
+    #[command(flatten)]
+    design: DesignArgs,
     /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     format: PlanFormat,
@@ -74,8 +79,12 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let standing = Standing::of(&plan, &store, &selected)?;
     warn_of_damage(&standing);
     let cached = standing.cached;
+    let table = args.format == PlanFormat::Table;
+    if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
+        return Err(DesignError::Format.into());
+    }
     // Only what will run has to be compared with what there is.
-    let entries = if args.format == PlanFormat::Table && selected.iter().any(|id| !cached[id.index()]) {
+    let entries = if table && selected.iter().any(|id| !cached[id.index()]) {
         store.index().map_err(Error::io("cannot read the store"))?
     } else {
         Vec::new()
@@ -93,10 +102,11 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
         jobs: machine::cpus(),
     };
     let about = History::new(&entries).duration(&plan, &open, limits).filter(|_| !open.is_empty());
+    let design = args.design.design(&plan, &store, &cached)?;
     let view = View { plan: &plan, selected, cached, blocked, about, explainer: Explainer::new(&plan, &entries) };
     print(&match args.format {
-        PlanFormat::Table => view.table(args),
-        PlanFormat::Json => view.json(args),
+        PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
+        PlanFormat::Json => view.json(args, design),
         PlanFormat::Dot => view.dot(),
         PlanFormat::Mermaid => view.mermaid(),
     })?;
@@ -216,7 +226,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn json(&self, args: &PlanArgs) -> String {
+    fn json(&self, args: &PlanArgs, design: Option<Design>) -> String {
         let mut numbers = Numbering::default();
         let jobs = self.jobs().map(|(id, job)| {
             let (lists, needs) = self.plan.written_needs(id);
@@ -240,7 +250,8 @@ impl<'a> View<'a> {
             changes: args.recipe.changes.clone(),
             only: args.only.only.clone(),
         };
-        let plan = SavedPlan::new(self.plan, request, jobs, lists);
+        let mut plan = SavedPlan::new(self.plan, request, jobs, lists);
+        plan.design = design;
         // Text keys and nothing that is not finite: this cannot fail.
         serde_json::to_string_pretty(&plan).map(|text| text + "\n").unwrap_or_default()
     }
@@ -305,7 +316,7 @@ fn blocked(store: &Store, plan: &Plan, cached: &[bool]) -> Vec<bool> {
 }
 
 /// A table without lines.
-fn grid<const N: usize>(header: [&str; N]) -> Table {
+pub(super) fn grid<const N: usize>(header: [&str; N]) -> Table {
     let mut grid = Table::new();
     grid.load_style(NOTHING);
     grid.set_header(header);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangeArgs;
 use crate::{
+    analysis::design::Design,
     error::Error,
     format::{clean, count},
     plan::{JobId, Plan, Turn},
@@ -38,6 +39,9 @@ pub(super) struct SavedPlan {
     /// The keys of jobs that many jobs need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) lists: Vec<Vec<Key>>,
+    /// The seeds for differences to detect, for readers; a run does not use it.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(super) design: Option<Design>,
 }
 
 /// Inputs of a plan.
@@ -78,7 +82,7 @@ impl SavedPlan {
     pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>, lists: Vec<Vec<Key>>) -> Self {
         let recipes = plan.studies.iter().map(|study| study.recipe.name.clone()).collect();
         let format = if lists.is_empty() { WITHOUT_LISTS } else { FORMAT };
-        Self { format, recipes, request, warnings: plan.warnings.clone(), jobs, lists }
+        Self { format, recipes, request, warnings: plan.warnings.clone(), jobs, lists, design: None }
     }
 
     /// Reads a plan that was printed.

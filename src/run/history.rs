@@ -66,7 +66,7 @@ impl History {
     }
 
     /// The same in seconds, without a guess where nothing is known of a job's step.
-    pub(super) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
+    pub(crate) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
         let of_step = self.of_step();
         let known = plan.jobs().map(|(_, job)| {
             let own = self.0.get(&job.label.to_string()).copied();

@@ -30,7 +30,10 @@ pub use self::{
     blocks::{Blocks, Groups, reach},
     draws::Draws,
     equivalence::{Odds, odds},
-    power::{Simulated, power, power_unpaired, seeds_needed, seeds_needed_unpaired, sequential_power},
+    power::{
+        Simulated, power, power_of_range, power_unpaired, sd_interval, seeds_needed, seeds_needed_unpaired,
+        sequential_power,
+    },
     range::{range_quantile, range_sf},
     sample::{Estimate, Quartiles, Sample},
     sequential::{RAISE, constant_level, error_rate, extension_level},

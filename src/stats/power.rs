@@ -1,6 +1,12 @@
 //! Power of t-tests: the probability that an effect is told apart from zero, and the seeds that it takes.
 
-use super::{Draws, Sample, chi, range::below, student::quantile};
+use statrs::distribution::{ChiSquared, ContinuousCDF as _};
+
+use super::{
+    Draws, chi,
+    range::{below, range_quantile},
+    student::{LEVEL, quantile},
+};
 
 /// Sequences that [`sequential_power`] simulates.
 const SEQUENCES: usize = 20_000;
@@ -29,7 +35,7 @@ pub fn power(effect: f64, n: usize, level: f64) -> f64 {
     if n < 2 {
         return 0.0;
     }
-    noncentral(effect * (n as f64).sqrt(), (n - 1) as f64, level)
+    beyond(effect * (n as f64).sqrt(), (n - 1) as f64, quantile((n - 1) as f64, level))
 }
 
 /// Power of a two-sided comparison of the means of two independent samples of `n` values each, of equal spread, at this
@@ -38,7 +44,27 @@ pub fn power_unpaired(effect: f64, n: usize, level: f64) -> f64 {
     if n < 2 {
         return 0.0;
     }
-    noncentral(effect * (n as f64 / 2.0).sqrt(), (2 * n - 2) as f64, level)
+    beyond(effect * (n as f64 / 2.0).sqrt(), (2 * n - 2) as f64, quantile((2 * n - 2) as f64, level))
+}
+
+/// Power of Tukey's test of all pairs of rows for one pair, each row with `n` values, at this confidence level for all
+/// pairs together. `effect` is the difference of the two means in standard deviations of one value, of which `freedom` is
+/// the degrees of freedom. 0 for fewer than two rows or values.
+pub fn power_of_range(effect: f64, rows: usize, n: usize, freedom: f64, level: f64) -> f64 {
+    if rows < 2 || n < 2 {
+        return 0.0;
+    }
+    // The range of two values is √2 times a t variable.
+    beyond(effect * (n as f64 / 2.0).sqrt(), freedom, range_quantile(level, rows, freedom) / 2.0_f64.sqrt())
+}
+
+/// The 95 % confidence interval of a standard deviation, from an observed one with this number of degrees of freedom.
+/// `None` without any.
+pub fn sd_interval(sd: f64, freedom: f64) -> Option<[f64; 2]> {
+    let square = ChiSquared::new(freedom).ok()?;
+    let end = |part: f64| sd * (freedom / square.inverse_cdf(part)).sqrt();
+    let tail = (1.0 - LEVEL) / 2.0;
+    Some([end(1.0 - tail), end(tail)])
 }
 
 /// The fewest pairs, of at most `most`, with which [`power`] reaches `wanted`.
@@ -61,21 +87,25 @@ pub fn sequential_power(effect: f64, sizes: &[usize], level: f64) -> Simulated {
     let looks: Vec<(usize, f64)> = sizes.iter().map(|size| (*size, quantile((size - 1) as f64, level))).collect();
     let mut draws = Draws::new(1);
     let hits = (0..SEQUENCES).filter(|_| {
-        let mut values = Vec::new();
+        // Welford's update: every look uses the sums of the one before.
+        let (mut n, mut mean, mut squares) = (0.0, 0.0, 0.0);
         looks.iter().any(|(size, bound)| {
-            values.resize_with(*size, || effect + draws.normal());
-            Sample::new(&values).is_some_and(|sample| {
-                let error = sample.sd.unwrap_or_default() / (*size as f64).sqrt();
-                sample.mean.abs() > bound * error
-            })
+            let all = *size as f64;
+            while n < all {
+                let value = effect + draws.normal();
+                n += 1.0;
+                let from_mean = value - mean;
+                mean += from_mean / n;
+                squares += from_mean * (value - mean);
+            }
+            mean.abs() > bound * (squares / (n - 1.0) / n).sqrt()
         })
     });
     Simulated::new(hits.count(), SEQUENCES)
 }
 
-/// Probability that the magnitude of a noncentral t variable exceeds the quantile of the central one.
-fn noncentral(center: f64, freedom: f64, level: f64) -> f64 {
-    let bound = quantile(freedom, level);
+/// Probability that the magnitude of a noncentral t variable exceeds a bound.
+fn beyond(center: f64, freedom: f64, bound: f64) -> f64 {
     if bound.is_nan() || center.is_nan() {
         return f64::NAN;
     }

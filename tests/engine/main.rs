@@ -14,6 +14,7 @@ mod composition;
 mod concurrency;
 mod conditions;
 mod decisions;
+mod design;
 mod diff;
 mod effects;
 mod environment;

@@ -1,0 +1,213 @@
+//! `--detect` and `--budget` of `sweep plan`.
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table};
+use sweep_job::{Unit, units::parse_seconds};
+
+use super::plan::grid;
+use crate::{
+    analysis::{
+        Results,
+        design::{Choice, Design, DesignError, Designer, Detect, Kind, Outlook},
+    },
+    error::Error,
+    format::{clean, count, duration, quantity},
+    plan::Plan,
+    run::History,
+    store::Store,
+};
+
+/// Widest name of a decision in a table.
+const WIDEST: usize = 36;
+
+#[derive(Debug, Args)]
+pub(super) struct DesignArgs {
+    /// Show the power and the seeds that every claim and comparison about a metric needs for this difference; can be
+    /// repeated.
+    ///
+    /// The difference is in the metric's unit (`loss=0.01`, `time.step=5ms`), or a percentage (`time.step=2%`). The
+    /// standard deviation is that of the cached records.
+    #[arg(long, value_name = "METRIC=DIFFERENCE")]
+    detect: Vec<String>,
+    /// Choose the cheapest seeds of each step with 80 % power for every `--detect`, within this time of jobs one after the
+    /// other.
+    ///
+    /// Durations are those of earlier jobs. If the time does not suffice, the seeds with the highest power are shown.
+    #[arg(long, value_name = "TIME", requires = "detect")]
+    budget: Option<String>,
+}
+
+impl DesignArgs {
+    /// True if a design was asked for.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.detect.is_empty()
+    }
+
+    /// The design of a plan; `None` if none was asked for.
+    pub(super) fn design(&self, plan: &Plan, store: &Store, cached: &[bool]) -> Result<Option<Design>, Error> {
+        if !self.is_wanted() {
+            return Ok(None);
+        }
+        let detects = self.detect.iter().map(|text| Detect::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let budget = self.budget.as_ref().map(|text| match parse_seconds(text) {
+            Ok(seconds) if seconds > 0.0 => Ok(seconds),
+            _ => Err(DesignError::Budget(clean(text).into_owned())),
+        });
+        let budget = budget.transpose()?;
+        let results = Results::read(plan, store)?;
+        let designer = Designer::new(plan, &results);
+        let mut design = designer.design(&detects)?;
+        if let Some(budget) = budget {
+            let entries = store.index().map_err(Error::io("cannot read the store"))?;
+            let seconds = History::new(&entries).known(plan);
+            designer.choose(&mut design, budget, &seconds, cached);
+        }
+        Ok(Some(design))
+    }
+}
+
+/// The design for a terminal.
+pub(super) fn text(design: &Design) -> String {
+    let mut detects: Vec<&str> = design.decisions.iter().map(|outlook| outlook.detect.as_str()).collect();
+    detects.dedup();
+    let mut text: String = detects.into_iter().map(|detect| decisions(design, detect)).collect();
+    if let Some(command) = &design.pilot {
+        text += "\nwithout a standard deviation there is no power; a pilot measures it:\n";
+        text += &format!("  {}\n", clean(command));
+    }
+    if let Some(reason) = &design.no_budget {
+        text += &format!("\nno seeds were chosen for the budget: {}\n", clean(reason));
+    }
+    text + &design.budget.as_ref().map(budget).unwrap_or_default()
+}
+
+/// The decisions about one difference.
+fn decisions(design: &Design, detect: &str) -> String {
+    let own: Vec<&Outlook> = design.decisions.iter().filter(|outlook| outlook.detect == detect).collect();
+    let several = own.iter().any(|outlook| outlook.recipe != own[0].recipe);
+    let mut notes: Vec<&str> = Vec::new();
+    let mut table = grid(["  decision", "records", "sd", "seeds", "power", "for 80 %"]);
+    for outlook in &own {
+        let mut numbers: Vec<String> = Vec::new();
+        for note in outlook.reason.iter().chain(&outlook.notes) {
+            let known = notes.iter().position(|known| known == note);
+            let index = known.unwrap_or_else(|| {
+                notes.push(note);
+                notes.len() - 1
+            });
+            numbers.push((index + 1).to_string());
+        }
+        let mark = if numbers.is_empty() { String::new() } else { format!(" [{}]", numbers.join(",")) };
+        table.add_row(row(outlook, several, &mark));
+    }
+    let lines = |table: Table| table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
+    let notes = notes.iter().enumerate().map(|(index, note)| wrapped(&format!("[{}] {}", index + 1, clean(note)), 2));
+    format!("\nto detect {}:\n{}{}", clean(detect), lines(right(table)), notes.collect::<String>())
+}
+
+fn row(outlook: &Outlook, several: bool, mark: &str) -> [String; 6] {
+    let recipe = if several { format!("{}:", outlook.recipe) } else { String::new() };
+    let what = match outlook.kind {
+        Kind::Claim => "claim",
+        Kind::Comparison => "table",
+        Kind::Marks => "marks of",
+    };
+    let part = outlook.part.as_ref().map(|part| format!(": {part}")).unwrap_or_default();
+    let name = clean(&format!("{what} {recipe}{}{part}", outlook.name)).into_owned();
+    let room = WIDEST.saturating_sub(mark.chars().count());
+    let short = if name.chars().count() > room {
+        name.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    } else {
+        name
+    };
+    let seeds = match outlook.least_seeds {
+        Some(least) => format!("{least}–{}", outlook.seeds),
+        None => outlook.seeds.to_string(),
+    };
+    let [sd, power, needed] = match &outlook.numbers {
+        Some(numbers) => {
+            let unit = if numbers.relative { Unit::Fraction } else { outlook.unit };
+            let needed = match numbers.seeds_needed {
+                Some(seeds) => seeds.to_string(),
+                None => outlook.most_seeds().map_or_else(|| "–".to_owned(), |most| format!("> {most}")),
+            };
+            [quantity(numbers.sd, unit), percent(numbers.power), needed]
+        }
+        None => ["–"; 3].map(str::to_owned),
+    };
+    [format!("  {short}{mark}"), outlook.records.to_string(), sd, seeds, power, needed]
+}
+
+/// The seeds for a budget.
+fn budget(choice: &Choice) -> String {
+    let (given, needed) = (duration(choice.budget_seconds), duration(choice.seconds_needed));
+    let time = duration(choice.seconds);
+    let said = if choice.is_enough {
+        format!("{given} of jobs one after the other are enough for 80 %, which takes about {time}")
+    } else if choice.is_affordable {
+        let power = percent(choice.power);
+        format!(
+            "{given} of jobs one after the other are not enough for 80 %, which takes about {needed}; the best lowest power is {power}, in about {time}"
+        )
+    } else {
+        format!(
+            "{given} of jobs one after the other are not enough for the fewest seeds that decide anything, which take about {time}; 80 % takes about {needed}"
+        )
+    };
+    let several = choice.steps.iter().any(|step| step.recipe != choice.steps[0].recipe);
+    let mut table = grid(["  step", "planned", "seeds", "jobs to run", "time"]);
+    for step in &choice.steps {
+        let recipe = if several { format!("{}:", step.recipe) } else { String::new() };
+        let numbers = [step.planned, step.seeds, step.jobs].map(|number| number.to_string());
+        let name = format!("  {recipe}{}", clean(&step.step));
+        table.add_row(std::iter::once(name).chain(numbers).chain([duration(step.seconds)]));
+    }
+    let left_out = match choice.left_out {
+        0 => String::new(),
+        left_out => wrapped(
+            &format!(
+                "{} not counted, because no number of seeds decides them or records are missing",
+                count(left_out, "decision")
+            ),
+            2,
+        ),
+    };
+    let lines: String = right(table).lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("\n{}{lines}{left_out}", wrapped(&said, 0))
+}
+
+/// Numbers to the right.
+fn right(mut table: Table) -> Table {
+    for column in 1..=5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A share as a percentage, never rounded up to certainty.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 99.5 => "> 99 %".to_owned(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// A text in lines of at most 80 characters, with this indentation.
+fn wrapped(text: &str, indentation: usize) -> String {
+    let margin = " ".repeat(indentation);
+    let mut lines = String::new();
+    let mut line = margin.clone();
+    for word in text.split_whitespace() {
+        if line.len() > indentation && line.chars().count() + 1 + word.chars().count() > 80 {
+            lines += &format!("{line}\n");
+            line = margin.clone();
+        }
+        if line.len() > indentation {
+            line.push(' ');
+        }
+        line += word;
+    }
+    format!("{lines}{line}\n")
+}
