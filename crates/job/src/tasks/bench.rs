@@ -209,7 +209,7 @@ metrics! {
         /// that a streaming method allocates besides the masks.
         MEMORY_EXTRA: Bytes = "memory.extra", Resolution(4096.0);
         /// Difference of the threshold from the exact threshold, relative to the exact threshold.
-        ERROR_THRESHOLD: Fraction = "error.threshold";
+        ERROR_THRESHOLD: Fraction = "error.threshold", Deterministic;
         /// Passes over all weights. For streaming methods only.
         PASSES: Count = "passes";
     }

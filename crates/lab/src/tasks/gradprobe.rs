@@ -53,7 +53,7 @@ impl BackendTask for Job<'_> {
                 let network =
                     network::<Autodiff<B>>(&task.model, &task.architecture, data.vocab_size, settings.seed, device)?;
                 let mut subject = GptSubject::new(network, &data, settings, device)?;
-                pruning.run::<B>(&mut subject, PERPLEXITY, device)?;
+                pruning.run::<B>(&mut subject, &PERPLEXITY, device)?;
                 let loss = pruning.outcome.value(&GradProbe::PERPLEXITY).map(f64::ln);
                 pruning.outcome.set(&GradProbe::LOSS, loss.unwrap_or(f64::NAN));
                 if settings.save {
@@ -67,7 +67,7 @@ impl BackendTask for Job<'_> {
                 let mut subject =
                     ClassifierSubject::<B>::new(SIMPLE_MLP, points("train"), points("held out"), settings, device);
                 subject.train(settings.epochs)?;
-                let kept = pruning.run::<B>(&mut subject, ACCURACY, device)?;
+                let kept = pruning.run::<B>(&mut subject, &ACCURACY, device)?;
                 if settings.tune_epochs > 0 {
                     subject.tune(settings.tune_epochs, &kept)?;
                     let tuned = subject.quality(Judge::InSample)?;
@@ -140,7 +140,7 @@ impl Pruning<'_> {
     fn run<B: Compute>(
         &mut self,
         subject: &mut dyn Subject<B>,
-        metrics: Quality,
+        metrics: &Quality,
         device: &B::Device,
     ) -> Result<Vec<Option<Tensor<B, 1>>>, LabError> {
         let settings = self.settings;
