@@ -39,7 +39,7 @@ use super::{
 use crate::{
     format::{clean, count},
     plan::{JobId, Plan, Point},
-    recipe::suggest,
+    recipe::{Claim, suggest},
     record::SeedPlan,
     stats::sd_interval,
 };
@@ -202,7 +202,8 @@ impl<'a> Designer<'a> {
                     let squares = pooled(decision, spread, &found, &spreads);
                     let outlook = self.outlook(detect, index, decision, spread, &squares)?;
                     let certain = decision.question.traits.precision == Precision::Deterministic && squares.records > 0;
-                    if squares.freedom == 0.0 && spread.is_ok() && !certain {
+                    let unmeasured = spread.as_ref().is_ok_and(|spread| spread.is_unmeasured);
+                    if squares.freedom == 0.0 && spread.is_ok() && !certain && !unmeasured {
                         pilot.add(index, study, decision);
                     }
                     design.decisions.push(outlook);
@@ -227,7 +228,7 @@ impl<'a> Designer<'a> {
 
     fn unknown(&self, detect: &Detect) -> DesignError {
         let recipes = || self.plan.studies.iter().map(|study| &study.recipe);
-        let claims = recipes().flat_map(|recipe| recipe.claims.iter().map(|claim| claim.metric()));
+        let claims = recipes().flat_map(|recipe| recipe.claims.iter().map(Claim::metric));
         let tables = recipes().flat_map(|recipe| &recipe.tables);
         let mut known: Vec<&str> =
             claims.chain(tables.flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()))).collect();
@@ -280,13 +281,15 @@ impl<'a> Designer<'a> {
         if squares.freedom == 0.0 {
             outlook.reason = Some(if traits.precision == Precision::Deterministic && squares.records > 0 {
                 "one measurement is certain, because the metric is deterministic".to_owned()
+            } else if spread.is_unmeasured {
+                format!("the records have no `{}`", clean(decision.metric))
             } else {
                 "too few records for a standard deviation".to_owned()
             });
             return Ok(outlook);
         }
         let Some(units) = spread.modelled(squares, &decision.question) else {
-            outlook.reason = Some("all measurements are equal; declare the metric's `resolution` under `metrics`".to_owned());
+            outlook.reason = Some("all units are equal; declare the metric's `resolution` under `metrics`".to_owned());
             return Ok(outlook);
         };
         let Some(difference) = spread.difference(size) else {
