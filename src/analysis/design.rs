@@ -39,7 +39,7 @@ use super::{
 use crate::{
     format::{clean, count},
     plan::{JobId, Plan, Point},
-    recipe::suggest,
+    recipe::{Claim, suggest},
     record::SeedPlan,
     stats::sd_interval,
 };
@@ -207,7 +207,8 @@ impl<'a> Designer<'a> {
                     let squares = pooled(decision, spread, &found, &spreads);
                     let outlook = self.outlook(detect, index, decision, spread, &squares)?;
                     let certain = decision.question.traits.precision == Precision::Deterministic && squares.records > 0;
-                    if squares.freedom == 0.0 && spread.is_ok() && !certain {
+                    let unmeasured = spread.as_ref().is_ok_and(|spread| spread.is_unmeasured);
+                    if squares.freedom == 0.0 && spread.is_ok() && !certain && !unmeasured {
                         pilot.add(index, study, decision);
                     }
                     design.decisions.push(outlook);
@@ -232,7 +233,7 @@ impl<'a> Designer<'a> {
 
     fn unknown(&self, detect: &Detect) -> DesignError {
         let recipes = || self.plan.studies.iter().map(|study| &study.recipe);
-        let claims = recipes().flat_map(|recipe| recipe.claims.iter().map(|claim| claim.metric()));
+        let claims = recipes().flat_map(|recipe| recipe.claims.iter().map(Claim::metric));
         let tables = recipes().flat_map(|recipe| &recipe.tables);
         let mut known: Vec<&str> =
             claims.chain(tables.flat_map(|table| table.cells.iter().map(|cell| cell.value.as_str()))).collect();
@@ -285,6 +286,8 @@ impl<'a> Designer<'a> {
         if squares.freedom == 0.0 {
             outlook.reason = Some(if traits.precision == Precision::Deterministic && squares.records > 0 {
                 "one measurement is certain, because the metric is deterministic".to_owned()
+            } else if spread.is_unmeasured {
+                format!("the records have no `{}`", clean(decision.metric))
             } else {
                 "too few records for a standard deviation".to_owned()
             });

@@ -73,10 +73,11 @@ pub(super) fn text(design: &Design) -> String {
     let mut text: String = detects.into_iter().map(|detect| decisions(design, detect)).collect();
     if let Some(command) = &design.pilot {
         text += "\nwithout a standard deviation there is no power; a pilot measures it:\n";
-        text += &format!("  {}\n", clean(command));
+        text.extend(["  ", &clean(command), "\n"]);
     }
     if let Some(reason) = &design.no_budget {
-        text += &format!("\nno seeds were chosen for the budget: {}\n", clean(reason));
+        text += "\n";
+        text += &wrapped(&format!("no seeds were chosen for the budget: {}", clean(reason)), 0);
     }
     text + &design.budget.as_ref().map(budget).unwrap_or_default()
 }
@@ -100,9 +101,8 @@ fn decisions(design: &Design, detect: &str) -> String {
         let mark = if numbers.is_empty() { String::new() } else { format!(" [{}]", numbers.join(",")) };
         table.add_row(row(outlook, several, &mark));
     }
-    let lines = |table: Table| table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
     let notes = notes.iter().enumerate().map(|(index, note)| wrapped(&format!("[{}] {}", index + 1, clean(note)), 2));
-    format!("\nto detect {}:\n{}{}", clean(detect), lines(right(table)), notes.collect::<String>())
+    format!("\nto detect {}:\n{}{}", clean(detect), lines(table), notes.collect::<String>())
 }
 
 fn row(outlook: &Outlook, several: bool, mark: &str) -> [String; 6] {
@@ -172,18 +172,22 @@ fn budget(choice: &Choice) -> String {
             2,
         ),
     };
-    let lines: String = right(table).lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    let lines = lines(table);
     format!("\n{}{lines}{left_out}", wrapped(&said, 0))
 }
 
-/// Numbers to the right.
-fn right(mut table: Table) -> Table {
+/// The lines of a table, with its numbers to the right.
+fn lines(mut table: Table) -> String {
     for column in 1..=5 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table
+    let mut text = String::new();
+    for line in table.lines() {
+        text.extend([line.trim_end(), "\n"]);
+    }
+    text
 }
 
 /// A share as a percentage, never rounded up to certainty.
@@ -201,8 +205,8 @@ fn wrapped(text: &str, indentation: usize) -> String {
     let mut line = margin.clone();
     for word in text.split_whitespace() {
         if line.len() > indentation && line.chars().count() + 1 + word.chars().count() > 80 {
-            lines += &format!("{line}\n");
-            line = margin.clone();
+            lines.extend([line.as_str(), "\n"]);
+            line.clone_from(&margin);
         }
         if line.len() > indentation {
             line.push(' ');

@@ -128,12 +128,13 @@ pub(super) fn choose(
     };
     // Seeds beyond earlier plans are judged at a stricter level, so more seeds can have less power.
     let mut best = (lowest(&chosen), chosen.clone());
-    while !is_enough && is_affordable {
-        // The lowest power decides, so the decision with the lowest one gets the next seed.
-        let weakest = counting
-            .iter()
-            .min_by(|(a, own, _), (b, other, _)| power(&chosen, a, own).total_cmp(&power(&chosen, b, other)));
-        let Some((_, own, _)) = weakest else { break };
+    // The lowest power decides, so the decision with the lowest one gets the next seed.
+    let is_open = is_affordable && !is_enough;
+    while let Some((_, own, _)) = counting
+        .iter()
+        .filter(|_| is_open)
+        .min_by(|(a, own, _), (b, other, _)| power(&chosen, a, own).total_cmp(&power(&chosen, b, other)))
+    {
         let seeds = units(&chosen, own) + 1;
         let mut next = chosen.clone();
         for chain in own {

@@ -101,8 +101,9 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn claim(&mut self, claim: &'a Claim) {
         match &claim.statement {
-            Statement::Value(comparison, _) => self.compared(claim, comparison, false),
-            Statement::Difference(comparison, _) => self.compared(claim, comparison, false),
+            Statement::Value(comparison, _) | Statement::Difference(comparison, _) => {
+                self.compared(claim, comparison, false);
+            }
             Statement::Ratio(comparison, _) => self.compared(claim, comparison, true),
             Statement::Order(order) => self.order(claim, order),
         }
@@ -169,7 +170,9 @@ impl<'a> Finder<'a> {
                 group: self.group,
             });
         }
-        found.into_iter().for_each(|decision| self.add(decision));
+        for decision in found {
+            self.add(decision);
+        }
     }
 
     fn comparison(&mut self, table: &'a Table, compare: &'a crate::recipe::Compare, metric: &'a str) {
@@ -200,7 +203,9 @@ impl<'a> Finder<'a> {
                 group: self.group,
             });
         }
-        found.into_iter().for_each(|decision| self.add(decision));
+        for decision in found {
+            self.add(decision);
+        }
     }
 
     fn marks(&mut self, table: &'a Table, shown: &'a Metrics, metric: &'a str) {

@@ -46,6 +46,8 @@ pub(super) struct Spread {
     /// Mean of all measured values, and of those of the side that is compared with.
     pub(super) mean: Option<f64>,
     pub(super) reference: Option<f64>,
+    /// True if a side has records, but none of them has the metric.
+    pub(super) is_unmeasured: bool,
     /// True if values are compared on logarithms.
     pub(super) logarithm: bool,
     /// Measurements of a unit.
@@ -136,6 +138,7 @@ impl Spread {
             basis: Basis::Values,
             seeds: 1,
             least: None,
+            is_unmeasured: sides.iter().any(|side| side.found.is_empty() && !side.ran.is_empty()),
             mean: mean(sides.iter().flat_map(|side| &side.found)),
             reference: sides.last().and_then(|side| mean(side.found.iter())),
             logarithm,
@@ -223,7 +226,9 @@ impl Spread {
             groups.entry(evidence::place(point, own)).or_default().push(*value);
         }
         let mut within = Squares::default();
-        groups.values().for_each(|group| within.add(group));
+        for group in groups.values() {
+            within.add(group);
+        }
         (self.squares.within, self.squares.within_freedom) = (within.sum, within.freedom);
     }
 
@@ -234,7 +239,9 @@ impl Spread {
             groups.entry(point.but(SEED)).or_default().push(*value);
         }
         let mut squares = Squares { records: values.len(), ..Squares::default() };
-        groups.values().for_each(|group| squares.add(group));
+        for group in groups.values() {
+            squares.add(group);
+        }
         self.squares = Squares { sum: 2.0 * squares.sum, ..squares };
         self.basis = Basis::Seeds;
     }
