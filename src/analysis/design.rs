@@ -34,7 +34,8 @@ use self::{
 };
 use super::{
     Results,
-    evidence::{SEED, Silence, Source},
+    evidence::{Silence, Source},
+    units::SEED,
 };
 use crate::{
     format::{clean, count},

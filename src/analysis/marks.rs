@@ -10,7 +10,8 @@ use sweep_job::Precision;
 
 use super::{
     Cell, Mark,
-    evidence::{Question, Side, Silence, complete, like, relative, unit_values},
+    evidence::{Question, Side, Silence, complete, like, relative},
+    units::unit_values,
 };
 use crate::stats::{Better, Blocks, Groups, LEVEL, reach};
 

@@ -16,6 +16,7 @@ mod pairs;
 mod results;
 mod summary;
 mod table;
+mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 

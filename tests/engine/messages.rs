@@ -46,6 +46,16 @@ pub(crate) fn sorted(text: &str) -> String {
     lines.join("\n")
 }
 
+/// A text in which every block of lines about jobs that ran side by side is sorted, without their numbers.
+pub(crate) fn settled(text: &str) -> String {
+    let is_job = |line: &&str| line.starts_with('[');
+    let lines: Vec<&str> = text.lines().collect();
+    let blocks = lines.chunk_by(|one, next| is_job(one) == is_job(next));
+    let blocks: Vec<String> =
+        blocks.map(|block| if is_job(&block[0]) { sorted(&block.join("\n")) } else { block.join("\n") }).collect();
+    blocks.join("\n")
+}
+
 /// The messages of several cases, each below its name.
 #[derive(Default)]
 pub(crate) struct Transcript(String);

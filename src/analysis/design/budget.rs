@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Kind, Outlook, model::MOST, seeds_of};
 use crate::{
-    analysis::evidence::SEED,
+    analysis::units::SEED,
     plan::{JobId, Plan},
     recipe::{AxisValues, Dimension, Step},
 };

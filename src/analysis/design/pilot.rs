@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{decisions::Decision, seeds_of};
 use crate::{
-    analysis::evidence::SEED,
+    analysis::units::SEED,
     plan::{JobId, Plan, Point, Study},
     recipe::quoted,
 };

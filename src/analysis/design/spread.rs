@@ -10,8 +10,9 @@ use super::{
     model::Units,
 };
 use crate::{
-    analysis::evidence::{
-        self, Found, Question, SEED, Side, Silence, Source, like, pairs, reduce, relative, unit_values,
+    analysis::{
+        evidence::{Found, Question, Side, Silence, Source, like, relative},
+        units::{SEED, pairs, place, reduce, unit_values},
     },
     plan::{JobId, Point},
     recipe::Missing,
@@ -223,7 +224,7 @@ impl Spread {
         let mut groups: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
         let own = |axis: &str| !units.axes.iter().any(|other| other == axis);
         for (point, value) in values {
-            groups.entry(evidence::place(point, own)).or_default().push(*value);
+            groups.entry(place(point, own)).or_default().push(*value);
         }
         let mut within = Squares::default();
         for group in groups.values() {
