@@ -64,8 +64,8 @@ pub enum Mark {
 pub enum Show {
     /// The mean, and half the width of its 95 % confidence interval.
     Mean,
-    /// The geometric mean, and its 95 % confidence interval.
-    Geometric,
+    /// A geometric or an interquartile mean, and both ends of its 95 % interval.
+    Interval,
     /// The mean difference between pairs, with its interval and its probability.
     Difference,
     /// The ratio of pairs, with its interval and its probability.
@@ -74,6 +74,8 @@ pub enum Show {
     Odds,
     /// A factor's share of the differences between points.
     Share,
+    /// The probability that a run is better than one of the baseline, with its interval.
+    Improvement,
     /// The paper's measurement.
     Paper,
     /// Relative difference to the paper's measurement.
@@ -95,8 +97,10 @@ impl Cell {
     /// The number that represents the cell.
     pub(crate) fn value(&self, show: Show) -> Option<f64> {
         match show {
-            Show::Geometric => self.estimate.map(|estimate| estimate.value),
-            Show::Difference | Show::Ratio | Show::Share => self.compared.map(|compared| compared.estimate.value),
+            Show::Interval => self.estimate.map(|estimate| estimate.value),
+            Show::Difference | Show::Ratio | Show::Share | Show::Improvement => {
+                self.compared.map(|compared| compared.estimate.value)
+            }
             Show::Mean | Show::Paper | Show::Delta => self.sample.map(|sample| sample.mean),
             Show::Odds => None,
         }
@@ -110,9 +114,9 @@ impl Cell {
             (_, None) => "–".to_owned(),
             (Show::Paper, Some(sample)) => plain(sample.mean / scale.factor),
             (Show::Delta, Some(sample)) => self.delta(sample, scale),
-            (Show::Geometric | Show::Mean, Some(sample)) => self.mean(show, sample, scale),
+            (Show::Interval | Show::Mean, Some(sample)) => self.mean(show, sample, scale),
             (Show::Odds, Some(_)) => self.odds.map_or_else(|| "–".to_owned(), odds),
-            (Show::Difference | Show::Ratio, Some(sample)) => self.comparison(show, sample, scale),
+            (Show::Difference | Show::Ratio | Show::Improvement, Some(sample)) => self.comparison(show, sample, scale),
         };
         Text { numbers, mark: self.mark, letters: self.letters.clone() }
     }
@@ -137,7 +141,7 @@ impl Cell {
         match (half, low.zip(high)) {
             (Some(half), Some((low, high))) if half > 0.0 => {
                 let digits = digits_for(half, sample.n).min(most);
-                if show == Show::Geometric {
+                if show == Show::Interval {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
                     format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
@@ -169,7 +173,8 @@ impl Cell {
 
     fn comparison(&self, show: Show, sample: Sample, scale: Scale) -> String {
         let Some(Compared { estimate, noise }) = self.compared else { return plain(sample.mean / scale.factor) };
-        let scale = if show == Show::Ratio { Scale { factor: 1.0, suffix: "" } } else { scale };
+        let bare = matches!(show, Show::Ratio | Show::Improvement);
+        let scale = if bare { Scale { factor: 1.0, suffix: "" } } else { scale };
         let value = estimate.value / scale.factor;
         let ends = estimate.low.zip(estimate.high).map(|(low, high)| (low / scale.factor, high / scale.factor));
         let text = match ends {
@@ -180,7 +185,7 @@ impl Cell {
             Some((low, high)) => {
                 let half = (high - low) / 2.0;
                 let digits = if half > 0.0 { digits_for(half, sample.n) } else { decimals(value) };
-                if show == Show::Ratio {
+                if bare {
                     format!("{} [{}, {}]", number(value, digits), number(low, digits), number(high, digits))
                 } else {
                     format!("{} ± {}", number(value, digits), number(raised(half, digits), digits))
@@ -288,8 +293,8 @@ mod tests {
         assert_eq!(shown(&[3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.2 ± 0.3");
         assert_eq!(shown(&[3.1, 3.2, 3.3, 3.1, 3.2, 3.3], Show::Mean, Unit::Nats), "3.200 ± 0.094");
         assert_eq!(shown(&[2.0, 2.0], Show::Mean, Unit::One), "2.00 ± 0");
-        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Geometric, Unit::Seconds), "1.1 [0.9, 1.4]");
-        assert_eq!(shown(&[1e-3], Show::Geometric, Unit::Seconds), "1.00");
+        assert_eq!(shown(&[1e-3, 1.1e-3, 1.3e-3, 1.2e-3], Show::Interval, Unit::Seconds), "1.1 [0.9, 1.4]");
+        assert_eq!(shown(&[1e-3], Show::Interval, Unit::Seconds), "1.00");
         assert_eq!(cell(&[]).text(Show::Mean, Scale::of(0.0, Unit::One)).numbers, "–");
     }
 

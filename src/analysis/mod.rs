@@ -2,6 +2,7 @@
 
 mod absence;
 pub mod adaptive_seeds;
+mod aggregate;
 mod cell;
 mod claim;
 mod compare;
@@ -46,6 +47,7 @@ pub(crate) fn analyze(plan: &Plan, study: &Study, results: &Results, store: &Sto
         let (mut made, jobs) = match &table.kind {
             TableKind::Metrics(metrics) => (Table::new(table, metrics, source), jobs(&metrics.of)),
             TableKind::Compare(compare) => (compare::table(table, compare, source), jobs(&compare.of)),
+            TableKind::Aggregate(aggregate) => (aggregate::table(table, aggregate, source), jobs(&aggregate.of)),
             TableKind::Effects(effects) => (effects::table(table, effects, source), jobs(&effects.of)),
             TableKind::Claims(claims) => {
                 let named = claims.iter().map(|index| &study.recipe.claims[index.value]);

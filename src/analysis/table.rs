@@ -100,7 +100,7 @@ impl Table {
                 let mut sides: Vec<Side<'_>> =
                     members.iter().map(|members| source.side_of(members.iter().copied(), metric)).collect();
                 let show = if traits.unit.is_timing() && sides.iter().all(Side::is_positive) {
-                    Show::Geometric
+                    Show::Interval
                 } else {
                     Show::Mean
                 };
@@ -115,7 +115,7 @@ impl Table {
                 }
                 let (apart, rules) = (apart.clone(), table.rules);
                 let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules };
-                let found = mark(&mut cells, &mut sides, &question, show == Show::Geometric);
+                let found = mark(&mut cells, &mut sides, &question, show == Show::Interval);
                 remarks.entry(metric.to_owned()).or_default().extend(found);
                 let point = column_axes.iter().cloned().zip(key.iter().cloned()).collect();
                 let (unit, scale) = (traits.unit, scale(&cells, show, traits.unit));
@@ -156,10 +156,11 @@ impl Table {
                 Show::Delta => return format!("Δ{unit}"),
                 Show::Share => return format!("share{unit}"),
                 Show::Ratio => " · ratio",
+                Show::Improvement => return clean(&format!("{} · better", column.metric)).into_owned(),
                 Show::Odds => {
                     return clean(&format!("{}{separator}{} · odds", point.join(", "), column.metric)).into_owned();
                 }
-                Show::Mean | Show::Geometric | Show::Difference => "",
+                Show::Mean | Show::Interval | Show::Difference => "",
             };
             clean(&format!("{}{separator}{}{what}{unit}", point.join(", "), column.metric)).into_owned()
         });
@@ -276,7 +277,7 @@ impl Keys {
 /// The cell of some measurements.
 fn cell(side: &Side<'_>, apart: &[String], traits: MetricTraits, show: Show) -> Cell {
     let values: Vec<f64> = side.found.iter().map(|found| found.value).collect();
-    let summary = summarize(side, apart, traits, show == Show::Geometric);
+    let summary = summarize(side, apart, traits, show == Show::Interval);
     Cell {
         sample: summary.as_ref().map(|summary| summary.sample),
         estimate: summary.map(|summary| summary.estimate),
@@ -306,7 +307,7 @@ fn notes(
         let columns = columns.iter().enumerate().filter(move |(_, column)| column.show == show);
         columns.map(|(index, column)| (index, column.metric.as_str()))
     };
-    for (show, what) in [(Show::Mean, "mean ± 95 % CI"), (Show::Geometric, "geometric mean [95 % CI]")] {
+    for (show, what) in [(Show::Mean, "mean ± 95 % CI"), (Show::Interval, "geometric mean [95 % CI]")] {
         let samples = of(show).flat_map(|(index, _)| rows.iter().filter_map(move |row| row.cells[index].sample));
         let counts: Vec<usize> = samples.map(|sample| sample.n).collect();
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { continue };
@@ -315,7 +316,7 @@ fn notes(
         }
         let n = if least == most { most.to_string() } else { format!("{least} to {most}") };
         // Only a table with both kinds needs to distinguish them.
-        let mixed = of(Show::Mean).next().is_some() && of(Show::Geometric).next().is_some();
+        let mixed = of(Show::Mean).next().is_some() && of(Show::Interval).next().is_some();
         let mut metrics: Vec<&str> = of(show).map(|(_, metric)| metric).collect();
         metrics.sort_unstable();
         metrics.dedup();

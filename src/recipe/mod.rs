@@ -27,9 +27,9 @@ pub use self::{
     executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Bound, Citation, Claim, Compare, Comparison, Effects, Expectation, Family, Figure, Interactions,
-        MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Resources, Rules, Side,
-        Slurm, SlurmRequest, Statement, Table, TableKind,
+        Adaptive, Aggregate, Bound, Citation, Claim, Compare, Comparison, Effects, Expectation, Family, Figure,
+        Interactions, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Resources,
+        Rules, Side, Slurm, SlurmRequest, Statement, Table, TableKind,
     },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},
@@ -231,7 +231,7 @@ impl Recipe {
     pub(crate) fn effects(&self) -> impl Iterator<Item = &Effects> {
         let tables = self.tables.iter().filter_map(|table| match &table.kind {
             TableKind::Effects(effects) => Some(effects),
-            TableKind::Metrics(_) | TableKind::Compare(_) | TableKind::Claims(_) => None,
+            TableKind::Metrics(_) | TableKind::Compare(_) | TableKind::Aggregate(_) | TableKind::Claims(_) => None,
         });
         tables.chain(self.figures.iter().filter_map(|figure| figure.effects.as_ref()))
     }

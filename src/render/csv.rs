@@ -12,7 +12,8 @@ const VALUES: [&str; 14] =
 const COMPARED: [&str; 11] = ["metric", "unit", "measure", "value", "low", "high", "n", "p", "noise", "missing", "why"];
 
 pub(super) fn render(table: &Table) -> String {
-    let compares = table.columns.iter().any(|column| matches!(column.show, Show::Difference | Show::Ratio));
+    let compares =
+        table.columns.iter().any(|column| matches!(column.show, Show::Difference | Show::Ratio | Show::Improvement));
     let column_axes = table.columns.first().map_or(&[][..], |column| &column.point);
     let axes = table.axes.iter().chain(column_axes.iter().map(|(axis, _)| axis)).map(|axis| text(axis));
     let names: &[&str] = if compares { &COMPARED } else { &VALUES };
@@ -64,6 +65,8 @@ fn compared(cell: &Cell, column: &Column) -> Vec<String> {
     let (measure, unit) = match column.show {
         Show::Ratio => ("ratio", ""),
         Show::Share => ("share", column.unit.symbol()),
+        Show::Interval => ("interquartile mean", column.unit.symbol()),
+        Show::Improvement => ("improvement", ""),
         _ => ("difference", column.unit.symbol()),
     };
     vec![

@@ -5,6 +5,7 @@
 #[macro_use]
 mod messages;
 
+mod aggregates;
 mod aliases;
 mod bundles;
 mod cache;

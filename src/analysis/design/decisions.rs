@@ -83,8 +83,9 @@ pub(super) fn decisions<'a>(source: Source<'a>, detect: &Detect) -> Vec<Decision
             match &table.kind {
                 TableKind::Compare(compare) => found.comparison(table, compare, metric),
                 TableKind::Metrics(metrics) => found.marks(table, metrics, metric),
-                // Rows that are claims are listed as claims. The error of an effect is that of the whole design.
-                TableKind::Claims(_) | TableKind::Effects(_) => {}
+                // Rows that are claims are listed as claims. The error of an effect is that of the whole design, and
+                // aggregates are judged by a bootstrap.
+                TableKind::Claims(_) | TableKind::Effects(_) | TableKind::Aggregate(_) => {}
             }
             found.group += 1;
         }

@@ -85,15 +85,6 @@ impl Lower<'_> {
         Some(Effects { of, factors, interactions, span: node.span })
     }
 
-    /// Reports keys for which a table of effects has no place.
-    pub(super) fn beside_effects<const N: usize>(&mut self, keys: [(&str, Option<Span>); N]) {
-        for (key, span) in keys {
-            let Some(span) = span else { continue };
-            let message = format!("a table of effects has no place for `{key}`");
-            self.problem(span, message, "effects are its rows", "remove it, or give it to another table");
-        }
-    }
-
     fn check_factor(&mut self, factor: &Spanned<String>, step: &Step, axes: &[&str]) {
         if factor.value == "seed" {
             let help = "seeds are the repetitions from which the error is estimated; name other axes";

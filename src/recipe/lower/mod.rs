@@ -2,6 +2,7 @@
 //!
 //! Each part of the language has a file, which declares its keys ([`super::keys`]) and reads them.
 
+mod aggregate;
 mod claims;
 mod compare;
 mod effects;
@@ -20,6 +21,7 @@ mod tables;
 use sweep_job::Value;
 
 pub use self::{
+    aggregate::Aggregate,
     claims::{Claim, Comparison, Family, Order, Side, Statement},
     compare::Compare,
     effects::{Effects, Interactions},
@@ -71,6 +73,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         TableKeys::declaration(),
         compare::CompareKeys::declaration(),
         effects::EffectKeys::declaration(),
+        aggregate::AggregateKeys::declaration(),
         figures::FigureKeys::declaration(),
         figures::kinds(),
         figures::RoofKeys::declaration(),

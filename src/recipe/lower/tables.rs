@@ -7,7 +7,8 @@ use sweep_job::{
 };
 
 use super::{
-    Compare, Effects, Lower,
+    Aggregate, Compare, Effects, Lower,
+    aggregate::AggregateKeys,
     claims::Context,
     effects::EffectKeys,
     find,
@@ -19,7 +20,7 @@ use crate::{
         keys::{Custom, Given, Mapping as _, Text, Texts, Within, Word, mapping, meaning},
         node::{Entry, Node, NodeKind},
         problem::suggest,
-        source::Spanned,
+        source::{Span, Spanned},
     },
     stats::Better,
 };
@@ -48,6 +49,8 @@ pub enum TableKind {
     Compare(Compare),
     /// Effects of factors on metrics.
     Effects(Effects),
+    /// Metrics by one axis, aggregated over many tasks.
+    Aggregate(Aggregate),
     /// Ratios of metrics between the sides of claims with a ratio. The values are indices into
     /// [`crate::recipe::Recipe::claims`].
     Claims(Vec<Spanned<usize>>),
@@ -92,7 +95,8 @@ impl Table {
         match &self.kind {
             TableKind::Metrics(Metrics { of, .. })
             | TableKind::Compare(Compare { of, .. })
-            | TableKind::Effects(Effects { of, .. }) => vec![of.step],
+            | TableKind::Effects(Effects { of, .. })
+            | TableKind::Aggregate(Aggregate { of, .. }) => vec![of.step],
             TableKind::Claims(rows) => {
                 rows.iter().flat_map(|row| claims[row.value].selections()).map(|(step, _)| step).collect()
             }
@@ -110,6 +114,9 @@ impl Table {
                 vec![(compare.of.step, compare.of.only.clone()), (compare.of.step, compare.selection())]
             }
             TableKind::Effects(Effects { of, .. }) => vec![(of.step, of.only.clone())],
+            TableKind::Aggregate(aggregate) => {
+                vec![(aggregate.of.step, aggregate.of.only.clone()), (aggregate.of.step, aggregate.selection())]
+            }
             TableKind::Claims(_) => Vec::new(),
         }
     }
@@ -142,6 +149,11 @@ mapping! {
         ///
         /// It replaces `rows` and `columns`.
         effects: Within<EffectKeys<'static>>,
+        /// Shows one number for each value of an axis over many tasks: the interquartile mean, and the probability of
+        /// being better than a baseline.
+        ///
+        /// It replaces `rows` and `columns`.
+        aggregate: Within<AggregateKeys<'static>>,
         /// The better direction of metrics, by which the best value is marked. Default: `min` for losses, times and
         /// sizes, `max` for rates.
         best: Custom = Custom { schema: best, accepts: "metric to `min`, `max` or `none`" },
@@ -304,18 +316,11 @@ impl Lower<'_> {
             self.problem(axis.span, "a table that compares has its pairs as rows", "no place for it", help);
         }
         let effects = keys.effects.node().and_then(|node| self.effects(node, step, of.clone()));
-        if effects.is_some() {
-            let axis = rows.iter().chain(&columns).next().map(|axis| axis.span);
-            let (best, paper, compare) = (keys.best.span(), keys.paper.span(), keys.compare.span());
-            let missing = keys.missing.span();
-            self.beside_effects([
-                ("rows` or `columns", axis),
-                ("best", best),
-                ("paper", paper),
-                ("compare", compare),
-                ("missing", missing),
-            ]);
-        }
+        let aggregate = keys.aggregate.node().and_then(|node| self.aggregate(node, step, of.clone(), params));
+        let axis = rows.iter().chain(&columns).next().map(|axis| axis.span);
+        let (best, paper, compared) = (keys.best.span(), keys.paper.span(), keys.compare.span());
+        let beside = [("rows` or `columns", axis), ("best", best), ("paper", paper), ("compare", compared)];
+        self.check_kind(beside, keys.missing.span(), [keys.effects.span(), keys.aggregate.span()]);
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &cells));
         let paper = keys.paper.node().map_or_else(Vec::new, |node| self.paper(node, step, &cells, params));
         for (key, given, is_empty) in [("best", &keys.best, best.is_empty()), ("paper", &keys.paper, paper.is_empty())]
@@ -326,10 +331,11 @@ impl Lower<'_> {
             }
         }
         let marked = best.clone();
-        let kind = match (compare, effects) {
-            (Some(compare), _) => TableKind::Compare(compare),
-            (None, Some(effects)) => TableKind::Effects(effects),
-            (None, None) => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
+        let kind = match (compare, effects, aggregate) {
+            (Some(compare), ..) => TableKind::Compare(compare),
+            (None, Some(effects), _) => TableKind::Effects(effects),
+            (None, None, Some(aggregate)) => TableKind::Aggregate(aggregate),
+            (None, None, None) => TableKind::Metrics(Metrics { of, rows, columns, best, paper }),
         };
         let better = |cell: &Spanned<String>| {
             let traits = traits_of(context.rules, step, &cell.value);
@@ -342,6 +348,29 @@ impl Lower<'_> {
         }
         let rules = Rules::of(&keys.missing, &keys.conditions);
         Some(Table { name: name.clone(), title: keys.title.value, cells, kind, rules })
+    }
+
+    /// Reports keys for which a table of effects or of aggregates has no place.
+    fn check_kind(
+        &mut self,
+        beside: [(&str, Option<Span>); 4],
+        missing: Option<Span>,
+        [effects, aggregate]: [Option<Span>; 2],
+    ) {
+        if effects.is_some() {
+            let more = [("missing", missing), ("aggregate", aggregate)];
+            self.no_place("a table of effects", "effects are its rows", beside.into_iter().chain(more));
+        } else if aggregate.is_some() {
+            self.no_place("a table of aggregates", "the values of its axis are its rows", beside.into_iter());
+        }
+    }
+
+    fn no_place<'k>(&mut self, what: &str, why: &str, keys: impl Iterator<Item = (&'k str, Option<Span>)>) {
+        for (key, span) in keys {
+            let Some(span) = span else { continue };
+            let message = format!("{what} has no place for `{key}`");
+            self.problem(span, message, why, "remove it, or give it to another table");
+        }
     }
 
     /// Reads `{ loss: min, accuracy: max, perplexity: none }`.

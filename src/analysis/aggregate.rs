@@ -1,0 +1,217 @@
+//! Aggregates over tasks: the interquartile mean of all runs, and the probability that one method is better than another.
+//!
+//! A value of an axis is a method, a combination of the other axes is a task, and seeds are its runs. Intervals are those
+//! of a bootstrap that draws runs within each task (Agarwal et al., 2021).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sweep_job::{Unit, Value};
+
+use crate::{
+    analysis::{
+        Absence, Cell, Column, Compared, Show, Table, TableRow,
+        absence::Footnotes,
+        evidence::{Question, Side, Silence, Source, complete, like},
+        table::scale,
+        units::{SEED, place},
+    },
+    format::{Scale, clean, count},
+    plan::resolved,
+    recipe::{self, Aggregate, MetricTraits, Names},
+    stats::{Better, Estimate, Sample, Tasks},
+};
+
+/// The table: one row for each value of the axis; for each metric a column with the interquartile mean, and one with the
+/// probability of improvement over the baseline.
+pub(crate) fn table(table: &recipe::Table, aggregate: &Aggregate, source: Source<'_>) -> Table {
+    let recipe = &source.study.recipe;
+    let (step, axis) = (&recipe.steps[aggregate.of.step], aggregate.axis.value.as_str());
+    let baseline = aggregate.baseline.as_ref().and_then(|value| value.resolve(&recipe.params, &Names::new()));
+    let baseline = baseline.map(|value| value.value);
+    let methods = methods(aggregate, source);
+    let mut rows: Vec<TableRow> = methods
+        .iter()
+        .map(|method| TableRow { labels: vec![clean(&method.to_string()).into_owned()], cells: Vec::new() })
+        .collect();
+    let mut footnotes = Footnotes::default();
+    let (mut columns, mut notes) = (Vec::new(), BTreeSet::new());
+    let mut sizes = BTreeSet::new();
+    for metric in table.cells.iter().map(|cell| cell.value.as_str()) {
+        let traits = recipe.traits(step, metric);
+        let apart = super::pairs::apart(step, &[axis]);
+        let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: table.rules };
+        let mut sides: Vec<Side<'_>> = methods.iter().map(|method| side(aggregate, source, method, metric)).collect();
+        let scores = scores(&mut sides, &question);
+        let other = methods.iter().position(|method| Some(method) == baseline.as_ref());
+        let other = other.and_then(|index| scores[index].as_ref().ok());
+        let (mut means, mut chances) = (Vec::new(), Vec::new());
+        for (index, (side, score)) in sides.iter().zip(&scores).enumerate() {
+            let other = other.filter(|_| Some(&methods[index]) != baseline.as_ref());
+            sizes.extend(score.as_ref().ok().map(|score| (score.tasks, side.found.len())));
+            let [mean, chance] = cells(side, score, other, traits, &mut footnotes);
+            means.push(mean);
+            chances.push(chance);
+        }
+        let column = |show, unit, scale| Column { point: Vec::new(), metric: metric.to_owned(), unit, scale, show };
+        columns.push(column(Show::Interval, traits.unit, scale(&means, Show::Interval, traits.unit)));
+        for (row, cell) in rows.iter_mut().zip(means) {
+            row.cells.push(cell);
+        }
+        match (&baseline, traits.better) {
+            (Some(_), Some(_)) => {
+                columns.push(column(Show::Improvement, Unit::One, Scale::of(1.0, Unit::One)));
+                for (row, cell) in rows.iter_mut().zip(chances) {
+                    row.cells.push(cell);
+                }
+            }
+            (Some(_), None) => {
+                notes.insert(format!(
+                    "{metric}: neither direction is better, so there is no improvement; declare `better` under `metrics`"
+                ));
+            }
+            (None, _) => {}
+        }
+    }
+    let mut all = described(&sizes, baseline.as_ref(), &columns);
+    all.extend(notes);
+    all.extend(footnotes.texts());
+    Table {
+        name: table.name.value.clone(),
+        title: clean(table.title.as_ref().unwrap_or(&table.name.value)).into_owned(),
+        axes: vec![axis.to_owned()],
+        columns,
+        rows,
+        notes: all.iter().map(|note| clean(note).into_owned()).collect(),
+    }
+}
+
+/// The cells of a method: its interquartile mean, and the probability that it is better than the baseline.
+fn cells(
+    side: &Side<'_>,
+    score: &Result<Score, Option<Absence>>,
+    baseline: Option<&Score>,
+    traits: MetricTraits,
+    footnotes: &mut Footnotes,
+) -> [Cell; 2] {
+    let (missing, points) = (side.absent.len(), side.found.len() + side.absent.len());
+    let mut mean = Cell { missing, points, ..Cell::default() };
+    let mut chance = mean.clone();
+    match score {
+        Ok(score) => {
+            let sample = Sample { n: side.found.len(), mean: score.mean.value, sd: None };
+            mean.sample = Some(sample);
+            mean.estimate = Some(score.mean);
+            mean.compared = Some(Compared { estimate: score.mean, noise: false });
+            let found = baseline.and_then(|baseline| score.improvement(baseline, traits));
+            chance.compared = found.map(|estimate| Compared { estimate, noise: is_even(estimate) });
+            chance.sample = chance.compared.map(|_| sample);
+        }
+        Err(reason) => {
+            for (why, job, _) in &side.absent {
+                mean.lacks(why, Some(*job), footnotes);
+            }
+            if let Some(absence) = reason {
+                mean.lacks(absence, None, footnotes);
+            }
+        }
+    }
+    [mean, chance]
+}
+
+/// The values of the axis, in the order of the points.
+fn methods(aggregate: &Aggregate, source: Source<'_>) -> Vec<Value> {
+    let mut methods = Vec::new();
+    for (point, _) in source.points(aggregate.of.step, &resolved(&source.study.recipe, &aggregate.of.only)) {
+        if let Some(value) = point.get(&aggregate.axis.value)
+            && !methods.contains(value)
+        {
+            methods.push(value.clone());
+        }
+    }
+    methods
+}
+
+fn side<'a>(aggregate: &'a Aggregate, source: Source<'a>, method: &Value, metric: &str) -> Side<'a> {
+    let mut wanted = resolved(&source.study.recipe, &aggregate.of.only);
+    wanted.push((&aggregate.axis.value, vec![method.clone()]));
+    source.side(aggregate.of.step, &wanted, metric)
+}
+
+/// The runs of a method.
+struct Score {
+    tasks: usize,
+    mean: Estimate,
+    runs: Tasks,
+    /// The tasks, to compare only methods that have the same.
+    names: Vec<Vec<String>>,
+}
+
+impl Score {
+    /// The probability that a run is better than one of the other method on the same task.
+    fn improvement(&self, other: &Self, traits: MetricTraits) -> Option<Estimate> {
+        if self.names != other.names {
+            return None;
+        }
+        match traits.better? {
+            Better::More => self.runs.probability_of_improvement(&other.runs),
+            Better::Less => other.runs.probability_of_improvement(&self.runs),
+        }
+    }
+}
+
+/// The scores of all methods, or the reason why there is none.
+fn scores(sides: &mut [Side<'_>], question: &Question<'_>) -> Vec<Result<Score, Option<Absence>>> {
+    let mut all: Vec<&mut Side<'_>> = sides.iter_mut().filter(|side| !side.is_empty()).collect();
+    // Fills in or leaves out what is missing, as the recipe says.
+    let _ = complete(&mut all, question);
+    let measured: Vec<&Side<'_>> = sides.iter().filter(|side| !side.found.is_empty()).collect();
+    let unlike = match like(&measured, question) {
+        Err(Silence::Unlike(reason)) => Some(Absence::Unlike(reason)),
+        _ => None,
+    };
+    let score = |side: &Side<'_>| {
+        if side.found.is_empty() {
+            return Err(None);
+        }
+        if !question.is_whole(side) {
+            return Err(Some(Absence::Incomplete));
+        }
+        if let Some(unlike) = &unlike {
+            return Err(Some(unlike.clone()));
+        }
+        let mut tasks: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
+        for (point, value) in side.values() {
+            let is_own = |axis: &str| axis == SEED || question.apart.iter().any(|apart| apart == axis);
+            tasks.entry(place(point, is_own)).or_default().push(value);
+        }
+        let names: Vec<Vec<String>> = tasks.keys().cloned().collect();
+        let runs = Tasks::new(tasks.into_values().collect()).ok_or(None)?;
+        Ok(Score { tasks: names.len(), mean: runs.interquartile_mean(), runs, names })
+    };
+    sides.iter().map(score).collect()
+}
+
+/// True if chance can explain an improvement.
+fn is_even(estimate: Estimate) -> bool {
+    estimate.low.zip(estimate.high).is_none_or(|(low, high)| low <= 0.5 && 0.5 <= high)
+}
+
+fn described(sizes: &BTreeSet<(usize, usize)>, baseline: Option<&Value>, columns: &[Column]) -> Vec<String> {
+    let range = |values: Vec<usize>, word: &str| match (values.iter().min(), values.iter().max()) {
+        (Some(least), Some(most)) if least == most => Some(count(*least, word)),
+        (Some(least), Some(most)) => Some(format!("{least} to {}", count(*most, word))),
+        _ => None,
+    };
+    let tasks = range(sizes.iter().map(|(tasks, _)| *tasks).collect(), "task");
+    let runs = range(sizes.iter().map(|(_, runs)| *runs).collect(), "run");
+    let mut notes = Vec::new();
+    if let (Some(tasks), Some(runs)) = (tasks, runs) {
+        notes.push(format!("interquartile mean of {runs} of {tasks} [95 % interval of a bootstrap within tasks]"));
+    }
+    if let Some(baseline) = baseline.filter(|_| columns.iter().any(|column| column.show == Show::Improvement)) {
+        notes.push(format!(
+            "better: probability that a run is better than one of {baseline} on the same task [95 % interval]; ≈ 0.5 is in it"
+        ));
+    }
+    notes
+}
