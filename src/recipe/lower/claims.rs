@@ -259,9 +259,19 @@ impl Lower<'_> {
         let entries = self.entries(node, "`claims`");
         let (families, entries): (Vec<&Entry>, Vec<&Entry>) =
             entries.iter().partition(|entry| entry.key.value == FAMILY);
-        let family = families.first().and_then(|entry| Word(Family::WORDS).read(self, &entry.value, FAMILY));
+        let family = families.first().and_then(|entry| self.family(entry));
         let claims = entries.into_iter().filter_map(|entry| self.claim(entry, context)).collect();
         (claims, family.unwrap_or_default())
+    }
+
+    fn family(&mut self, entry: &Entry) -> Option<Family> {
+        if matches!(entry.value.kind, NodeKind::Map(_)) {
+            let help = "give the claim another name";
+            let message = "`family` is the correction for the number of claims, and no name for a claim";
+            self.problem(entry.key.span, message, "reserved", help);
+            return None;
+        }
+        Word(Family::WORDS).read(self, &entry.value, FAMILY)
     }
 
     fn claim(&mut self, entry: &Entry, context: &Context<'_>) -> Option<Claim> {

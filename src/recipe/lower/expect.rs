@@ -114,7 +114,12 @@ impl Lower<'_> {
         {
             let message =
                 format!("nothing is {} and {}", low.text("at least", "more than"), high.text("at most", "less than"));
-            self.problem(node.span, message, "cannot hold", "exchange the two");
+            let help = if low.value > high.value {
+                "exchange the two"
+            } else {
+                "write `at_least` and `at_most` to expect exactly this number"
+            };
+            self.problem(node.span, message, "cannot hold", help);
             return None;
         }
         (low.is_some() || high.is_some()).then_some(Expectation { low, high, within: None })
