@@ -72,7 +72,7 @@ pub enum DesignError {
     NoNumber {
         /// The argument.
         text: String,
-        /// What is accepted.
+        /// Accepted values.
         accepted: &'static str,
     },
     /// The difference is zero or negative.

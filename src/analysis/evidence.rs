@@ -49,7 +49,7 @@ pub(super) struct Side<'a> {
     looks: Looks,
 }
 
-/// What is asked about the sides.
+/// Question about the sides of a comparison.
 pub(super) struct Question<'q> {
     pub(super) traits: MetricTraits,
     /// The axes that distinguish the sides.

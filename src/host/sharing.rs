@@ -46,7 +46,7 @@ pub(crate) enum SharingError {
     },
 }
 
-/// What an engine holds of the machine.
+/// Hold of an engine on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     Nothing,

@@ -36,7 +36,7 @@ struct Topic {
     name: &'static str,
     /// Sentences of the paragraph.
     sentences: Vec<String>,
-    /// What could not be determined, as phrases.
+    /// Properties that could not be determined, as phrases.
     unknown: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     record::{Conditions, Exclusivity, Machine, RunConditions},
 };
 
-/// What all jobs of an engine have in common: determined when the first one starts.
+/// Conditions that all jobs of an engine share, determined when the first one starts.
 #[derive(Debug)]
 pub(super) struct Surroundings {
     machine: Machine,

@@ -25,7 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Most packages that are listed.
 const MOST: usize = 100_000;
 
-/// What Python is asked: version, its own path, which a wrapper hides, folder of the environment, folder of the installation.
+/// Script that prints the version of Python, its path, which a wrapper hides, and the folders of the environment and of
+/// the installation.
 const QUESTION: &str =
     "import sys\nprint(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
 

@@ -75,7 +75,7 @@ impl Detect {
     }
 }
 
-/// What is accepted as a difference of a metric with this unit.
+/// Accepted differences of a metric with this unit.
 fn accepted(unit: Unit) -> &'static str {
     match unit {
         Unit::Seconds => "seconds, a span of time such as `5ms`, or a percentage such as `2%`",

@@ -38,7 +38,7 @@ pub(super) struct Squares {
 pub(super) struct Spread {
     pub(super) shape: Shape,
     pub(super) squares: Squares,
-    /// What the squares are from.
+    /// Origin of the squares.
     pub(super) basis: Basis,
     /// Number of seeds that are planned.
     pub(super) seeds: usize,
@@ -64,7 +64,7 @@ pub(super) enum Shape {
     Rows { rows: usize, blocked: bool, fixed: bool },
 }
 
-/// What the spread was estimated from.
+/// Origin of the estimated spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
