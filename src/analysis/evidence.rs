@@ -18,7 +18,7 @@ use crate::{
     plan::{JobId, Point, Study, selected},
     recipe::{MetricTraits, Missing, Rules},
     record::Key,
-    stats::{Better, Estimate, LEVEL, Odds, Sample, estimate, odds},
+    stats::{Better, Estimate, LEVEL, Odds, Sample, estimate, odds, welch},
     store::Measured,
 };
 
@@ -326,7 +326,10 @@ impl Evidence {
         let (a, b) = (sample(&first)?, sample(&second)?);
         let errors = [(a, &first), (b, &second)].map(|(sample, units)| error(sample, units.precision(one)));
         let (error, freedom) = match errors {
-            [(Some(of), _), (Some(to), _)] => welch([(of, a.n), (to, b.n)]),
+            [(Some(of), _), (Some(to), _)] => {
+                let (error, freedom) = welch([(of, a.n), (to, b.n)]);
+                (Some(error), freedom)
+            }
             _ => (None, 0.0),
         };
         let doubt = if a.n.min(b.n) < 2 { Doubt::One } else { Doubt::Equal };
@@ -394,16 +397,6 @@ fn error(sample: Sample, precision: Precision) -> (Option<f64>, Doubt) {
         return (certain.then_some(0.0), Doubt::One);
     };
     (precision.spread(sd).map(|sd| sd / (sample.n as f64).sqrt()), Doubt::Equal)
-}
-
-/// Standard error and degrees of freedom of a difference of two means (Welch), from the error and the size of each.
-fn welch([(a, n), (b, m)]: [(f64, usize); 2]) -> (Option<f64>, f64) {
-    let squared = a * a + b * b;
-    if squared == 0.0 {
-        return (Some(0.0), 0.0);
-    }
-    let part = |error: f64, n: usize| if error > 0.0 { error.powi(4) / (n as f64 - 1.0).max(1.0) } else { 0.0 };
-    (Some(squared.sqrt()), squared * squared / (part(a, n) + part(b, m)))
 }
 
 /// Checks the conditions of times and rates; returns footnotes.

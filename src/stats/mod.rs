@@ -30,16 +30,13 @@ pub use self::{
     blocks::{Blocks, Groups, reach},
     draws::Draws,
     equivalence::{Odds, odds},
-    power::{
-        Simulated, power, power_of_range, power_unpaired, sd_interval, seeds_needed, seeds_needed_unpaired,
-        sequential_power,
-    },
+    power::{Simulated, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},
     sample::{Estimate, Quartiles, Sample},
     sequential::{RAISE, constant_level, error_rate, extension_level},
     student::{LEVEL, holm},
 };
 pub(crate) use self::{
-    sample::estimate,
+    sample::{estimate, welch},
     student::{level_of, quantile},
 };

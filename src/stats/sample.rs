@@ -81,31 +81,10 @@ impl Sample {
 
     /// The difference of the means of two independent samples (Welch).
     pub fn welch_difference(&self, other: &Self) -> Estimate {
-        self.less_at(other, LEVEL)
-    }
-
-    /// The difference of the means with an interval of this level (Welch).
-    pub fn less_at(&self, other: &Self, level: f64) -> Estimate {
-        let squared = |sample: &Self| sample.sd.map(|sd| sd * sd / sample.n as f64);
-        let errors = squared(self).zip(squared(other));
-        let freedom = errors.map_or(0.0, |(a, b)| {
-            let part = |squared: f64, n: usize| squared * squared / (n as f64 - 1.0);
-            (a + b).powi(2) / (part(a, self.n) + part(b, other.n))
-        });
-        estimate(self.mean - other.mean, errors.map(|(a, b)| (a + b).sqrt()), freedom, level)
-    }
-
-    /// The difference of the means with an interval of this level (Welch), given the metric's precision; without an
-    /// interval if both spreads are zero and the precision does not explain them.
-    pub fn less_with(&self, other: &Self, level: f64, precision: Precision) -> Estimate {
-        let unexplained = precision == Precision::Measured && self.sd == Some(0.0) && other.sd == Some(0.0);
-        let spread = |sample: &Self| match precision {
-            _ if unexplained => None,
-            Precision::Resolution(_) => sample.sd.and_then(|sd| precision.spread(sd)),
-            Precision::Measured | Precision::Deterministic => sample.sd,
-        };
-        let with = |sample: &Self| Self { sd: spread(sample), ..*sample };
-        with(self).less_at(&with(other), level)
+        let error = |sample: &Self| Some((sample.sd? / (sample.n as f64).sqrt(), sample.n));
+        let both = error(self).zip(error(other)).map(|(one, two)| welch([one, two]));
+        let (error, freedom) = both.map_or((None, 0.0), |(error, freedom)| (Some(error), freedom));
+        estimate(self.mean - other.mean, error, freedom, LEVEL)
     }
 }
 
@@ -137,6 +116,16 @@ impl Estimate {
     pub fn exp(self) -> Self {
         Self { value: self.value.exp(), low: self.low.map(f64::exp), high: self.high.map(f64::exp), p: self.p }
     }
+}
+
+/// Standard error and degrees of freedom of a difference of two means (Welch), from the error and the size of each.
+pub(crate) fn welch([(a, n), (b, m)]: [(f64, usize); 2]) -> (f64, f64) {
+    let squared = a * a + b * b;
+    if squared == 0.0 {
+        return (0.0, 0.0);
+    }
+    let part = |error: f64, n: usize| if error > 0.0 { error.powi(4) / (n as f64 - 1.0).max(1.0) } else { 0.0 };
+    (squared.sqrt(), squared * squared / (part(a, n) + part(b, m)))
 }
 
 /// An estimate with an interval of this level, from its standard error; without one if the error is unknown.

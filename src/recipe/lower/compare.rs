@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{Lower, OfStep};
 use crate::recipe::{
     Names, Selection, Step, Template,
-    keys::{Custom, Flag, Given, Mapping as _, Number, Text, Word, mapping},
+    keys::{Custom, Flag, Mapping as _, Number, Text, Word, mapping},
     node::{Node, NodeKind},
     schema::reference,
     source::Spanned,
@@ -99,17 +99,8 @@ impl Lower<'_> {
             }
         }
         let (ratio, decide) = (keys.show.value.unwrap_or(false), keys.decide.value.unwrap_or(false));
-        let equivalent = self.equivalent(&keys.equivalent);
-        (!found.is_empty()).then_some(Compare { of: of.clone(), axis, pairs: found, ratio, noise, decide, equivalent })
-    }
-
-    fn equivalent(&mut self, given: &Given<'_, f64>) -> Option<f64> {
-        let (value, span) = (given.value?, given.span()?);
-        if value > 0.0 && value.is_finite() {
-            return Some(value);
-        }
         let help = "write the largest difference that is practically none, for example `0.01`";
-        self.problem(span, "`equivalent` must be greater than 0", "no region", help);
-        None
+        let equivalent = self.positive(&keys.equivalent, "equivalent", "no region", help);
+        (!found.is_empty()).then_some(Compare { of: of.clone(), axis, pairs: found, ratio, noise, decide, equivalent })
     }
 }

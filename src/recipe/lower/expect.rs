@@ -4,9 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::Lower;
 use crate::recipe::{
-    keys::{Mapping as _, Number, mapping},
+    keys::{Given, Mapping as _, Number, mapping},
     node::Node,
-    source::Span,
 };
 
 /// The range that a claim expects.
@@ -86,7 +85,7 @@ impl Lower<'_> {
                 self.problem(entry.key.span, message, "within what?", help);
                 return None;
             }
-            return self.within(keys.within.value?, entry.value.span, kind);
+            return self.within(&keys.within, kind);
         }
         for side in [&low, &high] {
             if let [(first, _), (second, _)] = side
@@ -125,12 +124,9 @@ impl Lower<'_> {
         (low.is_some() || high.is_some()).then_some(Expectation { low, high, within: None })
     }
 
-    fn within(&mut self, margin: f64, span: Span, kind: &str) -> Option<Expectation> {
-        if !(margin > 0.0 && margin.is_finite()) {
-            let help = "write the largest difference that counts as none, for example `within: 0.02`";
-            self.problem(span, "`within` must be greater than 0", "no margin", help);
-            return None;
-        }
+    fn within(&mut self, given: &Given<'_, f64>, kind: &str) -> Option<Expectation> {
+        let help = "write the largest difference that counts as none, for example `within: 0.02`";
+        let margin = self.positive(given, "within", "no margin", help)?;
         let (low, high) = if kind == "ratio" { (1.0 / (1.0 + margin), 1.0 + margin) } else { (-margin, margin) };
         let bound = |value| Some(Bound { value, strict: false });
         Some(Expectation { low: bound(low), high: bound(high), within: Some(margin) })

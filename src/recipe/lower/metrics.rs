@@ -108,7 +108,8 @@ impl Lower<'_> {
                 self.problem(name.span, format!("no step measures `{}`", name.value), "unknown metric", help);
             }
             let Some(keys) = MetricKeys::read(self, &entry.value, "a metric") else { continue };
-            let resolution = self.resolution(&keys.resolution);
+            let help = "write the smallest difference between two values, for example `0.01`";
+            let resolution = self.positive(&keys.resolution, "resolution", "not a resolution", help);
             if let (Some(span), Some(true)) = (keys.resolution.span(), keys.deterministic.value) {
                 let help = "remove `resolution`, or `deterministic`";
                 self.problem(span, "a deterministic metric has no uncertainty", "has no effect", help);
@@ -122,16 +123,6 @@ impl Lower<'_> {
             rules.push(MetricRule { name: name.clone(), better: keys.better.value, precision });
         }
         rules
-    }
-
-    fn resolution(&mut self, given: &Given<'_, f64>) -> Option<f64> {
-        let (value, span) = (given.value?, given.span()?);
-        if value > 0.0 && value.is_finite() {
-            return Some(value);
-        }
-        let help = "write the smallest difference between two values, for example `0.01`";
-        self.problem(span, "`resolution` must be greater than 0", "not a resolution", help);
-        None
     }
 
     /// Checks that the worst value of a metric is known if missing results count as the worst.

@@ -47,7 +47,7 @@ pub(super) use self::{
 };
 use super::{
     Known, LONGEST_NAME, Names, Selection, Step, Template, check_references, is_name,
-    keys::{Declaration, Mapping as _},
+    keys::{Declaration, Given, Mapping as _},
     node::{Entry, Node, NodeKind},
     problem::{Collector, Problem, suggest},
     source::{Sources, Span, Spanned},
@@ -109,6 +109,16 @@ impl<'a> Lower<'a> {
             selection.0.push((entry.key.clone(), values));
         }
         selection
+    }
+
+    /// Reads a number that must be greater than 0.
+    fn positive(&mut self, given: &Given<'_, f64>, key: &str, label: &str, help: &str) -> Option<f64> {
+        let (value, span) = (given.value?, given.span()?);
+        if value > 0.0 && value.is_finite() {
+            return Some(value);
+        }
+        self.problem(span, format!("`{key}` must be greater than 0"), label, help);
+        None
     }
 
     fn check_axis(&mut self, axis: &Spanned<String>, step: &Step, axes: &[&str]) {

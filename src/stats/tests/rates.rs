@@ -84,14 +84,6 @@ fn a_spread_of_zero_is_certainty_only_for_exact_metrics() {
     assert_eq!(Precision::Deterministic.spread(f64::INFINITY), None);
     assert_eq!(Sample::new(&[1.0]).unwrap().estimate_with(LEVEL, Precision::Deterministic).low, None);
 
-    let welch = |precision| same.less_with(&same, LEVEL, precision);
-    assert_eq!(welch(Precision::Measured).low, None);
-    assert_eq!(welch(Precision::Deterministic).p, Some(1.0));
-    assert!(welch(Precision::Resolution(0.01)).high.unwrap() > 0.0);
-    // One side has a spread, which is enough.
-    let spread = Sample::new(&[0.01, 0.02]).unwrap();
-    assert_eq!(same.less_with(&spread, LEVEL, Precision::Measured), same.less_at(&spread, LEVEL));
-
     assert_eq!(odds(&same, 0.0, Precision::Measured), None);
     assert_eq!(odds(&same, 0.005, Precision::Deterministic), Some(Odds { less: 0.0, equivalent: 0.0, more: 1.0 }));
     let odds = odds(&same, 0.005, Precision::Resolution(0.01)).unwrap();
