@@ -39,6 +39,7 @@ impl Run for Command {
         if result.is_err() {
             // Nothing of it will be kept; what cannot be removed here, the engine tries again.
             let _ = folder.keep(&[]);
+            contract::leave(&job.scratch);
         }
         result
     }

@@ -291,7 +291,22 @@ fn a_later_attempt_continues_the_curves() {
         assert_eq!(curve(&record, "loss"), (vec![1, 2, 3, 4, 5, 6, 7], vec![1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]));
         assert_eq!(curve(&record, "old").0, [1, 2, 3, 4], "nothing is left of what came after the resume");
         assert_eq!(metric(&record, "final"), None, "a final value is that of its attempt");
-        assert!(list(&sandbox.path("results/store/staging")).is_empty(), "the scratch folder is gone");
+        assert!(list(&sandbox.path("results/store/partial")).is_empty(), "the scratch folder is gone");
+    }
+}
+
+#[test]
+fn a_failed_attempt_leaves_its_curves_only_where_another_can_go_on() {
+    for (more, left) in [("", vec![]), ("touch \"$SWEEP_SCRATCH/own\"; ", vec![".sweep", "own"])] {
+        let report = r#"echo '{"step": 1, "loss": 1}' >> "$SWEEP_REPORT""#;
+        let sandbox = Sandbox::with(&step(&format!("run: |\n  {more}{report}; exit 3")));
+        assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+        let scratch = list(&sandbox.path("results/store/partial"));
+        let found: Vec<_> = scratch.iter().flat_map(|folder| list(folder)).collect();
+        let names: Vec<_> = found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, left);
+        let files: Vec<_> = found.iter().flat_map(|path| list(path)).collect();
+        assert_eq!(files.len(), usize::from(!left.is_empty()), "only the state: {files:?}");
     }
 }
 
@@ -305,7 +320,7 @@ steps:
     uses: command
     matrix: { lr: [1, 2] }
     with:
-      run: for i in 1 2 3; do echo '{"step":'$i',"train/loss":'$i.5'}' >> "$SWEEP_REPORT"; done
+      run: for i in 1 2 3; do echo '{"step":'$i',"train/loss":'$i.5'}' >> "$SWEEP_REPORT"; done; echo '{"train": 1}' >> "$SWEEP_REPORT"
       env: { LR: "${{ matrix.lr }}" }
 figures:
   curves: { from: job, kind: line, x: iteration, y: train/loss, color: lr }
@@ -323,7 +338,9 @@ figures:
     let event = find(&sandbox.path("events"), &|path| path.to_string_lossy().contains("tfevents")).unwrap();
     let bytes = fs_err::read(event).unwrap();
     assert!(bytes.windows(10).any(|window| window == b"train/loss"));
-    let history = find(&sandbox.path("mlruns"), &|path| path.ends_with("curves/train/loss")).unwrap();
+    let mlflow = |end: &'static str| find(&sandbox.path("mlruns"), &|path| path.ends_with(end));
+    assert!(mlflow("metrics/train").is_some() && mlflow("metrics/train_loss").is_some(), "one leads through the other");
+    let history = mlflow("metrics/curves/train/loss").unwrap();
     let history = fs_err::read_to_string(history).unwrap();
     let steps: Vec<&str> = history.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     assert_eq!(steps, ["1", "2", "3"]);
@@ -344,7 +361,7 @@ fn points_reach_other_processes_while_the_program_runs() {
         "step = 0
 while not os.path.exists(os.environ['SWEEP_SCRATCH'] + '/go'):
     step += 1
-    say(step=step, total=100000, loss=1 / step, second=2)
+    say(step=step, total=100000, loss=1 / step, best=2)
     time.sleep(0.05)
 ",
         "",
@@ -355,11 +372,11 @@ while not os.path.exists(os.environ['SWEEP_SCRATCH'] + '/go'):
     let first = newest().unwrap();
     assert_eq!(first["total"], 100_000);
     assert_eq!(first["series"][0]["name"], "loss");
-    assert_eq!(first["series"][1], json!({ "name": "second", "step": first["done"], "value": 2.0, "unit": "1" }));
+    assert_eq!(first["series"][1], json!({ "name": "best", "step": first["done"], "value": 2.0, "unit": "1" }));
     until("a later one does", || newest().unwrap()["done"].as_u64() > first["done"].as_u64());
     let status = sandbox.sweep(&["status"]);
     assert!(status.stdout.contains("/100000") && status.stdout.contains("loss "), "{}", status.stdout);
-    let scratch = find(&sandbox.path("results/store/staging"), &|path| path.ends_with("report.jsonl")).unwrap();
+    let scratch = find(&sandbox.path("results/store/partial"), &|path| path.ends_with("report.jsonl")).unwrap();
     fs_err::write(scratch.parent().unwrap().parent().unwrap().join("go"), "").unwrap();
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -400,7 +417,7 @@ fn mistakes_have_their_place() {
     ] {
         let sandbox = Sandbox::with(&step(with));
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
-        assert_eq!(ended.code, Some(2), "{with}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(3), "{with}: {}", ended.stderr);
         said.add(&with.replace('\n', ", "), &ended.stderr);
     }
     assert_message!(said);
