@@ -50,7 +50,7 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
             odds.push(Cell { sample: cell.sample, odds: cell.odds, points: cell.points, ..Cell::default() });
             column.push(cell);
         }
-        if let recipe::ComparedValues::Baseline(_) = compare.values {
+        if compare.pooled {
             remarks.extend(sides.join(&wanted, &mut column));
         }
         for (row, cell) in rows.iter_mut().zip(column) {

@@ -20,6 +20,8 @@ pub struct Compare {
     pub axis: Spanned<String>,
     /// The compared values.
     pub values: ComparedValues,
+    /// True if all comparisons share one error.
+    pub pooled: bool,
     /// True if ratios are shown instead of differences.
     pub ratio: bool,
     /// The axis that repeats the same job, from which the measurement noise is estimated.
@@ -59,9 +61,13 @@ mapping! {
         pairs: Custom = Custom { schema: pairs, accepts: "`[[value, other], …]`" },
         /// The value with which every other value is compared, instead of `pairs`.
         ///
-        /// All comparisons share one error, and their intervals and p-values hold for all of them at once (Dunnett's
-        /// test). That tells more apart than `pairs` if the spread is similar for all values.
         baseline: Custom = Custom { schema: baseline, accepts: "a value of the axis" },
+        /// The spread of the differences: each comparison's `own`, or `pooled` over all comparisons with a `baseline`.
+        /// Default: `own`.
+        ///
+        /// With `pooled`, intervals and p-values hold for all comparisons at once (Dunnett's test). That tells more apart
+        /// with few seeds, but is valid only if the spread is similar for all values.
+        error: Word<bool> = Word(&[("own", false), ("pooled", true)]),
         /// The form of a comparison: a difference, or a ratio of geometric means. Default: `difference`.
         show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
         /// The axis that repeats the same job. Differences below the noise of these repetitions are marked.
@@ -105,7 +111,13 @@ impl Lower<'_> {
         let (ratio, decide) = (keys.show.value.unwrap_or(false), keys.decide.value.unwrap_or(false));
         let help = "write the largest difference that is practically none, for example `0.01`";
         let equivalent = self.positive(&keys.equivalent, "equivalent", "no region", help);
-        Some(Compare { of: of.clone(), axis, values: values?, ratio, noise, decide, equivalent })
+        let values = values?;
+        let pooled = keys.error.value.unwrap_or(false);
+        if let (true, ComparedValues::Pairs(_), Some(span)) = (pooled, &values, keys.error.span()) {
+            let help = "write `baseline: VALUE` instead of `pairs`, or remove `error`";
+            self.problem(span, "a pooled error needs a `baseline`", "not with `pairs`", help);
+        }
+        Some(Compare { of: of.clone(), axis, values, pooled, ratio, noise, decide, equivalent })
     }
 
     /// Reads `pairs` or `baseline`, of which exactly one is needed.
