@@ -1,0 +1,26 @@
+"""Progress of a training whose loop is another's."""
+
+from __future__ import annotations
+
+import time
+
+from ._report import reporter
+
+#: Seconds between lines.
+INTERVAL = 0.5
+
+
+class Progress:
+    """Lines that say how far a loop is, a few a second at most."""
+
+    def __init__(self, total: int) -> None:
+        self._due = 0.0
+        if total > 0:
+            reporter().write({"total": total}, now=True)
+
+    def at(self, step: int) -> None:
+        """Says that a step is done."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + INTERVAL
+            reporter().write({"step": step})
