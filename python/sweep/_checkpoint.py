@@ -25,7 +25,8 @@ KEPT_YOUNG = 20
 _FOLDER = "checkpoints"
 _ABOUT = "sweep.json"
 _NEW = ".new-"
-_resumed: int = 0
+#: The first step of the loop and the first reported step after the checkpoint that the program has asked for.
+_resumed = (0, 0)
 
 
 class Checkpoint:
@@ -73,7 +74,8 @@ class Checkpoint:
     def _commit(self, folder: Path) -> None:
         reports = reporter()
         done = reports.step if self._step is None else self._step
-        about = {"format": 1, "next_step": 0 if done is None else done + 1}
+        reported = -1 if reports.step is None else reports.step
+        about = {"format": 1, "next_step": 0 if done is None else done + 1, "next_report": reported + 1}
         with open(folder / _ABOUT, "w", encoding="ascii") as file:
             json.dump(about, file)
         sync(folder)
@@ -118,15 +120,20 @@ def resume() -> Optional[Path]:
         return None
     try:
         about = json.loads((path.parent / _ABOUT).read_text(encoding="ascii"))
-        _resumed = whole(about["next_step"])
+        _resumed = whole(about["next_step"]), whole(about["next_report"])
     except (OSError, ValueError, TypeError, KeyError):
-        _resumed = 0  # Not written by this module.
+        _resumed = 0, 0  # Not written by this module.
     return path
 
 
 def resumed_step() -> int:
     """The first step after the checkpoint that the program has asked for; 0 if it has not."""
-    return _resumed
+    return _resumed[0]
+
+
+def resumed_report() -> int:
+    """The step after the last one that was reported before that checkpoint; 0 without."""
+    return _resumed[1]
 
 
 def sync(path: Path) -> None:

@@ -33,6 +33,10 @@ class Reporter:
         self.prints = prints
         #: The step that was reported last.
         self.step: Optional[int] = None
+        #: The number of steps, if the program has reported it.
+        self.total: Optional[int] = None
+        #: True if a step was reported since it was set to False.
+        self.spoke = False
         #: True while the file that asks the program to stop is known to exist.
         self.stopping = False
         #: True if the program was told to stop and has not gone on since.
@@ -69,6 +73,9 @@ class Reporter:
             if self.step is not None and self.told and step > self.step:
                 self.told = False
             self.step = step
+            self.spoke = True
+        if "total" in values:
+            self.total = whole(values["total"])
         if self.path is not None:
             if "rank" in values or rank() == 0:
                 self.write(values if step is None else {"step": step, **values})
@@ -108,7 +115,8 @@ class Reporter:
         with self._lock:
             self._lines.append(line)
             self._size += len(line)
-            if now or self._at_once or self._size > LIMIT // 8 or time.monotonic() >= self._due:
+            is_full = self._size > LIMIT // 8 and "" not in self._warned
+            if now or self._at_once or is_full or time.monotonic() >= self._due:
                 self._write()
             elif len(self._lines) == 1:
                 self._later()
@@ -187,7 +195,8 @@ class Reporter:
         """Writes what waits, and whether the program ended early."""
         self._at_once = True
         if os.getpid() == self._owner and rank() == 0 and not hasattr(sys, "last_type"):
-            if self.told if self.ended_early is None else self.ended_early:
+            is_complete = self.total is not None and self.step is not None and self.step >= self.total
+            if self.told and not is_complete if self.ended_early is None else self.ended_early:
                 self.write({"stopped": True})
         self.flush()
 

@@ -8,6 +8,7 @@ from typing import Iterator, Optional
 
 from ._checkpoint import resumed_step
 from ._contract import contract
+from ._progress import Progress
 from ._ranks import rank, world_size
 from ._report import Reporter, reporter, whole
 
@@ -82,8 +83,7 @@ class Steps:
 
     def __iter__(self) -> Iterator[int]:
         reports = reporter()
-        if rank() == 0:
-            reports.write({"total": self.end}, now=True)
+        progress = Progress(self.end) if rank() == 0 else None
         last = Last(reports)
         alone = world_size() == 1
         step = self.start - 1
@@ -92,6 +92,8 @@ class Steps:
         try:
             for step in range(self.start, self.end):
                 is_last = last.reached(step)
+                if progress is not None:
+                    progress.at(step)
                 reports.step = step
                 reports.told = False
                 reports.is_last = None if alone else is_last
@@ -100,7 +102,10 @@ class Steps:
                     break
         finally:
             asked = is_last or reports.told
-            reports.ended_early = asked and step + 1 < self.end
+            is_complete = step + 1 >= self.end
+            reports.ended_early = asked and not is_complete
+            if is_complete and progress is not None:
+                progress.end()
             reports.is_last = None
             reports.told = False
 

@@ -68,6 +68,10 @@ class Callback(TrainerCallback):  # type: ignore[misc]
             reporter().ended_early = asked and step < self._end
         return control
 
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        if self._progress is not None and state.is_world_process_zero and state.global_step >= self._end:
+            self._progress.end()
+
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         step = state.global_step
         folder = Path(args.output_dir) / f"checkpoint-{step}"

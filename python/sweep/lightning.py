@@ -116,6 +116,11 @@ class Callback(_Callback):  # type: ignore[misc]
         if self._every is None:
             self._save(trainer)
 
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Says whether all steps are done."""
+        if self._progress is not None and self._end is not None and trainer.global_step >= self._end:
+            self._progress.end()
+
     def _save(self, trainer: Any) -> None:
         step = trainer.global_step
         if contract().scratch is None or step == self._saved:
