@@ -85,12 +85,15 @@ class Callback(_Callback):  # type: ignore[misc]
         self._progress: Optional[Progress] = None
         self._end: Optional[int] = None
         self._saved = 0
+        self._ends = False
+        self._in_batch = False
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Finds where the training ends."""
         self._last = Last(reporter())
         self._end = _end(trainer)
         self._saved = trainer.global_step
+        self._ends = False
         if trainer.is_global_zero:
             self._progress = Progress(self._end or 0)
         reporter().ended_early = False
@@ -102,18 +105,32 @@ class Callback(_Callback):  # type: ignore[misc]
             self._progress.at(step)
         asked = self._last is not None and self._last.reached(step)
         at_end = self._end is not None and step >= self._end
-        if (asked or at_end) and not trainer.should_stop:
-            trainer.should_stop = True
+        self._in_batch = True
+        if (asked or at_end) and not self._ends:
+            self._ends = trainer.should_stop = True
             # Otherwise the loop goes on to `min_steps` and `min_epochs`.
             trainer.fit_loop.min_epochs, trainer.fit_loop.epoch_loop.min_steps = None, None
             reporter().ended_early = asked and not at_end
             self._save(trainer)
         elif self._every is not None and step - self._saved >= self._every:
             self._save(trainer)
+        self._in_batch = False
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Dict[str, Any]) -> None:
+        """Counts the batch that has just ended: otherwise Lightning would make it again after a resume."""
+        if not self._in_batch:
+            return
+        fit = checkpoint.get("loops", {}).get("fit_loop", {})
+        for counts in fit.get("epoch_loop.batch_progress", {}).values():
+            if isinstance(counts, dict) and "processed" in counts:
+                counts["completed"] = counts["processed"]
+        state = fit.get("epoch_loop.state_dict", {})
+        if "_batches_that_stepped" in state and not trainer.fit_loop._should_accumulate():
+            state["_batches_that_stepped"] += 1
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Saves."""
-        if self._every is None:
+        """Saves, unless the training ends."""
+        if self._every is None and not self._ends:
             self._save(trainer)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
