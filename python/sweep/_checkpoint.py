@@ -39,7 +39,8 @@ class Checkpoint:
         self._keep = True
 
     def __fspath__(self) -> str:
-        raise TypeError("a checkpoint is written in a block: `with sweep.checkpoint() as path: torch.save(state, path)`")
+        text = "a checkpoint is written in a block: `with sweep.checkpoint() as path: torch.save(state, path)`"
+        raise TypeError(text)
 
     def __enter__(self) -> Path:
         scratch = contract().scratch

@@ -36,7 +36,7 @@ def read(variables: Mapping[str, str]) -> Contract:
     """Reads the variables. Raises `ValueError` for a variable with a value that the contract does not allow."""
     version = variables.get("SWEEP_CONTRACT")
     if version is not None and version != VERSION:
-        text = f"this `sweep` speaks contract {version}, the Python module speaks {VERSION}: install the module that came with it"
+        text = f"`sweep` speaks contract {version}, its Python module {VERSION}: install the module that came with it"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def path(name: str) -> Optional[Path]:

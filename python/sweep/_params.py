@@ -131,9 +131,11 @@ def _fit(default: Any, value: Any, name: str) -> Any:
         return tuple(value)
     if type(default) is float and type(value) is int:
         return float(value)
-    is_number = isinstance(default, (int, float)) and not isinstance(default, bool)
-    if is_number and isinstance(value, str) or isinstance(default, bool) and not isinstance(value, bool):
-        wanted = "true or false" if isinstance(default, bool) else "a number"
-        text = f"the recipe's `params` give `{name}` the value {value!r}; the script's default {default!r} asks for {wanted}"
+    if isinstance(default, bool):
+        wanted = None if isinstance(value, bool) else "true or false"
+    else:
+        wanted = "a number" if isinstance(default, (int, float)) and isinstance(value, str) else None
+    if wanted is not None:
+        text = f"the recipe's `params` give `{name}` the value {value!r}; the default {default!r} asks for {wanted}"
         raise TypeError(text)
     return value

@@ -9,6 +9,7 @@ from typing import Any, Optional
 _RANK = ("SWEEP_RANK", "RANK", "OMPI_COMM_WORLD_RANK")
 _WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
 _known: Optional[int] = None
+_looked = False
 
 
 def rank() -> int:
@@ -16,17 +17,15 @@ def rank() -> int:
 
     Known from `SWEEP_RANK` or `RANK` (torchrun), or from `torch.distributed` once that is initialized.
     """
-    global _known
-    if _known is not None:
-        return _known
-    found = _variable(_RANK)
-    if found is None:
+    global _known, _looked
+    if not _looked:
+        _looked, _known = True, _variable(_RANK)
+    if _known is None:
         distributed = _distributed()
         if distributed is None:
             return 0
-        found = int(distributed.get_rank())
-    _known = found
-    return found
+        _known = int(distributed.get_rank())
+    return _known
 
 
 def world_size() -> int:
@@ -57,8 +56,8 @@ def _distributed() -> Optional[Any]:
 
 def forget() -> None:
     """Forgets the rank: a forked process may get one of its own."""
-    global _known
-    _known = None
+    global _known, _looked
+    _known, _looked = None, False
 
 
 if hasattr(os, "register_at_fork"):

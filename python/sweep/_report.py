@@ -78,7 +78,7 @@ class Reporter:
             self.total = whole(values["total"])
         if self.path is not None:
             if "rank" in values or rank() == 0:
-                self.write(values if step is None else {"step": step, **values})
+                self.write(values, step)
         elif self.prints and rank() == 0:
             self._print(step, values)
         return self.shall_stop()
@@ -103,15 +103,15 @@ class Reporter:
             self.stopping = os.path.exists(self.stop)
         return self.stopping
 
-    def write(self, values: Dict[str, Any], now: bool = False) -> None:
+    def write(self, values: Dict[str, Any], step: Optional[int] = None, now: bool = False) -> None:
         """Adds a line; `now` writes it before returning."""
         if self.path is None:
             return
         try:
-            text = _encode(values)
+            text = _line(step, values)
         except Exception:
-            text = _encode(self._usable(values, ""))
-        line = text.encode("ascii") + b"\n"
+            text = _line(step, self._usable(values, ""))
+        line = text.encode("ascii")
         with self._lock:
             self._lines.append(line)
             self._size += len(line)
@@ -221,6 +221,25 @@ def _plain(value: Any) -> Any:
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+#: Encoded names, as many as a report may have series.
+_names: Dict[str, str] = {}
+
+
+def _line(step: Optional[int], values: Dict[str, Any]) -> str:
+    """A line of the report. Floats and integers are written here, because the encoder takes longer to begin."""
+    parts = [] if step is None else [f'"step":{step}']
+    for name, value in values.items():
+        key = _names.get(name)
+        if key is None:
+            key = _encode(name) + ":"
+            if len(_names) < 200:
+                _names[name] = key
+        # A difference that is not 0 is NaN: the value is not finite.
+        if type(value) is int or (type(value) is float and value - value == 0.0):
+            parts.append(f"{key}{value!r}")
+        else:
+            parts.append(key + _encode(value))
+    return "{" + ",".join(parts) + "}\n"
 
 
 def _shown(value: Any) -> str:
@@ -266,7 +285,9 @@ def report(step: Optional[int] = None, /, **values: Any) -> bool:
     dictionaries. On several ranks only rank 0 writes, unless `rank` is given. A value that is no number is left out,
     with one warning. Raises `TypeError` or `ValueError` for a step that is no integer of at least 0.
     """
-    if step is None and "step" in values:
+    if "step" in values:
+        if step is not None:
+            raise TypeError("`sweep.report` got two steps")
         step = values.pop("step")
     return (_reporter or reporter()).report(step, values)
 

@@ -36,6 +36,7 @@ class Callback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
+        """Finds where the training ends."""
         self._last = Last(reporter())
         asked = contract().until
         self._end = state.max_steps if asked is None else min(asked, state.max_steps)
@@ -51,6 +52,7 @@ class Callback(TrainerCallback):  # type: ignore[misc]
         logs: Optional[Dict[str, Any]] = None,
         **_: Any,
     ) -> None:
+        """Reports what the trainer logs."""
         if state.is_world_process_zero and logs:
             numbers = {name: value for name, value in logs.items() if not isinstance(value, str)}
             reporter().report(state.global_step, numbers)
@@ -58,6 +60,7 @@ class Callback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> TrainerControl:
+        """Looks whether to stop."""
         step = state.global_step
         if self._progress is not None and state.is_world_process_zero:
             self._progress.at(step)
@@ -69,10 +72,12 @@ class Callback(TrainerCallback):  # type: ignore[misc]
         return control
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Says whether all steps are done."""
         if self._progress is not None and state.is_world_process_zero and state.global_step >= self._end:
             self._progress.end()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Declares the checkpoint that the trainer has saved."""
         step = state.global_step
         folder = Path(args.output_dir) / f"checkpoint-{step}"
         if contract().scratch is None or not state.is_world_process_zero or step == self._saved or not folder.is_dir():

@@ -1,7 +1,7 @@
 """Weights & Biases' functions for `sweep`: a script runs with `import sweep.wandb as wandb`.
 
-What is logged is reported; what the recipe's `params` give overrides `config`. Nothing is sent anywhere. Values that are no
-numbers (images, tables, texts) are left out.
+What is logged is reported; what the recipe's `params` give overrides `config`. Nothing is sent anywhere. Values that
+are no numbers (images, tables, texts) are left out.
 """
 
 from __future__ import annotations
@@ -26,17 +26,14 @@ __all__ = [
     "Summary",
     "UsageError",
     "alert",
-    "config",
     "define_metric",
     "finish",
     "init",
     "log",
     "login",
     "mark_preempting",
-    "run",
     "save",
     "setup",
-    "summary",
     "unwatch",
     "watch",
 ]
@@ -96,7 +93,8 @@ class Config:
         if name not in self._locked:
             self._values[name] = value
         elif value != self._values[name]:
-            text = f"`config.{name}` stays {self._values[name]!r}, which the recipe's `params` give; {value!r} is ignored"
+            kept = self._values[name]
+            text = f"`config.{name}` stays {kept!r}, which the recipe's `params` give; {value!r} is ignored"
             reporter().warn(f"config.{name}", text)
 
     def __contains__(self, name: object) -> bool:
@@ -282,7 +280,8 @@ class Run:
         wanted = {part.strip() for part in (summary or "").split(",")} - {""}
         unknown = wanted - {"min", "max", "mean", "last", "best", "copy", "none", "first"}
         if unknown:
-            raise Error(f"a summary is min, max, mean, last, best, first, copy or none, not {', '.join(sorted(unknown))}")
+            text = "a summary is min, max, mean, last, best, first, copy or none"
+            raise Error(f"{text}, not {', '.join(sorted(unknown))}")
         if "best" in wanted:
             wanted = wanted - {"best"} | {"max" if goal == "maximize" else "min"}
         self._defined[name] = ",".join(sorted(wanted & {"min", "max", "mean", "first"}))
@@ -337,7 +336,8 @@ class Run:
                 continue
             if math.isnan(number):
                 continue
-            seen = self._extremes.setdefault(name, {"min": number, "max": number, "sum": 0.0, "n": 0.0, "first": number})
+            begun = {"min": number, "max": number, "sum": 0.0, "n": 0.0, "first": number}
+            seen = self._extremes.setdefault(name, begun)
             seen["min"], seen["max"] = min(seen["min"], number), max(seen["max"], number)
             seen["sum"], seen["n"] = seen["sum"] + number, seen["n"] + 1
             self.summary._values.update(self._summary(name))
@@ -378,7 +378,7 @@ def init(
             _run.config.setdefaults(_mapping(config))
             return _run
         _run.finish()
-    disabled = mode == "disabled" or mode is None and os.environ.get("WANDB_MODE") == "disabled"
+    disabled = (mode or os.environ.get("WANDB_MODE")) == "disabled"
     _run = Run(config, name, disabled, {"project": project, "entity": entity, **facts}, reporter())
     return _run
 
@@ -439,7 +439,7 @@ def __getattr__(name: str) -> Any:
         return getattr(_current(name), name)
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _missing(name, "`sweep.wandb`", __all__)
+    raise _missing(name, "`sweep.wandb`", sorted([*__all__, "config", "run", "summary"]))
 
 
 def _current(function: str) -> Run:

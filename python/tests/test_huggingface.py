@@ -21,7 +21,8 @@ TRAIN = """
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=8, n_embd=16, n_layer=1, n_head=2))
     args = TrainingArguments(OUTPUT, max_steps=12, per_device_train_batch_size=4, logging_steps=1, save_steps=5,
         report_to=[], disable_tqdm=True, use_cpu=True, evaluation_strategy="steps", eval_steps=6)
-    trainer = Trainer(model, args, train_dataset=data, eval_dataset=data[:8], callbacks=[Hold(), sweep.huggingface.Callback()])
+    trainer = Trainer(model, args, train_dataset=data, eval_dataset=data[:8],
+        callbacks=[Hold(), sweep.huggingface.Callback()])
     trainer.train(resume_from_checkpoint=sweep.resume())
     sweep.report(final=trainer.evaluate()["eval_loss"])
     """

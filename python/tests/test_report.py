@@ -73,9 +73,8 @@ class Reports(unittest.TestCase):
 
     def test_what_was_reported_survives_an_exception_and_a_kill(self) -> None:
         with Job() as job:
-            ended = job.end(
-                job.start("import sweep\nfor step in range(1000): sweep.report(step, loss=step)\nraise SystemError('x')")
-            )
+            script = "import sweep\nfor step in range(1000): sweep.report(step, loss=step)\nraise SystemError('x')"
+            ended = job.end(job.start(script))
             self.assertEqual((ended.code, len(ended.lines)), (1, 1000))
             process = job.start(
                 """
@@ -116,7 +115,7 @@ class Reports(unittest.TestCase):
             self.assertEqual([line["begun"] for line in ended.lines if "begun" in line], [1, 2], "no line twice")
 
     def test_other_ranks_write_nothing_unless_they_name_themselves(self) -> None:
-        script = "import sweep; sweep.report(1, loss=2); sweep.report(1, loss=3, rank=sweep.rank()); print(sweep.rank())"
+        script = "import sweep; r = sweep.rank(); sweep.report(1, loss=2); sweep.report(1, loss=3, rank=r); print(r)"
         for variables, rank in [({"SWEEP_RANK": "1", "RANK": "5"}, 1), ({"RANK": "2"}, 2), ({"RANK": "x"}, 0), ({}, 0)]:
             with Job(**variables) as job:
                 ended = job.run(script)
@@ -173,7 +172,7 @@ class Reports(unittest.TestCase):
                     e=np.longdouble(1.5), f=np.bool_(True), g=np.zeros(2), h=np.float16("nan"))
                 """
             )
-            line = json.dumps({k: v for k, v in ended.lines[-1].items()})
+            line = json.dumps(ended.lines[-1])
             self.assertEqual(line, '{"step": 4, "a": 0.5, "b": 0.25, "c": 3, "d": 2.5, "e": 1.5, "f": true, "h": NaN}')
             self.assertIn("`g` is a ndarray that is no number", ended.stderr)
 

@@ -84,7 +84,8 @@ class Steps(unittest.TestCase):
             ("open(os.environ['SWEEP_STOP'], 'w'); sweep.report(step, x=1); raise ValueError('save failed')", 1),
         ]:
             with Job() as job:
-                ended = job.end(job.start(f"import os, sweep, time\nfor step in sweep.steps(5): time.sleep(0.11); {body}"))
+                script = f"import os, sweep, time\nfor step in sweep.steps(5): time.sleep(0.11); {body}"
+                ended = job.end(job.start(script))
                 self.assertEqual((ended.code, ended.final("stopped")), (code, None), (body, ended.stderr))
 
     def test_until_and_start(self) -> None:
@@ -97,7 +98,8 @@ class Steps(unittest.TestCase):
             with Job(SWEEP_UNTIL=until) as job:
                 ended = job.run(script.format(start=start))
                 self.assertEqual(ended.stdout.strip(), expected)
-                self.assertEqual("`until` is 30, but the program's loop ends at 10" in "".join(ended.notes()), until == "30")
+                noted = "`until` is 30, but the program's loop ends at 10" in "".join(ended.notes())
+                self.assertEqual(noted, until == "30")
         with Job(SWEEP_UNTIL="many") as job:
             ended = job.end(job.start("import sweep; sweep.until(1)"))
             self.assertIn("SWEEP_UNTIL is 'many'; it must be an integer of at least 1", ended.stderr)
@@ -182,7 +184,7 @@ class Checkpoints(unittest.TestCase):
     def test_a_path_outside_of_a_block_is_an_error(self) -> None:
         with Job() as job:
             ended = job.end(job.start("import sweep; open(sweep.checkpoint(), 'w')"))
-            self.assertIn("TypeError: a checkpoint is written in a block: `with sweep.checkpoint() as path", ended.stderr)
+            self.assertIn("TypeError: a checkpoint is written in a block: `with sweep.checkpoint()", ended.stderr)
             for name in ("''", "'a/b'", "'..'", "'sweep.json'"):
                 ended = job.end(job.start(f"import sweep; sweep.checkpoint({name})"))
                 self.assertIn("ValueError: the name of a checkpoint is that of a file", ended.stderr)

@@ -62,7 +62,8 @@ class Torch(unittest.TestCase):
     def test_ranks_of_torch_distributed(self) -> None:
         script = """
             import os, sys, time, torch, torch.distributed as dist, sweep
-            dist.init_process_group("gloo", init_method="file://" + os.environ["MEET"], rank=int(os.environ["ME"]), world_size=2)
+            meet, me = "file://" + os.environ["MEET"], int(os.environ["ME"])
+            dist.init_process_group("gloo", init_method=meet, rank=me, world_size=2)
             value = torch.ones(1)
             for step in sweep.steps(100000):
                 dist.all_reduce(value)
@@ -71,7 +72,7 @@ class Torch(unittest.TestCase):
                 stop = sweep.report(step, value=value)
             print(sweep.rank(), step, stop)
             dist.destroy_process_group()
-            assert sweep.rank() == int(os.environ["ME"])
+            assert sweep.rank() == me
             """
         with Job() as job:
             meet = str(job.folder / "meet")

@@ -79,9 +79,10 @@ class WandB(unittest.TestCase):
             self.assertEqual(ended.curve("lr"), {0: 0.5, 1: 0.5, 2: 0.5}, "the recipe overrides the configuration")
             self.assertEqual(ended.curve("acc/top"), {0: 0, 1: 0.5, 2: 1})
             self.assertEqual(ended.curve("deep.a.b"), {0: 0, 1: 1, 2: 2})
-            self.assertEqual((ended.curve("late"), ended.curve("same"), ended.curve("next")), ({10: 1}, {10: 2}, {10: 4}))
+            self.assertEqual([ended.curve(name) for name in ("late", "same", "next")], [{10: 1}, {10: 2}, {10: 4}])
             self.assertEqual((ended.final("best"), ended.final("other")), (7, 8))
-            self.assertEqual((ended.final("loss.min"), ended.final("acc/top.max"), ended.final("acc/top.mean")), (0, 1, 0.5))
+            summaries = [ended.final(name) for name in ("loss.min", "acc/top.max", "acc/top.mean")]
+            self.assertEqual(summaries, [0, 1, 0.5])
             text = job.report.read_text()
             self.assertFalse("never" in text.replace("`never", "") or "nothing" in text, text)
             self.assertTrue(any("step 4 after step 10" in note for note in ended.notes()), ended.notes())
@@ -107,7 +108,8 @@ class WandB(unittest.TestCase):
                 """
                 import sweep.wandb as wandb
                 run = wandb.init()
-                for look in (lambda: wandb.Image, lambda: wandb.sweep, lambda: run.log_artifact, lambda: wandb.config.lr):
+                image, tuning = lambda: wandb.Image, lambda: wandb.sweep
+                for look in (image, tuning, lambda: run.log_artifact, lambda: wandb.config.lr):
                     try:
                         look()
                     except AttributeError as error:
@@ -118,7 +120,7 @@ class WandB(unittest.TestCase):
             lines = ended.stdout.splitlines()
             self.assertTrue(lines[0].startswith("`sweep.wandb` has no `Image`. Of W&B there are Config, "), lines)
             self.assertIn("a recipe's `matrix` takes the place of W&B's sweeps", lines[1])
-            self.assertIn("a run has no `log_artifact`: `outputs` of the recipe keeps files. Of W&B there are alert, ", lines[2])
+            self.assertIn("a run has no `log_artifact`: `outputs` of the recipe keeps files. Of W&B there ", lines[2])
             self.assertEqual(lines[3], "the configuration has no `lr`")
 
     def test_by_hand(self) -> None:
