@@ -55,7 +55,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
         None => report.alive(),
     };
     let memory = OutOfMemory::now();
-    let ended = program::run(prepare(command, job)?, &mut on_word)
+    let ended = program::run(vec![prepare(command, job)?], |_| (), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     if stop.load(std::sync::atomic::Ordering::SeqCst) {
         // A program that was told to stop early may say that all is well; its result is none.
