@@ -44,7 +44,9 @@ pub fn text(script: &Script, found: &Found, name: &str, file: &Path) -> (String,
     let positions: Vec<&Parameter> = found.parameters.iter().filter(|one| one.style == Style::Position).collect();
     missing.extend(argv(&mut out, script, found, &positions, !lines.is_empty()));
     inputs(&mut out, script, found);
-    if found.source == Source::Hydra {
+    if lines.is_empty() {
+        // Nothing is spread.
+    } else if found.source == Source::Hydra {
         out.push_str("      flags: hydra\n");
     } else if booleans != Booleans::Flag && uses_flags(found.source) {
         let word = if booleans == Booleans::NoFlag { "no-flag" } else { "value" };
@@ -72,7 +74,7 @@ fn uses_flags(source: Source) -> bool {
 /// The form that suits all booleans of a script.
 fn booleans(parameters: &[Parameter]) -> Booleans {
     let has = |style| parameters.iter().any(|parameter| parameter.style == style);
-    let paired = |parameter: &Parameter| parameter.negative == format!("no-{}", parameter.name);
+    let paired = |parameter: &Parameter| parameter.negative == negated(&parameter.name);
     match (has(Style::Flag), has(Style::Pair), has(Style::Truth)) {
         (false, false, true) => Booleans::Value,
         (false, true, false) if parameters.iter().filter(|one| one.style == Style::Pair).all(paired) => {
@@ -80,6 +82,12 @@ fn booleans(parameters: &[Parameter]) -> Booleans {
         }
         _ => Booleans::Flag,
     }
+}
+
+/// The name that `booleans: no-flag` gives to the opposite of a flag.
+fn negated(name: &str) -> String {
+    let leaf = name.rfind('.').map_or(0, |dot| dot + 1);
+    format!("{}no-{}", &name[..leaf], &name[leaf..])
 }
 
 fn head(script: &Script, found: &Found, name: &str, file: &Path) -> String {
@@ -224,14 +232,16 @@ fn optional(source: Source, parameter: &Parameter, booleans: Booleans) -> Line {
     let default = &parameter.default;
     let is_on = default.as_bool() == Some(true);
     let value = scalar::yaml(default);
-    let parsed = source == Source::Argparse && items(default).any(|text| text.starts_with('-'));
+    let is_taken = source == Source::Argparse && items(default).any(|text| text.starts_with('-'));
     match parameter.style {
         _ if source == Source::Sweep => line(parameter, value, ""),
         Style::Other | Style::Position => line(parameter, None, ""),
-        _ if default.is_null() => line(parameter, None, "no default"),
-        Style::List if default.as_array().is_some_and(Vec::is_empty) => line(parameter, None, "empty by default"),
+        // A value of `null` is not passed.
+        Style::List if default.as_array().is_some_and(Vec::is_empty) => {
+            line(parameter, Some("null".to_owned()), "empty by default")
+        }
         // argparse takes them for options.
-        Style::Value | Style::List if parsed => line(parameter, None, "a text with a dash: write it in `argv`"),
+        Style::List if is_taken => line(parameter, None, "its default begins with a dash: write it in `argv`"),
         Style::Pair if is_on && booleans != Booleans::NoFlag => Line {
             key: parameter.negative.clone(),
             value: Some("false".to_owned()),

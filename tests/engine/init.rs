@@ -73,7 +73,7 @@ fn a_recipe_from_argparse_gives_the_script_its_defaults() {
     let params = params(&sandbox, &["train.py"]);
     let expected = json!({
         "lr": 0.0003, "optimizer": "adamw", "batch-size": 32, "compile": false, "no-cuda": false, "no-amp": false,
-        "flash": "true", "betas": [0.9, 0.95], "on": "yes: # no", "seed": 0, "clip": "inf", "empty": "", "cpu": false,
+        "flash": "true", "betas": [0.9, 0.95], "init": null, "prefix": "--x", "on": "yes: # no", "seed": 0, "clip": "inf", "empty": "", "cpu": false,
     });
     assert_eq!(params["params"], expected);
     assert_eq!(
@@ -169,7 +169,8 @@ fn parameters_of_hydra() {
                   print(f'lr={config.lr}')\nif __name__ == '__main__':\n    main()\n";
     sandbox.write("train.py", script);
     let params = params(&sandbox, &["train.py", "--python", &python]);
-    let expected = json!({ "lr": 0.1, "opt.name": "adam", "opt.betas": [0.9, 0.99], "opt.deep.nesterov": true });
+    let expected =
+        json!({ "lr": 0.1, "opt.name": "adam", "opt.betas": [0.9, 0.99], "opt.deep.nesterov": true, "nothing": null });
     assert_eq!((&params["params"], &params["flags"]), (&expected, &json!("hydra")));
     assert!(sandbox.read("train.yaml").contains("inputs: [train.py, conf]"));
 }
@@ -188,8 +189,8 @@ fn parameters_of_tyro() {
     sandbox.write("train.py", script);
     let params = params(&sandbox, &["train.py", "--python", &python]);
     let expected = json!({
-        "opt.lr": 0.001, "opt.no-decay": false, "data": "a b", "size": "s", "kind": "B", "random_seed": 0, "betas": [0.9, 0.95],
-        "fast": false,
+        "opt.lr": 0.001, "opt.decay": true, "data": "a b", "size": "s", "kind": "B", "random_seed": 0, "betas": [0.9, 0.95],
+        "x": null, "fast": false,
     });
     assert_eq!(params["params"], expected);
     let text = sandbox.read("train.yaml");
