@@ -72,8 +72,9 @@ pub(super) fn leave(scratch: &Path) {
     let folder = scratch.join(FOLDER);
     let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);
     let goes_on = entries.any(|entry| entry.file_name() != FOLDER);
-    let needless: &[&str] = if goes_on { &["report.jsonl", "params.json"] } else { &["report.jsonl", "params.json", "state.json"] };
-    for file in needless {
+    // The state is the last.
+    let files = ["report.jsonl", "params.json", "state.json"];
+    for file in &files[..if goes_on { 2 } else { 3 }] {
         let _ = fs::remove_file(folder.join(file));
     }
     let _ = fs::remove_dir(folder);
