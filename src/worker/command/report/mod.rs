@@ -55,8 +55,9 @@ pub(super) const REPORT: &str = "report";
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between two messages with the newest values.
 const MESSAGES: Duration = Duration::from_millis(500);
-/// Interval between two writes of the state.
+/// Shortest interval between two writes of the state; it is also so many times the time that the last one took.
 const SAVES: Duration = Duration::from_secs(10);
+const SAVES_PER_TIME: u32 = 100;
 
 /// A thread that follows the sources of a program.
 pub(super) struct Following {
@@ -79,6 +80,8 @@ struct Thread<R> {
     /// Time of the last message and its changes; the same of the state.
     told: (Instant, u64),
     saved: (Instant, u64),
+    /// Time that the last write of the state took.
+    took: Duration,
     /// Checkpoints in the saved state.
     checkpoints: Vec<Checkpoint>,
     failed: bool,
@@ -104,6 +107,7 @@ impl Following {
             spoke: Arc::clone(&spoke),
             told: (now, 0),
             saved: (now, 0),
+            took: Duration::ZERO,
             failed: false,
         };
         let run = move || {
@@ -151,10 +155,13 @@ impl<R: Report> Thread<R> {
             }
         }
         let declared = checkpoints(&self.sources) != self.checkpoints;
-        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= SAVES);
+        let pause = SAVES.max(self.took * SAVES_PER_TIME);
+        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
         if declared || due {
-            self.saved = (Instant::now(), changes);
+            let begun = Instant::now();
             self.save();
+            self.took = begun.elapsed();
+            self.saved = (Instant::now(), changes);
         }
     }
 
