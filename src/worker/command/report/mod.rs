@@ -22,9 +22,12 @@ use std::{
 
 use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
 
+use super::resume::Keeper;
+use crate::format::clean;
+
 pub(super) use self::{
     curve::Point,
-    lines::ReportFile,
+    lines::{Appended, Line, ReportFile, parse, values, whole},
     series::{Checkpoint, Series},
     state::State,
 };
@@ -63,7 +66,7 @@ const SAVES_PER_TIME: u32 = 100;
 pub(super) struct Following {
     stop: mpsc::Sender<()>,
     spoke: Arc<AtomicBool>,
-    thread: JoinHandle<Gathered>,
+    thread: JoinHandle<(Gathered, Keeper)>,
 }
 
 /// What the sources of a program have said. Earlier sources count more.
@@ -82,24 +85,23 @@ struct Thread<R> {
     saved: (Instant, u64),
     /// Time that the last write of the state took.
     took: Duration,
-    /// Checkpoints in the saved state.
-    checkpoints: Vec<Checkpoint>,
+    keeper: Keeper,
     failed: bool,
 }
 
 impl Following {
-    /// Begins to follow. The state is kept in the file `state`.
+    /// Begins to follow. The state is kept in the file `state`, and the checkpoints by `keeper`.
     pub(super) fn start(
         sources: Vec<Source>,
         state: PathBuf,
         until: Option<u64>,
+        keeper: Keeper,
         to: impl Report + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let spoke = Arc::new(AtomicBool::new(false));
         let now = Instant::now();
         let mut thread = Thread {
-            checkpoints: checkpoints(&sources).to_vec(),
             sources,
             state,
             until,
@@ -108,6 +110,7 @@ impl Following {
             told: (now, 0),
             saved: (now, 0),
             took: Duration::ZERO,
+            keeper,
             failed: false,
         };
         let run = move || {
@@ -115,7 +118,7 @@ impl Following {
                 thread.look(false);
             }
             thread.look(true);
-            Gathered(thread.sources)
+            (Gathered(thread.sources), thread.keeper)
         };
         Ok(Self { stop, spoke, thread: thread::Builder::new().name("reports".into()).spawn(run)? })
     }
@@ -126,7 +129,7 @@ impl Following {
     }
 
     /// Reads the rest, after the program's end.
-    pub(super) fn finish(self) -> io::Result<Gathered> {
+    pub(super) fn finish(self) -> io::Result<(Gathered, Keeper)> {
         let _ = self.stop.send(());
         self.thread.join().map_err(|_| io::Error::other("the thread that reads the reports has panicked"))
     }
@@ -154,10 +157,14 @@ impl<R: Report> Thread<R> {
                 progress => self.to.progress(progress),
             }
         }
-        let declared = checkpoints(&self.sources) != self.checkpoints;
+        for path in self.keeper.look(checkpoints(&self.sources), self.spoke.load(Ordering::Relaxed)) {
+            let text = format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
+            self.to.note(&text);
+        }
+        // The report itself is read again by a later attempt, so that only other sources need the state between.
         let pause = SAVES.max(self.took * SAVES_PER_TIME);
         let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
-        if declared || due {
+        if due {
             let begun = Instant::now();
             self.save();
             self.took = begun.elapsed();
@@ -167,7 +174,6 @@ impl<R: Report> Thread<R> {
 
     /// Keeps what was read for a later attempt.
     fn save(&mut self) {
-        self.checkpoints = checkpoints(&self.sources).to_vec();
         if let Err(error) = State::save(&self.state, &self.sources)
             && !std::mem::replace(&mut self.failed, true)
         {
@@ -185,7 +191,9 @@ impl<R: Report> Thread<R> {
             }
         }
         let done = step.unwrap_or(0);
-        Progress { done, total: total.or(self.until).unwrap_or(0).max(done), series, ..Progress::default() }
+        // Without a known end, the total is 0.
+        let total = total.or(self.until).map_or(0, |total| total.max(done));
+        Progress { done, total, series, ..Progress::default() }
     }
 }
 
