@@ -297,16 +297,24 @@ fn a_later_attempt_continues_the_curves() {
 
 #[test]
 fn a_failed_attempt_leaves_its_curves_only_where_another_can_go_on() {
-    for (more, left) in [("", vec![]), ("touch \"$SWEEP_SCRATCH/own\"; ", vec![".sweep", "own"])] {
-        let report = r#"echo '{"step": 1, "loss": 1}' >> "$SWEEP_REPORT""#;
-        let sandbox = Sandbox::with(&step(&format!("run: |\n  {more}{report}; exit 3")));
+    let report = r#"echo '{"step": 1, "loss": 1}' >> "$SWEEP_REPORT"; "#;
+    let own = format!(r#"{report}touch "$SWEEP_SCRATCH/own"; "#);
+    for (run, left) in [
+        ("", vec![]),
+        (report, vec![".sweep/attempts.json"]),
+        (&own, vec![".sweep/attempts.json", ".sweep/state.json", "own"]),
+    ] {
+        let sandbox = Sandbox::with(&step(&format!("run: |\n  {run}exit 3")));
         assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
-        let scratch = list(&sandbox.path("results/store/partial"));
-        let found: Vec<_> = scratch.iter().flat_map(|folder| list(folder)).collect();
-        let names: Vec<_> = found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, left);
-        let files: Vec<_> = found.iter().flat_map(|path| list(path)).collect();
-        assert_eq!(files.len(), usize::from(!left.is_empty()), "only the state: {files:?}");
+        let mut found = Vec::new();
+        for scratch in list(&sandbox.path("results/store/partial")) {
+            for path in list(&scratch) {
+                let inner = list(&path);
+                let files = if inner.is_empty() { vec![path] } else { inner };
+                found.extend(files.iter().map(|file| file.strip_prefix(&scratch).unwrap().display().to_string()));
+            }
+        }
+        assert_eq!(found, left);
     }
 }
 
