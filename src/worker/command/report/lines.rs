@@ -223,7 +223,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
         return sink.once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
     };
     // Of several processes that report, the first one counts.
-    if entries.get("rank").and_then(Value::as_i64).is_some_and(|rank| rank != 0) {
+    if entries.get("rank").and_then(Value::as_f64).is_some_and(|rank| rank != 0.0) {
         return;
     }
     let step = match entries.get("step") {
