@@ -8,6 +8,11 @@ from driver import Job, by_hand
 
 TRAIN = """
     import json, os, sweep, time
+    def wait():
+        # Longer than the time between two looks for the file.
+        time.sleep(0.15)
+        while not os.path.exists(os.environ["SWEEP_STOP"]):
+            time.sleep(0.15)
     hold = int(os.environ.get("HOLD", -1))
     state = {"sum": 0}
     if (path := sweep.resume()) is not None:
@@ -15,8 +20,8 @@ TRAIN = """
     print("from", state)
     for step in sweep.steps(40):
         state["sum"] += step
-        while step == hold and not os.path.exists(os.environ["SWEEP_STOP"]):
-            time.sleep(0.01)
+        if step == hold:
+            wait()
         stop = sweep.report(step, sum=state["sum"])
         if stop or step % 10 == 9:
             with sweep.checkpoint() as path:
