@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Python programs that tests hold against what `sweep` writes, into folders outside of the clone: MLflow and
-# TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its linters; Hugging
-# Face transformers, which reads saved networks, with PyTorch as the distribution packages it (the one of PyPI brings
-# gigabytes of CUDA).
+# Installs the Python programs that tests hold against what `sweep` reads and writes, into folders outside of the clone: MLflow
+# and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its linters; the
+# parsers whose parameters `sweep init` reads; Hugging Face transformers, which reads saved networks, with PyTorch as the
+# distribution packages it (the one of PyPI brings gigabytes of CUDA).
 # Where they cannot be installed it says why and succeeds; the tests then say the same.
 set -euo pipefail
 
@@ -36,6 +36,12 @@ works='import numpy, pandas, polars, pyarrow, wandb, mypy, ruff'
 if ! { [ -x "$module/bin/python" ] && "$module/bin/python" -c "$works" 2>/dev/null; }; then
     (what='pandas, polars and wandb' options=() && environment "$module" "$works" 'numpy==2.4.6' 'pandas==3.1.1' \
         'polars==2.1.0' 'pyarrow==26.0.1' 'wandb==0.31.0' 'mypy==2.4.1' 'ruff==0.17.6')
+fi
+
+parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"
+if ! { [ -x "$parsers/bin/python" ] && "$parsers/bin/python" -c 'import click, hydra, tyro, typer' 2>/dev/null; }; then
+    (what='click, Hydra, tyro and typer' options=() && environment "$parsers" 'import click, hydra, tyro, typer' \
+        'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2')
 fi
 
 what=transformers
