@@ -20,6 +20,7 @@ fn without_packages() {
         if index == 0 || index == newest {
             eprintln!("Python {major}.{minor}:");
             unittest(python, &["test_params", "test_report", "test_steps", "test_wandb", "test_results"]);
+            unittest(python, &["test_program"]);
         }
     }
 }
@@ -27,7 +28,8 @@ fn without_packages() {
 #[test]
 fn with_frames_and_wandb() {
     if let Some(python) = installed("SWEEP_PYTHON_MODULE", "module", "import pandas, polars, pyarrow, wandb") {
-        unittest(&python, &["test_wandb", "test_results", "test_report.Reports.test_numpy_scalars_and_arrays_of_one"]);
+        unittest(&python, &["test_wandb", "test_results", "test_program"]);
+        unittest(&python, &["test_report.Reports.test_numpy_scalars_and_arrays_of_one"]);
     }
 }
 
