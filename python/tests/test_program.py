@@ -16,7 +16,7 @@ import driver
 
 sys.path.insert(0, str(driver.MODULE))
 
-import sweep  # noqa: E402
+import sweep
 
 STUDY = """\
 name: study
