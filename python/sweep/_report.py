@@ -195,7 +195,8 @@ class Reporter:
         """Writes what waits, and whether the program ended early."""
         self._at_once = True
         if os.getpid() == self._owner and rank() == 0 and not hasattr(sys, "last_type"):
-            is_complete = self.total is not None and self.step is not None and self.step >= self.total
+            # Steps count from 0 or from 1.
+            is_complete = self.total is not None and self.step is not None and self.step + 1 >= self.total
             if self.told and not is_complete if self.ended_early is None else self.ended_early:
                 self.write({"stopped": True})
         self.flush()

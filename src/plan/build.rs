@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
+use sweep_job::{
+    Backend, Kind, Param, ParamError, TaskSpec, Value, Values,
+    tasks::{Command, complete_ranks},
+};
 
 use super::{
     Digests, Job, JobId, Label, ListId, Origin, PlanError, Point, lint,
@@ -311,6 +314,9 @@ impl Builder<'_> {
             }
         }
         let mut values = step.task.complete(given);
+        if step.task.name == <Command as TaskSpec>::NAME {
+            complete_ranks(&mut values, step.resources.gpus);
+        }
         let inputs = self.inputs(step, &mut values, &places)?;
         if !ok {
             return None;

@@ -210,7 +210,9 @@ impl Attempt {
             (_, Some(said)) if said.kind == FailureKind::Stopped && self.asked.is_some() => {
                 return Unfinished::Stopped(with_kept(said.message));
             }
-            (Some(Ending::Stopped), _) if kept.is_some() => return Unfinished::Stopped(with_kept("it was ended".into())),
+            (Some(Ending::Stopped), _) if kept.is_some() => {
+                return Unfinished::Stopped(with_kept("it was ended".into()));
+            }
             (Some(Ending::Stopped), _) => return Unfinished::GivenUp,
             (None, Some(said)) => self.with_memory(said.recognized()),
             (None, None) => self.with_memory(self.silent_end(status, strays)),

@@ -36,6 +36,9 @@ mod mistakes;
 mod page;
 mod policies;
 mod programs;
+mod programs_ranks;
+mod programs_reads;
+mod programs_stop;
 mod protocol;
 #[cfg(feature = "remote")]
 mod pulls;

@@ -22,9 +22,12 @@ use std::{
 
 use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
 
+use super::resume::Keeper;
+use crate::format::clean;
+
 pub(super) use self::{
     curve::Point,
-    lines::ReportFile,
+    lines::{Appended, Line, ReportFile, parse, values, whole},
     series::{Checkpoint, Series},
     state::State,
 };
@@ -62,7 +65,7 @@ const SAVES: Duration = Duration::from_secs(10);
 pub(super) struct Following {
     stop: mpsc::Sender<()>,
     spoke: Arc<AtomicBool>,
-    thread: JoinHandle<Gathered>,
+    thread: JoinHandle<(Gathered, Keeper)>,
 }
 
 /// What the sources of a program have said. Earlier sources count more.
@@ -81,15 +84,17 @@ struct Thread<R> {
     saved: (Instant, u64),
     /// Checkpoints in the saved state.
     checkpoints: Vec<Checkpoint>,
+    keeper: Keeper,
     failed: bool,
 }
 
 impl Following {
-    /// Begins to follow. The state is kept in the file `state`.
+    /// Begins to follow. The state is kept in the file `state`, and the checkpoints by `keeper`.
     pub(super) fn start(
         sources: Vec<Source>,
         state: PathBuf,
         until: Option<u64>,
+        keeper: Keeper,
         to: impl Report + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
@@ -104,6 +109,7 @@ impl Following {
             spoke: Arc::clone(&spoke),
             told: (now, 0),
             saved: (now, 0),
+            keeper,
             failed: false,
         };
         let run = move || {
@@ -111,7 +117,7 @@ impl Following {
                 thread.look(false);
             }
             thread.look(true);
-            Gathered(thread.sources)
+            (Gathered(thread.sources), thread.keeper)
         };
         Ok(Self { stop, spoke, thread: thread::Builder::new().name("reports".into()).spawn(run)? })
     }
@@ -122,7 +128,7 @@ impl Following {
     }
 
     /// Reads the rest, after the program's end.
-    pub(super) fn finish(self) -> io::Result<Gathered> {
+    pub(super) fn finish(self) -> io::Result<(Gathered, Keeper)> {
         let _ = self.stop.send(());
         self.thread.join().map_err(|_| io::Error::other("the thread that reads the reports has panicked"))
     }
@@ -149,6 +155,10 @@ impl<R: Report> Thread<R> {
                 nothing if nothing == Progress::default() => self.to.alive(),
                 progress => self.to.progress(progress),
             }
+        }
+        for path in self.keeper.look(checkpoints(&self.sources), self.spoke.load(Ordering::Relaxed)) {
+            let text = format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
+            self.to.note(&text);
         }
         let declared = checkpoints(&self.sources) != self.checkpoints;
         let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= SAVES);
