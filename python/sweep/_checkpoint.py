@@ -149,6 +149,10 @@ def _sync_one(path: Path) -> None:
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
+    except OSError:
+        # Some file systems cannot sync a folder.
+        if not path.is_dir():
+            raise
     finally:
         os.close(file)
 

@@ -132,7 +132,7 @@ class Reporter:
         if name in self._warned:
             return
         self._warned.add(name)
-        warnings.warn(f"sweep: {text}", RuntimeWarning, stacklevel=2)
+        _tell(text)
         if self.path is not None and rank() == 0:
             self.write({"note": text})
 
@@ -169,8 +169,7 @@ class Reporter:
                 self._size += len(rest)
             if "" not in self._warned:
                 self._warned.add("")
-                text = f"sweep: the report file {self.path} cannot be written: {error}"
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                _tell(f"the report file {self.path} cannot be written: {error}")
 
     def _later(self) -> None:
         """Has the thread write what waits."""
@@ -207,6 +206,14 @@ class Reporter:
             self._due = now + 2 * INTERVAL
             shown = " ".join(f"{name}={_shown(value)}" for name, value in values.items())
             print(f"sweep: {'' if step is None else f'step {step} '}{shown}", file=sys.stderr, flush=True)
+
+
+def _tell(text: str) -> None:
+    """Warns the user. A training must not end for it, even where warnings are errors."""
+    try:
+        warnings.warn(f"sweep: {text}", RuntimeWarning, stacklevel=4)
+    except RuntimeWarning:
+        print(f"sweep: {text}", file=sys.stderr, flush=True)
 
 
 def _plain(value: Any) -> Any:
