@@ -33,6 +33,8 @@ class Reporter:
         self.prints = prints
         #: The step that was reported last.
         self.step: Optional[int] = None
+        #: The newest step of the loop over `steps`, if there is one.
+        self.loop_step: Optional[int] = None
         #: The number of steps, if the program has reported it.
         self.total: Optional[int] = None
         #: True if a step was reported since it was set to False.

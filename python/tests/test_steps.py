@@ -186,6 +186,22 @@ class Checkpoints(unittest.TestCase):
             ended = job.run("import sweep; print(list(sweep.steps(3)))")
             self.assertEqual(ended.stdout, "[0, 1, 2]\n")
 
+    def test_steps_may_be_reported_under_other_numbers(self) -> None:
+        with Job() as job:
+            job.run(
+                """
+                import sweep
+                for step in sweep.steps(5):
+                    sweep.report(10 * (step + 1), loss=1)
+                    if step == 2:
+                        with sweep.checkpoint() as path:
+                            path.touch()
+                        break
+                """
+            )
+            ended = job.run("import sweep; sweep.resume(); print(list(sweep.steps(5)))")
+            self.assertEqual(ended.stdout, "[3, 4]\n")
+
     def test_a_path_outside_of_a_block_is_an_error(self) -> None:
         with Job() as job:
             ended = job.end(job.start("import sweep; open(sweep.checkpoint(), 'w')"))
