@@ -377,6 +377,15 @@ impl Builder<'_> {
                 let known = job.task.metrics().map(|metric| metric.name);
                 (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
             }
+            // A program may report any name.
+            Product::Curve if job.task.open_metrics || job.task.curves.contains(&name) => {
+                return Some(Deferred { key: job.key, product, name: name.to_owned() });
+            }
+            Product::Curve => {
+                let none = || format!("task `{}` records no curves", job.task.name);
+                let help = suggest(name, "curves", job.task.curves.iter().copied()).unwrap_or_else(none);
+                (format!("task `{}` does not record a curve `{name}`", job.task.name), Some(help))
+            }
             Product::Artifact => {
                 let known = job.task.artifacts(&job.values);
                 if known.iter().any(|known| known == name) {
