@@ -43,7 +43,7 @@ def main():
         tokens = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
     cut = len(tokens) - len(tokens) // 10
     settings = TrainingArguments(
-        output_dir=os.environ.get("SWEEP_SCRATCH", "checkpoints"), seed=int(os.environ.get("SWEEP_SEED", 0)),
+        output_dir="checkpoints", seed=int(os.environ.get("SWEEP_SEED", 0)),
         max_steps=sweep.until(args.steps), learning_rate=args.lr, per_device_train_batch_size=8,
         per_device_eval_batch_size=8, logging_steps=5, eval_strategy="steps", eval_steps=20,
         save_strategy="steps", save_steps=20, save_total_limit=2, report_to=[], disable_tqdm=True,

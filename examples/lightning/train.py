@@ -72,7 +72,7 @@ def main():
     held_out = DataLoader(Windows(tokens[cut:], 64), batch_size=16)
     trainer = L.Trainer(
         max_steps=sweep.until(args.steps), val_check_interval=20, limit_val_batches=4, log_every_n_steps=5,
-        accelerator="auto", devices=1, logger=Logger(), callbacks=[Callback(every=20)],
+        accelerator="auto", devices=1, logger=Logger(), callbacks=[Callback(every_n_steps=20)],
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )
     trainer.fit(NextByte(args.width, args.lr), training, held_out, ckpt_path=sweep.resume())

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import sweep
+import sweep.torch
 
 
 def arguments():
@@ -171,43 +171,34 @@ def main():
         lab.load(model, args.like_lab)
         starts = lab.starts
     model, data = model.to(device), Data(args, device, starts)
-    linear = [p for name, p in model.named_parameters() if p.dim() > 1 and name not in ("wte.weight", "wpe.weight")]
-    others = [p for p in model.parameters() if all(p is not other for other in linear)]
-    groups = [{"params": linear, "weight_decay": args.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    decayed, others = [], []
+    for name, parameter in model.named_parameters():
+        is_linear = parameter.dim() > 1 and name not in ("wte.weight", "wpe.weight")
+        (decayed if is_linear else others).append(parameter)
+    groups = [{"params": decayed, "weight_decay": args.weight_decay}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
 
-    start, until = 0, sweep.until(args.iters)
-    if checkpoint := sweep.resume():
-        state = torch.load(checkpoint, map_location=device)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["rng"].cpu())
-        start = state["step"]
-
-    began = time.perf_counter()
-    for step in range(start, until):
+    sweep.torch.load(model=model, optimizer=optimizer)
+    until = sweep.until(args.iters)
+    began, tokens = time.perf_counter(), 0
+    for step in sweep.steps(args.iters):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(args, step)
-        loss = model(*data.batch(step))
+        inputs, targets = data.batch(step)
+        loss = model(inputs, targets)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), args.grad_clip)
         optimizer.step()
 
-        done = step + 1
-        stop = sweep.should_stop()
+        done, tokens = step + 1, tokens + inputs.numel()
         if done % args.log_every == 0 or done == until:
-            sweep.report(done, total=args.iters, loss=loss.item(), lr=optimizer.param_groups[0]["lr"])
+            sweep.report(done, loss=loss.item(), lr=optimizer.param_groups[0]["lr"])
         if done % args.eval_every == 0 or done == until:
             sweep.report(done, val_loss=evaluate(model, data))
-        if stop or done % args.checkpoint_every == 0 or done == until:
-            with sweep.checkpoint() as path:
-                torch.save({"step": done, "model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                            "rng": torch.get_rng_state()}, path)
-        if stop:
-            return
-    if until > start:
-        tokens = (until - start) * args.batch_size * args.block_size
+        if sweep.should_stop() or done % args.checkpoint_every == 0 or done == until:
+            sweep.torch.save(step=step, model=model, optimizer=optimizer)
+    if tokens:
         sweep.report(tokens_per_s=tokens / (time.perf_counter() - began))
 
 

@@ -197,8 +197,17 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
 fn takes(kind: Kind, text: &str) -> bool {
     match Deferred::whole(text).map(|flow| flow.product) {
         Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Variable | Kind::Text),
+        // A map, which no text can contain.
+        Some(Product::Curve) => false,
+        None if has_curve(text) => false,
         Some(Product::Artifact) | None => matches!(kind, Kind::Path(_) | Kind::Scalar | Kind::Variable | Kind::Text),
     }
+}
+
+/// True if a text contains a curve.
+fn has_curve(text: &str) -> bool {
+    let mut parts = text.split(OPEN).skip(1).filter_map(|part| Deferred::parse(part.split_once(CLOSE)?.0));
+    parts.any(|flow| flow.product == Product::Curve)
 }
 
 /// Parameters in the form in which their combination is checked: an artifact has its name, a metric is unknown.
