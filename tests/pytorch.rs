@@ -201,6 +201,58 @@ fn lightning_and_transformers_report_through_their_adapters() {
     }
 }
 
+/// The blocks of code of a language in a text.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let open = format!("```{language}\n");
+    text.split(open.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+/// The tutorial of docs/programs.md, step by step: what it shows is what is run.
+#[test]
+fn the_tutorial_goes_from_a_script_to_a_figure() {
+    let Some(study) = Study::new() else { return };
+    let text = std::fs::read_to_string(root().join("docs/programs.md")).unwrap();
+    let tutorial = text.split("\n## ").find(|part| part.starts_with("From a script to a figure")).unwrap();
+    let (python, yaml, shell) = (blocks(tutorial, "python"), blocks(tutorial, "yaml"), blocks(tutorial, "sh"));
+    std::fs::write(study.path("train.py"), python[0]).unwrap();
+    std::fs::write(study.path("study.yaml"), yaml[0]).unwrap();
+    let by_hand = study.command("python3", &["train.py", "--lr", "0.03"]).output().unwrap();
+    assert!(by_hand.status.success() && told(&by_hand).is_empty(), "{}", told(&by_hand));
+
+    // The first block installs. Each line of the others is a command of `sweep`.
+    let commands: Vec<&str> = shell[1..].iter().flat_map(|block| block.lines()).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    let run = |line: &str| {
+        let args: Vec<&str> = line.split(' ').collect();
+        assert_eq!(args[0], "sweep");
+        let output = study.sweep(&args[1..]);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", told(&output));
+        told(&output)
+    };
+    let first = run(commands[0]);
+    assert!(first.contains("9 jobs: 9 done") && first.contains("faster-is-better: supported"), "{first}");
+    let figure = std::fs::read_to_string(study.path("results/reports/sine/figures/loss.svg")).unwrap();
+    assert!(figure.contains("0.003") && figure.contains("0.03"), "the rates are its legend");
+    assert!(study.path("results/reports/sine/index.html").exists());
+    assert!(run(commands[1]).contains("9 jobs: 9 cached"));
+    assert!(run(commands[2]).contains("12 jobs: 9 cached, 3 done"));
+
+    // With the lines for checkpoints, the script still computes the same.
+    let lines: Vec<&str> = python[1].lines().filter(|line| line.contains("sweep.")).collect();
+    let [import, load, head, report, save] = lines[..] else { panic!("{lines:?}") };
+    let resumable = python[0]
+        .replace("import sweep\n", &format!("{import}\n"))
+        .replace(head, &format!("{load}\n{head}"))
+        .replace("    sweep.report(step, loss=loss.item())", &format!("{report}\n{save}"));
+    std::fs::write(study.path("train.py"), resumable).unwrap();
+    let output = study.sweep(&["--results", "resumable", "run", "study.yaml", "--only", "train/lr=0.01,seed=0"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let again = glob(&study.path("resumable/store"), "record.json");
+    let again: Value = serde_json::from_slice(&std::fs::read(&again[0]).unwrap()).unwrap();
+    let before = study.records().remove(again["label"].as_str().unwrap()).unwrap();
+    assert_eq!(curve(&again, "loss"), curve(&before, "loss"));
+}
+
 /// The same network on the same batches: the losses of the lab and of PyTorch agree in every step. With other batches they
 /// do not, and the recipe says so.
 #[cfg(feature = "cpu")]
