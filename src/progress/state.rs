@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::{
-    format::{clean, count, duration},
+    format::{clean, count, duration, latest, steps},
     run::watch::{Snapshot, State},
 };
 
@@ -43,8 +43,9 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
                 parts.push(format!("GPU {}", gpus.join(", ")));
             }
             if let Some(progress) = progress {
-                parts.push(format!("{}/{}", progress.done, progress.total));
-                parts.extend(progress.loss.map(|loss| format!("loss {loss:.2}")));
+                parts.push(steps(progress));
+                parts.extend(progress.live().first().map(latest));
+                parts.retain(|part| !part.is_empty());
             }
             parts.join("  ")
         }

@@ -44,7 +44,7 @@ impl Pace {
             RunEvent::Started { job, .. } => {
                 self.jobs.insert(*job, Heard::Running { since: at, at, left: None });
             }
-            RunEvent::Progress { job, progress } if progress.done > 0 => {
+            RunEvent::Progress { job, progress } if progress.done > 0 && progress.total > 0 => {
                 if let Some(heard @ Heard::Running { .. }) = self.jobs.get_mut(job)
                     && let Heard::Running { since, .. } = *heard
                 {

@@ -33,6 +33,7 @@ mod matrices;
 mod mistakes;
 mod page;
 mod policies;
+mod programs;
 mod protocol;
 #[cfg(feature = "remote")]
 mod pulls;

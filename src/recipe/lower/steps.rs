@@ -224,7 +224,8 @@ impl Lower<'_> {
     fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {
-            let known = Known { axes: Some(&axes), needs: Some(needed) };
+            let flags = step.task.name == "command" && key.value == "argv";
+            let known = Known { axes: Some(&axes), needs: Some(needed), flags };
             check_references(template, params, known, self.sources, self.problems);
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);
