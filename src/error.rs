@@ -209,7 +209,7 @@ impl Error {
             | Self::UnknownJob { .. }
             | Self::Unset { .. }
             | Self::Unknown(_)
-            | Self::Query(_)
+            | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
             | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
             | Self::NoDestination
@@ -222,6 +222,7 @@ impl Error {
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_))
+            | Self::Query(QueryError::Store(_))
             | Self::Store(_)
             | Self::Broken(_)
             | Self::Gc(_)
