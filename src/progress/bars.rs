@@ -283,6 +283,10 @@ impl Observer for Bars {
                 let rest = format!("{took:>8}  {}", failed(failure, log));
                 self.ended("✗", red, plan, *job, &rest);
             }
+            RunEvent::Stopped { job, seconds, how } => {
+                let rest = format!("{:>8}  stopped: {}", duration(*seconds), clean(how));
+                self.ended("‖", dim, plan, *job, &rest);
+            }
             RunEvent::Skipped { job, because: Some(because) } => {
                 self.skipped += 1;
                 let needed = name(plan.job(JobId::new(*because)));

@@ -123,6 +123,9 @@ impl<W: Write> Observer for Lines<W> {
                 );
                 self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
             }
+            RunEvent::Stopped { job, seconds, how } => {
+                self.ended("stopped", plan, *job, &format!("{}  {}", duration(*seconds), clean(how)));
+            }
             RunEvent::Skipped { job, because: Some(because) } => {
                 let needed = name(plan.job(JobId::new(*because)));
                 self.ended("skipped", plan, *job, &format!("needs {needed}"));

@@ -23,6 +23,7 @@ mod local;
 mod provenance;
 mod reads;
 pub mod scheduler;
+mod scratch;
 mod signals;
 pub mod slots;
 mod standing;
@@ -33,7 +34,10 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device};
 
-pub(crate) use self::attempt::killed;
+pub(crate) use self::{
+    attempt::killed,
+    scratch::{Attempts, Scratch},
+};
 pub use self::{
     arriving::{Arriving, Notice},
     event::{Observer, RunEvent, Summary},

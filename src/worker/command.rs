@@ -70,7 +70,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     };
     let memory = OutOfMemory::now();
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    let ended = program::run(prepare(command, job, &contract)?, &mut on_word)
+    let ended = program::run(vec![prepare(command, job, &contract)?], |_| (), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
     let gathered = following.finish().map_err(disk("the reports cannot be read"))?;
     if stop.load(std::sync::atomic::Ordering::SeqCst) {

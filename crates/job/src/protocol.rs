@@ -135,6 +135,8 @@ pub enum FailureKind {
     Timeout,
     /// The job was ended because it sent no heartbeat.
     Stalled,
+    /// A program ended early because it was asked to.
+    Stopped,
 }
 
 impl Failure {
