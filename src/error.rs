@@ -6,10 +6,12 @@ use crate::{
     analysis::design::DesignError,
     export::bundle::BundleError,
     host::{devices::DeviceError, log::FilterError},
+    init::InitError,
     plan::{NothingSelected, PlanError},
     query::QueryError,
     recipe::{Problems, RecipeError},
     remote::RemoteError,
+    shipped::CopyError,
     store::{GcError, StoreError, TransferError},
 };
 
@@ -120,6 +122,12 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// No recipe was written for a script.
+    #[error(transparent)]
+    Init(#[from] InitError),
+    /// Shipped files were not copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// An export without a destination.
     #[error("the export has no destination: write `--output FILE`")]
     NoDestination,
@@ -212,6 +220,8 @@ impl Error {
             | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
             | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
+            | Self::Init(_)
+            | Self::Copy(CopyError::Differs { .. })
             | Self::NoDestination
             | Self::NotConfirmed(_)
             | Self::BackendElsewhere
@@ -230,6 +240,7 @@ impl Error {
             | Self::Bundle(_)
             | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
             | Self::NotShared
+            | Self::Copy(CopyError::Io { .. })
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,
         }
