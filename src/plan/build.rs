@@ -346,7 +346,7 @@ impl Builder<'_> {
                     .filter_map(|id| self.result(*id, *product, reference))
                     .map(|flow| Value::Text(flow.placeholder()))
                     .collect();
-                let is_list = step.task.param(&param.value).is_some_and(|param| matches!(param.kind, Kind::List(_)));
+                let is_list = step.task.param(&param.value).is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
                 let value = match flows.as_slice() {
                     _ if flows.len() < jobs.len() => None,
                     [] => None,
@@ -382,6 +382,15 @@ impl Builder<'_> {
             Product::Metric => {
                 let known = job.task.metrics().map(|metric| metric.name);
                 (format!("task `{}` does not measure `{name}`", job.task.name), suggest(name, "metrics", known))
+            }
+            // A program may report any name.
+            Product::Curve if job.task.open_metrics || job.task.curves.contains(&name) => {
+                return Some(Deferred { key: job.key, product, name: name.to_owned() });
+            }
+            Product::Curve => {
+                let none = || format!("task `{}` records no curves", job.task.name);
+                let help = suggest(name, "curves", job.task.curves.iter().copied()).unwrap_or_else(none);
+                (format!("task `{}` does not record a curve `{name}`", job.task.name), Some(help))
             }
             Product::Artifact => {
                 let known = job.task.artifacts(&job.values);
