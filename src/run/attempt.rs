@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use sweep_job::{Failure, FailureKind, Outcome, Unit, Values};
+use sweep_job::{Failure, FailureKind, Observed, Outcome, Unit, Values};
 
 use super::{local::Worker, reads::Reads, slots::Lease};
 use crate::{
@@ -37,6 +37,8 @@ pub(super) struct Attempt {
     pub(super) begun: Instant,
     /// Its last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
+    /// Files that its program has read.
+    pub(super) observed: Option<Observed>,
     /// Reason why it is being ended, and the time at which that will be enforced.
     pub(super) ending: Option<(Ending, Instant)>,
     /// Bytes of main memory that it has been seen to have.

@@ -2,6 +2,7 @@
 
 mod folder;
 mod program;
+mod tracking;
 mod words;
 
 use std::{
@@ -19,7 +20,7 @@ use sweep_job::{
 
 use crate::{host::machine::OutOfMemory, run::killed};
 
-use self::{folder::Folder, program::Ended, words::Word};
+use self::{folder::Folder, program::Ended, tracking::Tracking, words::Word};
 use super::{Channel, Run};
 
 impl Run for Command {
@@ -55,8 +56,13 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
         None => report.alive(),
     };
     let memory = OutOfMemory::now();
-    let ended = program::run(prepare(command, job)?, &mut on_word)
-        .map_err(|error| not_started(command, folder.path(), &error))?;
+    let mut program = prepare(command, job)?;
+    let tracking =
+        Tracking::begin(command, job).map_err(disk("the files that the program reads cannot be observed"))?;
+    if let Some(tracking) = &tracking {
+        tracking.prepare(&mut program);
+    }
+    let ended = program::run(program, &mut on_word).map_err(|error| not_started(command, folder.path(), &error))?;
     if stop.load(std::sync::atomic::Ordering::SeqCst) {
         // A program that was told to stop early may say that all is well; its result is none.
         let message = "it was asked to end (SIGTERM); in a script, `kill 0` asks its worker, too".into();
@@ -70,6 +76,9 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
             kind: FailureKind::Experiment,
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
+    }
+    if let Some(observed) = tracking.map(|tracking| tracking.end(folder.path(), report)).transpose()?.flatten() {
+        report.observed(observed);
     }
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
     for output in &outputs {
