@@ -248,7 +248,7 @@ print('ok=1')
     for planned in [false, true] {
         let running = sandbox.start(&["run", "recipe.yaml"]);
         until("the module is imported", || sandbox.path("imported").exists());
-        sandbox.write("b.py", "edited = 1\n");
+        sandbox.write("b.py", &format!("edited = '{planned}'\n"));
         sandbox.write("edited", "");
         let ended = running.wait();
         assert_eq!(ended.code, Some(5), "{}", ended.stderr);
