@@ -14,7 +14,7 @@ fn step(with: &str) -> String {
 
 /// A step with a Python program; `more` are other keys of `with`.
 fn python(program: &str, more: &str) -> Sandbox {
-    let sandbox = Sandbox::with(&step(&format!("argv: [python3, -S, program.py]\ninputs: [program.py]\n{more}")));
+    let sandbox = Sandbox::with(&step(&format!("argv: [python3, program.py]\ninputs: [program.py]\n{more}")));
     let helper = "import json, os, sys, time\n\
                   def say(**values):\n    report.write(json.dumps(values) + '\\n'); report.flush()\n\
                   report = open(os.environ['SWEEP_REPORT'], 'a')\n";
@@ -346,7 +346,7 @@ steps:
     uses: command
     matrix: { lr: [1, 2] }
     with:
-      run: for i in 1 2 3; do echo '{"step":'$i',"train/loss":'$i.5'}' >> "$SWEEP_REPORT"; done; echo '{"train": 1}' >> "$SWEEP_REPORT"
+      run: for i in 1 2 3; do echo '{"step":'$i',"train/loss":'$i.5'}' >> "$SWEEP_REPORT"; done; echo '{"train":1}' >> "$SWEEP_REPORT"
       env: { LR: "${{ matrix.lr }}" }
 figures:
   curves: { from: job, kind: line, x: iteration, y: train/loss, color: lr }
