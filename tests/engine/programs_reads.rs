@@ -214,7 +214,8 @@ while not os.path.exists(os.path.join(os.environ["SWEEP_SCRATCH"], "go")):
         sandbox
             .journal("progress")
             .iter()
-            .any(|line| line["event"]["progress"]["progress"]["series"]["loss"]["value"] == 5.0)
+            .map(|line| line["event"]["progress"]["progress"]["series"][0].clone())
+            .any(|series| series["name"] == "loss" && series["value"] == 5.0)
     });
     let scratch = crate::sandbox::list(&sandbox.path("results/store/partial")).pop().unwrap();
     fs_err::write(scratch.join("go"), "").unwrap();
