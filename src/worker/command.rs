@@ -102,11 +102,10 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         step,
         total: [total, command.until].into_iter().flatten().min(),
     };
-    if let Some(failure) = verdict::stopped(&facts) {
+    let failed = || (!facts.is_success).then(|| describe(command, &ended, OutOfMemory::now().since(memory)));
+    if let Some(failure) = verdict::stopped(&facts).or_else(failed) {
+        keeper.end();
         return Err(failure);
-    }
-    if !ended.status.success() {
-        return Err(describe(command, &ended, OutOfMemory::now().since(memory)));
     }
     if let Some(path) = file {
         found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {

@@ -120,14 +120,18 @@ pub(crate) fn finished() -> Sandbox {
     sandbox
 }
 
-/// Has a program of another's read what was written; says so where Python does not have it. Python is that of the folder
-/// in `SWEEP_PYTHON_EXPORTS`, or of where `scripts/python-deps.sh` installs it, or `python3`.
-fn ask(package: &str, program: &str, folder: &Path, expected: &Value) {
+/// Python with the packages of other programs: that of the folder in `SWEEP_PYTHON_EXPORTS`, or of where
+/// `scripts/python-deps.sh` installs it, or `python3`.
+pub(crate) fn python() -> PathBuf {
     let made = || std::env::home_dir().map(|home| home.join(".cache/sweep/exports"));
     let installed = std::env::var_os("SWEEP_PYTHON_EXPORTS").map(PathBuf::from).or_else(made);
     let python = installed.map(|folder| folder.join("bin/python")).filter(|python| python.exists());
-    let python = python.unwrap_or_else(|| "python3".into());
-    match Command::new(python).args(["-c", program]).arg(folder).output() {
+    python.unwrap_or_else(|| "python3".into())
+}
+
+/// Has a program of another's read what was written; says so where Python does not have it.
+fn ask(package: &str, program: &str, folder: &Path, expected: &Value) {
+    match Command::new(python()).args(["-c", program]).arg(folder).output() {
         Ok(output) if output.status.success() => {
             let read: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(read, *expected);

@@ -160,6 +160,36 @@ with open(run + "/validation/events.out.tfevents.3.host", "wb") as file:
 }
 
 #[test]
+fn event_files_of_the_package_itself() {
+    let program = r#"
+from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_pb2
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+writer = EventFileWriter("runs/Nov22_10-00-00_host")
+Value = summary_pb2.Summary.Value
+for step in range(3):
+    tensor = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[step / 4])
+    values = [Value(tag="loss", simple_value=5 - step), Value(tag="acc", tensor=tensor)]
+    writer.add_event(event_pb2.Event(step=step, summary=summary_pb2.Summary(value=values)))
+writer.close()
+"#;
+    let python = crate::exports::python();
+    let recipe = format!(
+        "steps: {{ a: {{ uses: command, with: {{ argv: [{}, program.py], inputs: [program.py], reads: {{ tensorboard: runs/ }} }} }} }}",
+        python.display()
+    );
+    let sandbox = Sandbox::with(&recipe);
+    sandbox.write("program.py", program);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    if ended.stderr.contains("ModuleNotFoundError") {
+        eprintln!("not run: Python does not have tensorboard");
+        return;
+    }
+    let outcome = sandbox.records()["a"]["outcome"].clone();
+    assert_eq!(curve(&outcome, "loss"), [(0, 5.0), (1, 4.0), (2, 3.0)]);
+    assert_eq!(curve(&outcome, "acc"), [(0, 0.0), (1, 0.25), (2, 0.5)]);
+}
+
+#[test]
 fn what_sweep_exports_it_reads() {
     let sandbox = Sandbox::with("steps: { a: { uses: mock, with: { seconds: 0.1 } } }");
     assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(0));
@@ -214,7 +244,8 @@ while not os.path.exists(os.path.join(os.environ["SWEEP_SCRATCH"], "go")):
         sandbox
             .journal("progress")
             .iter()
-            .any(|line| line["event"]["progress"]["progress"]["series"]["loss"]["value"] == 5.0)
+            .map(|line| line["event"]["progress"]["progress"]["series"][0].clone())
+            .any(|series| series["name"] == "loss" && series["value"] == 5.0)
     });
     let scratch = crate::sandbox::list(&sandbox.path("results/store/partial")).pop().unwrap();
     fs_err::write(scratch.join("go"), "").unwrap();

@@ -86,6 +86,13 @@ impl Keeper {
         refused
     }
 
+    /// Keeps the time of an attempt that has ended without a result.
+    pub(super) fn end(&mut self) {
+        if self.known {
+            self.save();
+        }
+    }
+
     /// True if the program has been asked to stop.
     pub(super) fn is_asked(&self) -> bool {
         self.scratch.is_asked()
