@@ -10,12 +10,13 @@ endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SWEEP := $(TARGET)/release/sweep --results $(RESULTS)
 
-.PHONY: help build demo check papers test lint
+.PHONY: help build demo check papers wheel test lint
 
 help:
-	@echo 'make demo    build, run recipes/bitter.yaml on what this machine has, print its tables'
+	@echo 'make demo    build, run `sweep demo` on what this machine has, which prints tables'
 	@echo 'make check   check the 19 steps of the architecture ablation, at tiny size'
 	@echo 'make papers  run what reproduces the papers, and write docs/papers.md'
+	@echo 'make wheel   build the Python wheel (CPU), install it into a fresh environment, and run the demo from there'
 	@echo 'make test    install what the tests need, then run them all'
 	@echo 'make lint    formatting, clippy and documentation, warnings being errors'
 
@@ -25,7 +26,7 @@ build:
 	$(CARGO) build --release --locked $(BACKENDS)
 
 demo: build
-	$(SWEEP) run recipes/bitter.yaml
+	$(SWEEP) demo
 
 check: build
 	$(SWEEP) run recipes/check.yaml --strict
@@ -37,6 +38,9 @@ papers: build
 		if [ -f "$$report/claims.json" ]; then cp "$$report/claims.json" "papers/verdicts/$$(basename "$$report").json"; fi; \
 	done
 	UPDATE_DOCS=1 $(CARGO) test --locked --no-default-features --test papers
+
+wheel:
+	scripts/wheel.sh
 
 test:
 	scripts/test-deps.sh

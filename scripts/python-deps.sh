@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Python programs that tests hold against what `sweep` writes, into folders outside of the clone: MLflow and
-# TensorBoard, which read exports; Hugging Face transformers, which reads saved networks, with PyTorch as the distribution
-# packages it (the one of PyPI brings gigabytes of CUDA).
+# Installs the Python programs that tests hold against what `sweep` reads and writes, into folders outside of the clone: MLflow
+# and TensorBoard, which read exports; the parsers whose parameters `sweep init` reads; Hugging Face transformers, which reads
+# saved networks, with PyTorch as the distribution packages it (the one of PyPI brings gigabytes of CUDA).
 # Where they cannot be installed it says why and succeeds; the tests then say the same.
 set -euo pipefail
 
@@ -28,6 +28,12 @@ readers="${SWEEP_PYTHON_EXPORTS:-$HOME/.cache/sweep/exports}"
 if ! { [ -x "$readers/bin/python" ] && "$readers/bin/python" -c 'import mlflow, tensorboard' 2>/dev/null; }; then
     # In a shell of its own, because transformers may be there all the same.
     (what='MLflow and TensorBoard' options=() && environment "$readers" 'import mlflow, tensorboard' 'mlflow==3.17.2' 'tensorboard==2.21.0')
+fi
+
+parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"
+if ! { [ -x "$parsers/bin/python" ] && "$parsers/bin/python" -c 'import click, hydra, tyro, typer' 2>/dev/null; }; then
+    (what='click, Hydra, tyro and typer' options=() && environment "$parsers" 'import click, hydra, tyro, typer' \
+        'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2')
 fi
 
 what=transformers

@@ -5,7 +5,7 @@
     pip install scipy statsmodels rliable baycomp 'pandas<3'
     python3 scripts/statistics-vectors.py [NAME ...]
 
-Names are those of the files: range, blocks, sequential, power, equivalence, aggregate. All of them take some minutes.
+Names are those of the files: range, dunnett, blocks, sequential, power, equivalence, aggregate. All of them take some minutes.
 """
 
 import json
@@ -33,6 +33,39 @@ def studentized_range():
     tails = [{"rows": k, "freedom": nu, "q": q, "sf": float(stats.studentized_range.sf(q, k, nu))}
              for k in [2, 5, 13, 200] for nu in [1, 3, 24, 1000] for q in [0.1, 1.0, 3.0, 6.0]]
     return {"origin": f"SciPy {version('scipy')}: stats.studentized_range.ppf, sf", "quantiles": quantiles, "tails": tails}
+
+
+def dunnett():
+    from scipy import integrate, special
+
+    # Gauss and Legendre over the normal density.
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = 9 * nodes, 9 * weights * stats.norm.pdf(9 * nodes)
+
+    def sf(t, k, nu):
+        # The baseline's mean at z, the others within t standard errors of it, over the distribution of the error.
+        def inner(s):
+            w = np.sqrt(2) * t * s
+            return float(weights @ (special.ndtr(nodes + w) - special.ndtr(nodes - w)) ** k)
+        if nu > 1e100:
+            return 1 - inner(1.0)
+        density = lambda s: np.exp(np.log(2) + nu / 2 * np.log(nu / 2) - special.gammaln(nu / 2) + (nu - 1) * np.log(s) - nu * s * s / 2)
+        edges = [1e-12, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 6, 9]
+        parts = [integrate.quad(lambda s: density(s) * inner(s), a, b, epsabs=1e-12, epsrel=1e-10, limit=100)[0]
+                 for a, b in zip(edges, edges[1:])]
+        return 1 - sum(parts)
+
+    tails = [{"comparisons": k, "freedom": min(nu, 1e300), "t": t, "sf": float(sf(t, k, nu))}
+             for k in [1, 2, 5, 12, 40] for nu in [2, 8, 24, float("inf")] for t in [0.5, 2.0, 3.5]]
+    examples = []
+    rng = np.random.default_rng(11)
+    for counts in [3, 5]:
+        values = np.round(rng.normal(size=(4, counts)) + np.array([0, 0.4, 1.5, -2.0])[:, None], 6)
+        found = stats.dunnett(*values[1:], control=values[0], rng=np.random.default_rng(1))
+        sd = float(np.sqrt(values.var(axis=1, ddof=1).mean()))
+        examples.append({"rows": values.tolist(), "sd": sd, "freedom": 4 * (counts - 1), "statistic": found.statistic.tolist(), "p": found.pvalue.tolist()})
+    origin = (f"SciPy {version('scipy')}: integrate.quad over special.ndtr; stats.dunnett (random integration, error about 1e-4)")
+    return {"origin": origin, "tails": tails, "examples": examples}
 
 
 def blocks():
@@ -189,7 +222,8 @@ def aggregate():
                       "library.get_interval_estimates (percentile intervals of 50,000 and 5,000 draws)", "cases": cases}
 
 
-VECTORS = {"range": studentized_range, "blocks": blocks, "sequential": sequential, "power": power,
+VECTORS = {"range": studentized_range, "dunnett": dunnett, "blocks": blocks,
+           "sequential": sequential, "power": power,
            "equivalence": equivalence, "aggregate": aggregate}
 
 if __name__ == "__main__":

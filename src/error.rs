@@ -6,10 +6,12 @@ use crate::{
     analysis::design::DesignError,
     export::bundle::BundleError,
     host::{devices::DeviceError, log::FilterError},
+    init::InitError,
     plan::{NothingSelected, PlanError},
     query::QueryError,
     recipe::{Problems, RecipeError},
     remote::RemoteError,
+    shipped::CopyError,
     store::{GcError, StoreError, TransferError},
 };
 
@@ -120,6 +122,12 @@ pub enum Error {
     /// A bundle was not made or not read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// No recipe was written for a script.
+    #[error(transparent)]
+    Init(#[from] InitError),
+    /// Shipped files were not copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// An export without a destination.
     #[error("the export has no destination: write `--output FILE`")]
     NoDestination,
@@ -209,9 +217,11 @@ impl Error {
             | Self::UnknownJob { .. }
             | Self::Unset { .. }
             | Self::Unknown(_)
-            | Self::Query(_)
+            | Self::Query(QueryError::UnknownColumn { .. } | QueryError::Condition(_))
             | Self::Design(_)
             | Self::Bundle(BundleError::NothingDone)
+            | Self::Init(_)
+            | Self::Copy(CopyError::Differs { .. })
             | Self::NoDestination
             | Self::NotConfirmed(_)
             | Self::BackendElsewhere
@@ -222,6 +232,7 @@ impl Error {
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,
             Self::Device(DeviceError::Probe(_))
+            | Self::Query(QueryError::Store(_))
             | Self::Store(_)
             | Self::Broken(_)
             | Self::Gc(_)
@@ -229,6 +240,7 @@ impl Error {
             | Self::Bundle(_)
             | Self::Remote(RemoteError::Broken(..) | RemoteError::Local(_))
             | Self::NotShared
+            | Self::Copy(CopyError::Io { .. })
             | Self::Key(_)
             | Self::Io { .. } => Exit::Failure,
         }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod export;
 pub mod format;
 pub mod host;
+pub mod init;
 pub mod plan;
 pub mod progress;
 pub mod query;
@@ -19,6 +20,7 @@ pub mod record;
 pub mod remote;
 pub mod render;
 pub mod run;
+pub mod shipped;
 pub mod stats;
 pub mod store;
 #[cfg(feature = "ui")]

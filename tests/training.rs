@@ -54,10 +54,11 @@ fn bitter_from_recipe_to_tables() {
     let first = sweep(folder.path(), &args);
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
     let table = String::from_utf8(first.stdout).unwrap();
-    assert!(table.contains("mean ± 95 % CI over seed (n = 2)"), "{table}");
+    assert!(table.contains("mean ± 95 % CI over seed (n = 5)"), "{table}");
+    assert!(table.contains("p is corrected for 12 comparisons (Holm)"), "{table}");
 
     let records = records(folder.path());
-    assert_eq!(records.len(), 1 + 13 * 2);
+    assert_eq!(records.len(), 1 + 13 * 5);
     for record in records.iter().filter(|record| record["identity"]["task"] == "train") {
         let task = sweep_job::Task::info("train").unwrap();
         for declared in task.metrics() {
@@ -82,7 +83,7 @@ fn bitter_from_recipe_to_tables() {
     assert_eq!(quality.lines().count(), 1 + 13 * 4, "{quality}");
 
     let second = sweep(folder.path(), &args);
-    assert!(stderr(&second).contains("27 of 27 jobs cached"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("66 of 66 jobs cached"), "{}", stderr(&second));
     assert_eq!(String::from_utf8(second.stdout).unwrap(), table);
 }
 

@@ -54,7 +54,7 @@ impl Situation {
 
 /// All situations.
 pub(crate) fn situations() -> Vec<Situation> {
-    [fixed_seeds(), repeated_looks(), extensions(), marks(), items(), levels(), drift(), power()]
+    [fixed_seeds(), repeated_looks(), extensions(), marks(), baselines(), items(), levels(), drift(), power()]
         .into_iter()
         .flatten()
         .collect()
@@ -155,6 +155,21 @@ fn marks() -> Vec<Situation> {
         }));
     }
     all
+}
+
+fn baselines() -> Vec<Situation> {
+    let situation = |(others, seeds): (usize, usize)| {
+        let name = format!("{others} values equal to their baseline, {seeds} seeds: any told apart (Dunnett)");
+        Situation::new(name, Promise::AtMost, ERROR, move |draws| {
+            let effects: Vec<f64> = normals(draws, seeds).iter().map(|effect| 3.0 * effect).collect();
+            let row = |_| effects.iter().map(|effect| effect + draws.normal()).collect();
+            let Some(blocks) = Blocks::new(&(0..=others).map(row).collect::<Vec<_>>()) else { return false };
+            let farthest = blocks.means.iter().map(|mean| (mean - blocks.means[0]).abs()).fold(0.0, f64::max);
+            let least = blocks.honest_difference_from_one(LEVEL, Precision::Measured);
+            least.is_some_and(|least| farthest > least)
+        })
+    };
+    [(1, 3), (4, 2), (4, 5), (12, 3)].map(situation).into()
 }
 
 /// The difference of two accuracies on 100 items, of which the models disagree on 2 % on average.

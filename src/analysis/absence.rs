@@ -82,7 +82,7 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
             let label = manifest.and_then(|manifest| Some(manifest.jobs.get(need)?.label.clone()));
             Absence::Blocked(label.unwrap_or_default())
         }
-        RunEvent::Skipped { because: None, .. } | RunEvent::Done { .. } => Absence::NotRun,
+        RunEvent::Stopped { .. } | RunEvent::Skipped { because: None, .. } | RunEvent::Done { .. } => Absence::NotRun,
         _ if run.is_live() => Absence::Running,
         // The engine was killed while the job ran.
         _ => Absence::NotRun,

@@ -35,6 +35,8 @@ pub struct Cell {
     pub points: usize,
     /// Reasons for missing results in short form, without duplicates.
     pub absences: Vec<&'static str>,
+    /// True if the comparison already allows for the others of its column.
+    pub joint: bool,
     /// The letters of the footnotes.
     pub letters: String,
 }

@@ -8,14 +8,15 @@ use crate::{
     analysis::{
         Absence, Cell, Column, Compared, Show, Table, TableRow,
         absence::Footnotes,
-        evidence::{Doubt, Evidence, Question, Side, Silence, Source},
+        evidence::{Doubt, Evidence, Question, Side, Silence, Source, relative},
         pairs::apart,
         table::scale,
+        units::unit_values,
     },
     format::{clean, count, quantity},
-    plan::{JobId, Point, resolved},
+    plan::{JobId, Point, resolved, selected},
     recipe::{self, Compare, MetricTraits, Names},
-    stats::{Estimate, LEVEL, Sample, holm, quantile},
+    stats::{Blocks, Estimate, LEVEL, Sample, holm, quantile},
 };
 
 /// The table: one row for each pair of values, one column for each metric, and one for its odds if the table has a region
@@ -39,13 +40,20 @@ pub(crate) fn table(table: &recipe::Table, compare: &Compare, source: Source<'_>
         let floor = sides.floor();
         floors.extend(floor.map(|floor| (metric, floor, traits.unit)));
         let mut odds = Vec::new();
-        for ((of, to), row) in wanted.iter().zip(&mut rows) {
+        let mut column = Vec::new();
+        for (of, to) in &wanted {
             let (mut cell, absent, notes) = sides.compare(of, to, floor);
             for (absence, job) in absent {
                 cell.lacks(&absence, job, &mut footnotes);
             }
             remarks.extend(notes);
             odds.push(Cell { sample: cell.sample, odds: cell.odds, points: cell.points, ..Cell::default() });
+            column.push(cell);
+        }
+        if compare.pooled {
+            remarks.extend(sides.join(&wanted, &mut column));
+        }
+        for (row, cell) in rows.iter_mut().zip(column) {
             row.cells.push(cell);
         }
         let show = if compare.ratio { Show::Ratio } else { Show::Difference };
@@ -84,7 +92,25 @@ pub(super) fn pairs(compare: &Compare, source: Source<'_>) -> Vec<(Value, Value)
     let value = |template: &recipe::Template| {
         template.resolve(&source.study.recipe.params, &Names::new()).map(|resolved| resolved.value)
     };
-    compare.pairs.iter().filter_map(|(of, to)| Some((value(of)?, value(to)?))).collect()
+    match &compare.values {
+        recipe::ComparedValues::Pairs(pairs) => {
+            pairs.iter().filter_map(|(of, to)| Some((value(of)?, value(to)?))).collect()
+        }
+        recipe::ComparedValues::Baseline(baseline) => {
+            let Some(baseline) = value(baseline) else { return Vec::new() };
+            let chosen = resolved(&source.study.recipe, &compare.of.only);
+            let points = source.study.steps[compare.of.step].iter().map(|(point, _)| point);
+            let mut others: Vec<Value> = Vec::new();
+            for other in
+                points.filter(|point| selected(point, &chosen)).filter_map(|point| point.get(&compare.axis.value))
+            {
+                if *other != baseline && !others.contains(other) {
+                    others.push(other.clone());
+                }
+            }
+            others.into_iter().map(|other| (other, baseline.clone())).collect()
+        }
+    }
 }
 
 /// The pairs of a table whose differences chance can explain, or that have only one measurement: the reason, and the
@@ -109,7 +135,7 @@ pub(crate) fn undecided(table: &recipe::Table, compare: &Compare, source: Source
 fn correct(rows: &mut [TableRow]) -> usize {
     // Multiple tests increase the probability of a false positive.
     let mut cells: Vec<&mut Cell> = rows.iter_mut().flat_map(|row| &mut row.cells).collect();
-    cells.retain(|cell| cell.compared.is_some_and(|compared| compared.estimate.p.is_some()));
+    cells.retain(|cell| !cell.joint && cell.compared.is_some_and(|compared| compared.estimate.p.is_some()));
     let chance: Vec<f64> = cells.iter().filter_map(|cell| cell.compared?.estimate.p).collect();
     for (cell, p) in cells.iter_mut().zip(holm(&chance)) {
         cell.open = p >= 1.0 - LEVEL;
@@ -192,6 +218,49 @@ impl<'a> Sides<'a> {
             remarks.push(format!("{} without a result counted as the worst", count(filled, "job")));
         }
         (cell, absent, remarks)
+    }
+
+    /// Compares all values with their baseline at once, with one error for all of them (Dunnett), if they were measured
+    /// with the same seeds and are looked at once; returns a remark. Otherwise the comparisons stay as they are.
+    fn join(&self, wanted: &[(Value, Value)], column: &mut [Cell]) -> Option<String> {
+        let baseline = self.side(Some(&wanted.first()?.1));
+        let compared: Vec<usize> = (0..column.len()).filter(|row| column[*row].compared.is_some()).collect();
+        let mut sides = vec![baseline];
+        sides.extend(compared.iter().map(|row| self.side(Some(&wanted[*row].0))));
+        if self.repeats().is_some() || !sides.iter().all(Side::is_looked_at_once) {
+            return None;
+        }
+        let ratio = self.compare.ratio;
+        let scaled = |value: f64| if ratio { value.ln() } else { value };
+        let values = |side: &Side<'_>| {
+            let values: Vec<_> = side.values().into_iter().map(|(point, value)| (point, scaled(value))).collect();
+            unit_values(&values, &self.apart)
+        };
+        let units: Vec<BTreeMap<Vec<String>, f64>> = sides.iter().map(values).collect();
+        if units.iter().any(|other| !other.keys().eq(units[0].keys())) {
+            return None;
+        }
+        let rows: Vec<Vec<f64>> = units.iter().map(|values| values.values().copied().collect()).collect();
+        let blocks = Blocks::new(&rows)?;
+        let size = sides.iter().map(Side::mean).sum::<f64>() / sides.len() as f64;
+        let precision = relative(self.traits.precision, ratio.then_some(size));
+        for (index, row) in compared.iter().enumerate() {
+            let cell = &mut column[*row];
+            let (Some(found), Some(compared)) = (blocks.against(index + 1, 0, LEVEL, precision), &mut cell.compared)
+            else {
+                continue;
+            };
+            cell.open = found.p.is_none_or(|p| p >= 1.0 - LEVEL);
+            compared.estimate = if ratio { found.exp() } else { found };
+            compared.noise |= cell.open;
+            cell.joint = true;
+        }
+        Some(format!(
+            "intervals and p hold for the {} with {} at once (Dunnett, one error from {})",
+            count(compared.len(), "comparison"),
+            wanted.first()?.1,
+            count(blocks.blocks, "block"),
+        ))
     }
 
     /// The noise floor: the difference between two measurements of the same job that 5 % of such differences exceed.

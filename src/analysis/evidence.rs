@@ -180,6 +180,11 @@ impl<'a> Side<'a> {
         self.found.is_empty() && self.absent.is_empty()
     }
 
+    /// True if nothing is missing and the number of seeds does not depend on the results.
+    pub(super) fn is_looked_at_once(&self) -> bool {
+        self.absent.is_empty() && self.looks.is_single()
+    }
+
     /// True if all values are above zero.
     pub(super) fn is_positive(&self) -> bool {
         self.found.iter().all(|found| found.value > 0.0)

@@ -61,6 +61,11 @@ impl Looks {
         self.least < self.most
     }
 
+    /// True if there is no look before the last one.
+    pub(super) fn is_single(&self) -> bool {
+        !self.is_adaptive() && self.earlier.is_empty()
+    }
+
     /// The numbers of seeds of each plan's looks, the earliest plan first.
     fn plans(&self) -> Vec<Vec<usize>> {
         let mut plans: Vec<Vec<usize>> = Vec::new();

@@ -1,9 +1,9 @@
 //! Line charts: curves over the iterations of jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plotters::prelude::*;
-use sweep_job::Unit;
+use sweep_job::{Curve, Unit};
 
 use super::{
     Area, COLORS, Canvas, Chart, DASHES, Declaration, Drawn, Mark, Role, Series, Ticks, builder, heading, legend, mesh,
@@ -20,18 +20,48 @@ pub(super) const LINE: Declaration = Declaration {
     ..Declaration::NOTHING
 };
 
+/// The values of several curves by iteration. Where only some have a value, that of another one is interpolated between its
+/// neighbors: the curves of programs can have different iterations, and what is left of long ones has.
+fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
+    let points: Vec<Vec<(u64, f64)>> = curves
+        .iter()
+        .map(|curve| {
+            curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, y)| y.is_finite()).collect()
+        })
+        .collect();
+    let all: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
+    let longest = points.iter().map(Vec::len).max().unwrap_or(0);
+    // No more than the longest curve has, so that a chart of many curves is no larger than one of them.
+    let every = all.len().div_ceil(longest.max(1)).max(1);
+    let kept = all.iter().enumerate().filter(|(index, _)| index % every == 0 || index + 1 == all.len());
+    let mut at = BTreeMap::new();
+    for (_, x) in kept {
+        let values: Vec<f64> = points.iter().filter_map(|points| value_at(points, *x)).collect();
+        at.insert(*x, values);
+    }
+    at
+}
+
+/// The value of a curve at an iteration between its first and its last.
+fn value_at(points: &[(u64, f64)], x: u64) -> Option<f64> {
+    let next = points.partition_point(|(at, _)| *at < x);
+    let (right, high) = *points.get(next)?;
+    if right == x {
+        return Some(high);
+    }
+    let (left, low) = *points.get(next.checked_sub(1)?)?;
+    let part = (x - left) as f64 / (right - left) as f64;
+    Some(low + (high - low) * part)
+}
+
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
     let mut unit = Unit::One;
     let mut series = Vec::new();
     for (name, group) in chart.by_color() {
-        let mut at: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for curve in group.iter().filter_map(|dot| dot.curves?.get(&spec.y)) {
-            unit = curve.unit;
-            for (iteration, value) in curve.at.iter().zip(&curve.values).filter(|(_, value)| value.is_finite()) {
-                at.entry(*iteration).or_default().push(*value);
-            }
-        }
+        let curves: Vec<&Curve> = group.iter().filter_map(|dot| dot.curves?.get(&spec.y)).collect();
+        unit = curves.last().map_or(unit, |curve| curve.unit);
+        let at = together(&curves);
         let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
         series.push(Series { name, points, bars: BTreeMap::new() });
     }
@@ -65,4 +95,37 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     legend(root, spec.kind, &series)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(u64, f64)]) -> Curve {
+        Curve {
+            unit: Unit::One,
+            at: points.iter().map(|(at, _)| *at).collect(),
+            values: points.iter().map(|(_, value)| *value).collect(),
+        }
+    }
+
+    #[test]
+    fn curves_with_different_iterations_are_joined_at_all_of_them() {
+        let (one, other) = (curve(&[(0, 0.0), (10, 10.0), (20, 0.0)]), curve(&[(0, 2.0), (20, 4.0), (30, 4.0)]));
+        let found = together(&[&one, &one]);
+        assert_eq!(found, BTreeMap::from([(0, vec![0.0; 2]), (10, vec![10.0; 2]), (20, vec![0.0; 2])]));
+        let found = together(&[&other]);
+        assert_eq!(found[&30], [4.0]);
+        assert_eq!(value_at(&[(0, 2.0), (20, 4.0)], 5), Some(2.5));
+        assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 0), None);
+        assert_eq!(value_at(&[(1, 2.0), (20, 4.0)], 21), None);
+        let long: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2, x as f64)).collect();
+        let odd: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2 + 1, x as f64)).collect();
+        let found = together(&[&curve(&long), &curve(&odd)]);
+        assert!((1000..=1001).contains(&found.len()), "{}", found.len());
+        assert_eq!(
+            (found.first_key_value().map(|(x, _)| *x), found.last_key_value().map(|(x, _)| *x)),
+            (Some(0), Some(1999))
+        );
+    }
 }

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::{SpanRound, Timestamp, Unit};
+use sweep_job::{
+    TaskSpec as _, Value, Values,
+    tasks::{Command, FLAGS},
+};
 
 use super::{ChangeArgs, Prepared, print};
 use crate::{
@@ -11,6 +15,8 @@ use crate::{
     format::{clean, count},
     plan::{JobId, Plan},
     query::explain::{Cause, Explainer, Explanation},
+    recipe::quoted,
+    record::without_keys,
     store::Store,
 };
 
@@ -30,6 +36,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     let id = find(&plan, &args.job)?;
     let job = plan.job(id);
     let label = clean(&job.label.to_string()).into_owned();
+    let arguments = arguments(&job.values).map(|arguments| format!("  it runs {}\n", clean(&arguments)));
     if let Some(record) = store.get(job.key)? {
         let took = crate::format::duration(record.provenance.seconds);
         let host = clean(&record.provenance.host).into_owned();
@@ -38,7 +45,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
             job.key.short(),
             ago(record.provenance.started)
         );
-        print(&text)?;
+        print(&(text + arguments.as_deref().unwrap_or_default()))?;
         return Ok(Exit::Done);
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
@@ -50,8 +57,17 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     if !then.is_empty() {
         lines.push(format!("  then also: {}", then.join(", ")));
     }
-    print(&(lines.join("\n") + "\n"))?;
+    print(&(lines.join("\n") + "\n" + arguments.as_deref().unwrap_or_default()))?;
     Ok(Exit::Done)
+}
+
+/// The arguments of a program whose `argv` has `${{ flags }}`, for a shell; values of needed jobs are shown as expressions.
+fn arguments(values: &Values) -> Option<String> {
+    let Some(Value::List(argv)) = values.get("argv") else { return None };
+    argv.iter().find(|item| item.as_text() == Some(FLAGS))?;
+    let arguments = Command::build(values)?.arguments();
+    let shown = arguments.iter().map(|argument| quoted(&without_keys(argument)));
+    Some(shown.collect::<Vec<_>>().join(" "))
 }
 
 fn describe(plan: &Plan, explanation: &Explanation<'_>, lines: &mut Vec<String>) {

@@ -2,12 +2,14 @@
 
 mod bundle;
 mod cache;
+mod demo;
 mod design;
 mod devices;
 mod diff;
 mod exec;
 mod explain;
 mod export;
+mod init;
 mod log;
 mod logs;
 mod plan;
@@ -63,6 +65,12 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a recipe for a script, with the parameters that the script declares.
+    Init(init::InitArgs),
+    /// Copy the recipes that come with the program to a folder, and run one of them.
+    Demo(demo::DemoArgs),
+    /// Copy the recipes, examples and data that come with the program to a folder.
+    Examples(demo::ExamplesArgs),
     /// Run the jobs of a recipe that are not cached, then print its tables.
     Run(run::RunArgs),
     /// Show the jobs that would run, the reasons, and the cached jobs.
@@ -214,6 +222,9 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Worker { .. } => Ok(Exit::Usage),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::Init(args) => init::init(results, &args),
+        Command::Demo(args) => demo::demo(results, &args),
+        Command::Examples(args) => demo::examples(&args),
         Command::Run(args) => run::run(results, &args),
         Command::Plan(args) => plan::plan(results, &args),
         Command::Explain(args) => explain::explain_job(results, &args),

@@ -34,6 +34,9 @@ pub(super) struct QueryArgs {
     /// Maximum number of records.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Lists the points of curves instead of metrics: of all, or of these series.
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
+    curves: Option<Vec<String>>,
     /// Output format of the records.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -54,8 +57,12 @@ pub(super) fn query(results: &Path, args: QueryArgs) -> Result<Exit, Error> {
     };
     let store = Store::open(results)?;
     let records = Records::new(&store, plan.as_deref()).map_err(Error::io("cannot read the store"))?;
-    let QueryArgs { filters, select, sort, limit, format, output, .. } = args;
-    let answer = records.ask(&Question { filters, select, sort, limit }, format == Format::Table)?;
+    let QueryArgs { filters, select, sort, limit, curves, format, output, .. } = args;
+    let question = Question { filters, select, sort, limit };
+    let answer = match curves {
+        Some(names) => records.curves(&question, &names, &store, format == Format::Table)?,
+        None => records.ask(&question, format == Format::Table)?,
+    };
     match output {
         Some(path) => {
             let write = || -> io::Result<()> {

@@ -182,6 +182,8 @@ impl ParamJson {
             Kind::Inside => ("relative path", &[]),
             Kind::List(_) => ("list", &[]),
             Kind::Map(_) => ("map", &[]),
+            Kind::Any => ("any", &[]),
+            Kind::Either(..) => ("either", &[]),
         };
         let bound = |bound: f64| (bound.abs() != f64::MAX).then(|| schema::number(bound));
         Self {

@@ -1,7 +1,9 @@
 //! Records as event files of `TensorBoard`: for each job a folder with a file of scalars: curves by iteration, and
 //! metrics at the last one.
 //!
-//! The format is TensorFlow's: records with masked CRC-32C sums around protocol buffers (`event.proto`, `summary.proto`).
+//! `event_file.rs` has the format.
+
+pub(crate) mod event_file;
 
 use std::{
     collections::BTreeSet,
@@ -11,6 +13,7 @@ use std::{
 
 use fs_err as fs;
 
+use self::event_file::{Message, frame};
 use crate::record::Record;
 
 /// Writes a folder for each record below `folder`; answers how many.
@@ -63,19 +66,19 @@ fn events(record: &Record) -> Vec<u8> {
     let mut version = Message::default();
     version.double(1, started);
     version.bytes(3, b"brain.Event:2");
-    frame(&mut file, &version.0);
+    frame(&mut file, version.content());
     let curves = &record.outcome.curves;
     let last = curves.values().filter_map(|curve| curve.at.last().copied()).max().unwrap_or(0);
     // When a value was taken is not recorded; iterations take about as long as each other.
     let at = |step: u64| if last > 0 { started + seconds * step as f64 / last as f64 } else { started };
     for (name, curve) in curves {
         for (step, value) in curve.at.iter().zip(&curve.values) {
-            frame(&mut file, &scalar(at(*step), *step, name, *value).0);
+            frame(&mut file, scalar(at(*step), *step, name, *value).content());
         }
     }
     for (name, metric) in &record.outcome.metrics {
         let tag = format!("metrics/{name}");
-        frame(&mut file, &scalar(started + seconds, last, &tag, metric.value).0);
+        frame(&mut file, scalar(started + seconds, last, &tag, metric.value).content());
     }
     file
 }
@@ -87,86 +90,17 @@ fn scalar(wall_time: f64, step: u64, tag: &str, value: f64) -> Message {
     #[expect(clippy::cast_possible_truncation, reason = "the format has single precision")]
     inner.float(2, value as f32);
     let mut summary = Message::default();
-    summary.bytes(1, &inner.0);
+    summary.bytes(1, inner.content());
     let mut event = Message::default();
     event.double(1, wall_time);
     event.number(2, step);
-    event.bytes(5, &summary.0);
+    event.bytes(5, summary.content());
     event
-}
-
-/// A protocol buffer that is being written.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push((value & 0x7f) as u8);
-    }
-
-    fn number(&mut self, field: u64, value: u64) {
-        self.varint(field << 3);
-        self.varint(value);
-    }
-
-    fn double(&mut self, field: u64, value: f64) {
-        self.varint(field << 3 | 1);
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, field: u64, value: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(value.len() as u64);
-        self.0.extend(value);
-    }
-
-    fn float(&mut self, field: u64, value: f32) {
-        self.varint(field << 3 | 5);
-        self.0.extend(value.to_le_bytes());
-    }
-}
-
-/// Adds a record: its length, that one's sum, its content, that one's sum.
-fn frame(file: &mut Vec<u8>, content: &[u8]) {
-    let length = (content.len() as u64).to_le_bytes();
-    file.extend(length);
-    file.extend(masked(crc32c(&length)).to_le_bytes());
-    file.extend(content);
-    file.extend(masked(crc32c(content)).to_le_bytes());
-}
-
-/// A sum of data that has sums in it would be weak; so sums are stored turned and shifted.
-fn masked(sum: u32) -> u32 {
-    sum.rotate_right(15).wrapping_add(0xa282_ead8)
-}
-
-/// CRC-32C (Castagnoli), bit by bit: a scalar has fifty bytes.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let mut sum = u32::MAX;
-    for byte in bytes {
-        sum ^= u32::from(*byte);
-        for _ in 0..8 {
-            sum = if sum & 1 == 1 { (sum >> 1) ^ 0x82f6_3b78 } else { sum >> 1 };
-        }
-    }
-    !sum
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// RFC 3720, appendix B.4.
-    #[test]
-    fn sums_are_the_standards() {
-        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
-        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
-        assert_eq!(crc32c(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
-    }
 
     #[test]
     fn no_label_leads_elsewhere() {

@@ -23,6 +23,7 @@ impl Scale {
             Unit::StepsPerSecond => &[(1.0, "step/s"), (1e3, "kstep/s")],
             Unit::FlopsPerSecond => &[(1.0, "FLOP/s"), (1e6, "MFLOP/s"), (1e9, "GFLOP/s"), (1e12, "TFLOP/s")],
             Unit::BytesPerSecond => &[(1.0, "B/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")],
+            Unit::PerSecond => &[(1.0, "/s")],
             Unit::Fraction => &[(0.01, "%")],
             Unit::Count if size >= 1e6 => &[(1e6, "M")],
             Unit::Count | Unit::One | Unit::Nats => &[(1.0, "")],

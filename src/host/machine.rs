@@ -120,13 +120,46 @@ pub fn children_cpu_seconds(pid: u32) -> f64 {
 /// Seconds of processor time that a process has used so far, with the children that it has waited for. A process that has ended
 /// is counted until it is waited for.
 pub fn own_cpu_seconds(pid: u32) -> Option<f64> {
+    Some(times(pid)?.iter().sum())
+}
+
+/// Seconds of processor time of the children that a process has waited for, and of theirs.
+pub fn waited_cpu_seconds(pid: u32) -> Option<f64> {
+    Some(times(pid)?[2..].iter().sum())
+}
+
+/// Seconds of processor time of a process in user and system mode, and the same of the children that it has waited for.
+fn times(pid: u32) -> Option<[f64; 4]> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The program's name is in parentheses and may contain anything; the state follows, and ten fields later the times.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(4).map_while(|field| field.parse().ok()).collect();
     let rate = rustix::param::clock_ticks_per_second().max(1) as f64;
-    (ticks.len() == 4).then(|| ticks.iter().sum::<u64>() as f64 / rate)
+    Some(<[u64; 4]>::try_from(ticks).ok()?.map(|ticks| ticks as f64 / rate))
+}
+
+/// The main memory of all processes below a process, in bytes: the sum of what each has now, or what a single one has had
+/// if that is more.
+pub fn tree_memory(pid: u32) -> u64 {
+    fn walk(pid: u32, sum: &mut u64, most: &mut u64) {
+        for child in children_of_threads(pid) {
+            let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+            *sum += field(&status, "VmRSS:").unwrap_or(0) << 10;
+            *most = (*most).max(field(&status, "VmHWM:").unwrap_or(0) << 10);
+            walk(child, sum, most);
+        }
+    }
+    let (mut sum, mut most) = (0, 0);
+    walk(pid, &mut sum, &mut most);
+    sum.max(most)
+}
+
+/// The children that any thread of a process has started.
+fn children_of_threads(pid: u32) -> Vec<u32> {
+    let threads = names(&format!("/proc/{pid}/task"));
+    let lists = threads.iter().filter_map(|id| fs::read_to_string(format!("/proc/{pid}/task/{id}/children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
 /// The children that a process's main thread has started.

@@ -38,7 +38,7 @@ pub(super) fn point(recipe: &Recipe, step: &Step, point: &Point, label: &Label, 
     for (param, template) in &step.with {
         match param.value.as_str() {
             "run" => script(recipe, template, &matrix, label, problems),
-            "env" => environment(recipe, template, &matrix, problems),
+            "env" | "params" => secrets(recipe, template, &matrix, problems),
             _ => {}
         }
     }
@@ -50,7 +50,7 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
         let (scope, value) = match reference.scope {
             Scope::Params => ("params", recipe.params.get(&reference.name)),
             Scope::Matrix => ("matrix", matrix.get(&reference.name)),
-            Scope::Needs(..) => continue,
+            Scope::Needs(..) | Scope::Flags => continue,
         };
         let text = value.map(|value| value.value.to_string()).unwrap_or_default();
         let Some(special) = text.chars().find(|char| SPECIAL.contains(char)) else { continue };
@@ -67,17 +67,19 @@ fn script(recipe: &Recipe, template: &Template, matrix: &Names, label: &Label, p
     }
 }
 
-/// Warns about secrets in `env`, which is stored in the record.
-fn environment(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
+/// Warns about secrets in `env` and `params`, which are stored in the record.
+fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut Collector) {
     let Some(Value::Map(entries)) = template.resolve(&recipe.params, matrix).map(|value| value.value) else { return };
     for (name, value) in entries.iter().filter(|(name, value)| is_secret(name) && is_written_out(value)) {
         let part = template.part(&Part::Key(name.clone())).unwrap_or(template);
         let span = part.resolve(&recipe.params, matrix).map_or(part.span, |value| value.span);
         debug_assert!(value.as_text().is_some());
+        let variable = name.to_uppercase().replace('-', "_");
         let message =
             format!("`{name}` looks like a secret, but its value will be stored in records, reports and bundles");
-        let help =
-            format!("`env: {{ {name}: {{ from: {name} }} }}` reads it from the environment and keeps it out of them");
+        let help = format!(
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
+        );
         problems.warn(&recipe.sources, span, message, help);
     }
 }

@@ -15,7 +15,7 @@ use super::{
     stopping,
 };
 use crate::{
-    format::{clean, count, duration, quantity, speeds},
+    format::{clean, count, duration, latest, quantity, speeds, steps},
     plan::{JobId, Plan},
     run::{Observer, RunEvent, estimate},
 };
@@ -42,10 +42,17 @@ pub struct Bars {
 struct JobBar {
     /// Hidden where the terminal has no row for it.
     bar: ProgressBar,
-    losses: Vec<f64>,
+    /// True if the number of its steps is unknown.
+    open: bool,
+    /// Step and value of the first of its series.
+    values: Vec<(u64, f64)>,
 }
 
-/// Readings that the little curve of the loss shows.
+/// Template of a job's bar; `wide_msg` is cut at the edge of the terminal.
+const ONE_JOB: &str = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
+/// The same for a job that has said how far it is, but not how far it goes.
+const OPEN_END: &str = "  {spinner} {prefix}  {bar:10}  step {pos}  {wide_msg}";
+/// Readings that the little curve shows.
 const CURVE: usize = 8;
 /// Names are cut to this many columns, or to two fifths of a narrow terminal.
 const WIDEST_NAME: usize = 48;
@@ -129,26 +136,32 @@ impl Bars {
             } else {
                 ProgressBar::hidden()
             };
-        // `wide_msg` is cut at the edge of the terminal.
-        let template = "  {spinner} {prefix}  {bar:10}  {pos}/{len}  {wide_msg}";
-        bar.set_style(style(template).progress_chars("━╸─"));
+        bar.set_style(style(ONE_JOB).progress_chars("━╸─"));
         bar.set_prefix(self.padded(plan, job));
         bar.set_message("starting");
         bar.enable_steady_tick(Duration::from_millis(120));
-        self.jobs.insert(job, JobBar { bar, losses: Vec::new() });
+        self.jobs.insert(job, JobBar { bar, open: false, values: Vec::new() });
     }
 
     /// Says how far a job is, with as much as there is room for, the more important first.
     fn advance(&mut self, job: usize, progress: &Progress) {
         let width = self.width;
-        let Some(JobBar { bar, losses }) = self.jobs.get_mut(&job) else { return };
+        let Some(JobBar { bar, open, values }) = self.jobs.get_mut(&job) else { return };
+        if *open != (progress.total == 0) {
+            *open = !*open;
+            bar.set_style(style(if *open { OPEN_END } else { ONE_JOB }).progress_chars("━╸─"));
+        }
         bar.set_length(progress.total);
         bar.set_position(progress.done);
         let mut parts = Vec::new();
-        if let Some(loss) = progress.loss {
-            losses.push(loss);
-            let from = losses.len().saturating_sub(CURVE);
-            parts.push(format!("loss {loss:.2} {}", curve(&losses[from..])));
+        if let Some(first) = progress.live().first() {
+            if values.last().is_none_or(|(step, _)| *step != first.step) {
+                values.push((first.step, first.value));
+            }
+            let old = values.len().saturating_sub(CURVE);
+            values.drain(..old);
+            let shown: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+            parts.push(format!("{} {}", latest(first), curve(&shown)));
         }
         if progress.done > 0 && progress.done < progress.total {
             let left = (progress.total - progress.done) as f64;
@@ -158,7 +171,7 @@ impl Bars {
             parts.push(quantity(rate, sweep_job::Unit::TokensPerSecond));
         }
         parts.extend(progress.sequences_per_s.map(speeds));
-        let before = format!("  ⠋ {:width$}  {:10}  {}/{}  ", "", "", progress.done, progress.total);
+        let before = format!("  ⠋ {:width$}  {:10}  {}  ", "", "", steps(progress));
         let mut room = columns().saturating_sub(before.chars().count());
         let fitting = parts.iter().take_while(|part| {
             let own = part.chars().count();
@@ -269,6 +282,10 @@ impl Observer for Bars {
                 let log = log.as_ref().map(|_| format!("sweep logs {}", plan.job(JobId::new(*job)).key.short()));
                 let rest = format!("{took:>8}  {}", failed(failure, log));
                 self.ended("✗", red, plan, *job, &rest);
+            }
+            RunEvent::Stopped { job, seconds, how } => {
+                let rest = format!("{:>8}  stopped: {}", duration(*seconds), clean(how));
+                self.ended("‖", dim, plan, *job, &rest);
             }
             RunEvent::Skipped { job, because: Some(because) } => {
                 self.skipped += 1;

@@ -8,7 +8,7 @@ use std::{
 
 use super::{failed, headline, name, pace::Pace, retrying, stopping};
 use crate::{
-    format::{clean, count, duration, speeds},
+    format::{clean, count, duration, latest, speeds, steps},
     plan::{JobId, Plan},
     run::{Observer, RunEvent, estimate},
 };
@@ -91,11 +91,11 @@ impl<W: Write> Observer for Lines<W> {
             RunEvent::Progress { job, progress } => {
                 if self.said.get(job).is_some_and(|said| said.elapsed() >= PAUSE) {
                     self.said.insert(*job, Instant::now());
-                    let loss = progress.loss.map_or_else(String::new, |loss| format!("  loss {loss:.2}"));
-                    let speed =
-                        progress.sequences_per_s.map_or_else(String::new, |found| format!("  {}", speeds(found)));
-                    let name = name(plan.job(JobId::new(*job)));
-                    self.line(&format!("      {name}  {}/{}{loss}{speed}", progress.done, progress.total));
+                    let mut parts = vec![name(plan.job(JobId::new(*job))), steps(progress)];
+                    parts.extend(progress.live().first().map(latest));
+                    parts.extend(progress.sequences_per_s.map(speeds));
+                    parts.retain(|part| !part.is_empty());
+                    self.line(&format!("      {}", parts.join("  ")));
                 }
             }
             RunEvent::Note { job, text } => {
@@ -122,6 +122,9 @@ impl<W: Write> Observer for Lines<W> {
                     failed(failure, log.as_ref().map(|log| log.display().to_string()))
                 );
                 self.ended(if *tolerated { "failed (allowed)" } else { "FAILED" }, plan, *job, &rest);
+            }
+            RunEvent::Stopped { job, seconds, how } => {
+                self.ended("stopped", plan, *job, &format!("{}  {}", duration(*seconds), clean(how)));
             }
             RunEvent::Skipped { job, because: Some(because) } => {
                 let needed = name(plan.job(JobId::new(*because)));

@@ -77,11 +77,12 @@ pub fn summary(summary: &Summary) -> String {
         (summary.done, "done"),
         (summary.failed, "failed"),
         (summary.tolerated, "failed as allowed"),
+        (summary.stopped, "stopped"),
         (summary.skipped, "skipped"),
     ];
     let parts: Vec<_> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let jobs = summary.cached + summary.done + summary.failed + summary.tolerated + summary.skipped;
+    let jobs = summary.cached + summary.done + summary.failed + summary.tolerated + summary.stopped + summary.skipped;
     let end = if summary.interrupted.is_some() { ", interrupted; run the command again to continue" } else { "" };
     format!("{}: {} in {}{end}", count(jobs, "job"), parts.join(", "), duration(summary.seconds))
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::{
-    format::{clean, count, duration},
+    format::{clean, count, duration, latest, steps},
     run::watch::{Snapshot, State},
 };
 
@@ -13,7 +13,7 @@ pub(super) const MACHINE: &str = "another sweep uses this machine, and one of bo
 /// Numbers of jobs by state: `5 jobs: 1 done, 4 waiting`.
 pub fn counts(snapshot: &Snapshot) -> String {
     let count_of = |word: &str| snapshot.jobs.iter().filter(|state| state.word() == word).count();
-    let words = ["cached", "done", "running", "retrying", "waiting", "failed", "skipped", "lost"];
+    let words = ["cached", "done", "running", "retrying", "waiting", "failed", "stopped", "skipped", "lost"];
     let parts = words.iter().map(|word| (count_of(word), word)).filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts.map(|(number, word)| format!("{number} {word}")).collect();
     let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
@@ -43,8 +43,9 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
                 parts.push(format!("GPU {}", gpus.join(", ")));
             }
             if let Some(progress) = progress {
-                parts.push(format!("{}/{}", progress.done, progress.total));
-                parts.extend(progress.loss.map(|loss| format!("loss {loss:.2}")));
+                parts.push(steps(progress));
+                parts.extend(progress.live().first().map(latest));
+                parts.retain(|part| !part.is_empty());
             }
             parts.join("  ")
         }
@@ -60,6 +61,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
             let allowed = if *tolerated { " (allowed)" } else { "" };
             format!("after {}{allowed}: {}", duration(*seconds), clean(&failure.message))
         }
+        State::Stopped { seconds, how } => format!("after {}: {}", duration(*seconds), clean(how)),
         State::Skipped(Some(job)) => format!("needs {}", clean(label(job))),
         State::Skipped(None) => "the run was stopped".to_owned(),
         State::Lost => "the engine was killed before it was done".to_owned(),

@@ -3,6 +3,7 @@
 //! A row is a record: its job, the axes of its point if recipes define the points, its parameters and its metrics. Only
 //! the store's derived files are read for it.
 
+mod curves;
 pub mod diff;
 pub mod explain;
 mod output;
@@ -16,7 +17,7 @@ pub use self::output::{Format, Output};
 use crate::{
     plan::{Plan, Point},
     recipe::{Filter, suggest},
-    store::{Entry, Measured, Store},
+    store::{Entry, Measured, Store, StoreError},
 };
 
 /// All records that a question is asked of.
@@ -99,6 +100,9 @@ pub enum QueryError {
     /// The condition compares what cannot be compared.
     #[error("the condition cannot be evaluated: {0}; strings need quotes: `prune == 'bitter7'`")]
     Condition(String),
+    /// A record cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// The answer: columns and rows.
@@ -245,6 +249,17 @@ impl Records {
 
     /// Answers a question. `brief` leaves columns out that a reader can do without, where none are selected.
     pub fn ask(&self, question: &Question, brief: bool) -> Result<Answer, QueryError> {
+        let rows = self.matching(question)?;
+        let columns =
+            if question.select.is_empty() { self.fitting(&rows, brief) } else { self.selected(&question.select)? };
+        let values = rows.iter().map(|row| columns.iter().map(|column| self.value(row, column)).collect());
+        let values: Vec<Vec<Value>> = values.collect();
+        let heading = |column: &&Column| self.heading(column);
+        Ok(Answer { columns: columns.iter().map(heading).collect(), rows: values, asked: self.rows.len() })
+    }
+
+    /// The rows for which the conditions hold, in order.
+    fn matching(&self, question: &Question) -> Result<Vec<&Row>, QueryError> {
         let mut named: BTreeMap<&str, &Column> = BTreeMap::new();
         for name in question.filters.iter().flat_map(Filter::names) {
             named.insert(name, self.column(name)?);
@@ -273,30 +288,27 @@ impl Records {
             });
         }
         rows.truncate(question.limit.unwrap_or(usize::MAX));
-        let columns: Vec<&Column> = if question.select.is_empty() {
-            self.fitting(&rows, brief)
-        } else {
-            let mut columns = Vec::new();
-            for name in &question.select {
-                let column = self.column(name)?;
-                if !columns.contains(&column) {
-                    columns.push(column);
-                }
+        Ok(rows)
+    }
+
+    /// The columns with these names.
+    fn selected(&self, names: &[String]) -> Result<Vec<&Column>, QueryError> {
+        let mut columns = Vec::new();
+        for name in names {
+            let column = self.column(name)?;
+            if !columns.contains(&column) {
+                columns.push(column);
             }
-            columns
-        };
-        let values = rows.iter().map(|row| columns.iter().map(|column| self.value(row, column)).collect());
-        let values: Vec<Vec<Value>> = values.collect();
-        // A short name where it says enough: where it leads to this column.
-        let name = |column: &&Column| {
-            let short = column.short();
-            if self.column(short).is_ok_and(|found| found == *column) { short.to_owned() } else { column.name() }
-        };
-        let heading = |column: &&Column| {
-            let measured = matches!(column, Column::Metric(_) | Column::Seconds);
-            Heading { name: name(column), unit: self.unit(column), measured }
-        };
-        Ok(Answer { columns: columns.iter().map(heading).collect(), rows: values, asked: self.rows.len() })
+        }
+        Ok(columns)
+    }
+
+    /// A column's heading, with a short name where it says enough: where it leads to this column.
+    fn heading(&self, column: &Column) -> Heading {
+        let short = column.short();
+        let enough = self.column(short).is_ok_and(|found| found == column);
+        let measured = matches!(column, Column::Metric(_) | Column::Seconds);
+        Heading { name: if enough { short.to_owned() } else { column.name() }, unit: self.unit(column), measured }
     }
 
     /// The columns that tell these rows apart, and what they have measured.

@@ -27,9 +27,9 @@ pub use self::{
     executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Aggregate, Bound, Citation, Claim, Compare, Comparison, Effects, Expectation, Family, Figure,
-        Interactions, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy, Resources,
-        Rules, Side, Slurm, SlurmRequest, Statement, Table, TableKind,
+        Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Effects, Expectation, Family,
+        Figure, Interactions, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy,
+        Resources, Rules, Side, Slurm, SlurmRequest, Statement, Table, TableKind,
     },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},

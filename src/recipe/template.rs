@@ -1,8 +1,8 @@
-//! Values with expressions: `${{ params.x }}`, `${{ matrix.x }}` and `${{ needs.step.metrics.x }}`.
+//! Values with expressions: `${{ params.x }}`, `${{ matrix.x }}`, `${{ needs.step.metrics.x }}` and `${{ flags }}`.
 
 use std::collections::BTreeMap;
 
-use sweep_job::{Part, Value};
+use sweep_job::{Part, Value, tasks::FLAGS};
 
 use super::{
     node::{Node, NodeKind},
@@ -59,6 +59,8 @@ pub enum Scope {
     Matrix,
     /// Results of the jobs of a needed step, which are known after they have run.
     Needs(String, Product),
+    /// The values of a program's `params`, as arguments; it has no name.
+    Flags,
 }
 
 /// Names that are known at a place: axes and needed steps. `None` if the place allows none.
@@ -68,6 +70,8 @@ pub struct Known<'a> {
     pub axes: Option<&'a [&'a str]>,
     /// The needed steps.
     pub needs: Option<&'a [&'a str]>,
+    /// True where `${{ flags }}` may be an item of a list.
+    pub flags: bool,
 }
 
 /// Names and their values, each with the place for messages about the value.
@@ -98,10 +102,10 @@ pub(crate) fn too_long(template: &Template, size: usize, sources: &Sources, prob
 impl Template {
     /// Reads a value; expressions are parsed, but not resolved.
     pub fn parse(node: &Node, sources: &Sources, problems: &mut Collector) -> Option<Self> {
-        if let NodeKind::Map(_) = &node.kind {
+        if let Some(span) = map_in(node) {
             problems.push(
-                node.span,
-                Problem::new(sources, node.span, "a map is no value here", "expected a scalar or a list")
+                span,
+                Problem::new(sources, span, "a map is no value here", "expected a scalar or a list")
                     .help("write a number, a text, `true`, `false`, or a list of them"),
             );
             return None;
@@ -117,8 +121,8 @@ impl Template {
             }
             NodeKind::Scalar(value) => TemplateKind::Literal(value.clone()),
             NodeKind::List(items) => {
-                let items: Vec<_> = items.iter().filter_map(|item| Self::parse(item, sources, problems)).collect();
-                TemplateKind::List(items)
+                let items = items.iter().filter_map(|item| Self::parse_any(item, sources, problems));
+                TemplateKind::List(items.collect())
             }
             NodeKind::Map(entries) => {
                 let entries = entries.iter().filter_map(|entry| {
@@ -152,6 +156,13 @@ impl Template {
         }
     }
 
+    /// True if an expression is, as a whole, an item of this list.
+    fn has_item(&self, expression: Span) -> bool {
+        let TemplateKind::List(items) = &self.kind else { return false };
+        let is = |item: &Self| matches!(&item.kind, TemplateKind::Whole(reference) if reference.span == expression);
+        items.iter().any(is)
+    }
+
     /// A part of it, if it is literal and not the result of an expression.
     pub fn part(&self, part: &Part) -> Option<&Self> {
         match (&self.kind, part) {
@@ -169,7 +180,7 @@ impl Template {
             let value = match reference.scope {
                 Scope::Params => params.get(&reference.name),
                 Scope::Matrix => matrix.get(&reference.name),
-                Scope::Needs(..) => None,
+                Scope::Needs(..) | Scope::Flags => None,
             };
             value.map_or(0, |value| text_size(&value.value))
         };
@@ -211,6 +222,7 @@ impl Template {
             Scope::Params => params.get(&reference.name).cloned(),
             Scope::Matrix => matrix.get(&reference.name).cloned(),
             Scope::Needs(..) => needs(reference).map(|value| Spanned::new(value, self.span)),
+            Scope::Flags => Some(Spanned::new(Value::Text(FLAGS.to_owned()), self.span)),
         };
         match &self.kind {
             TemplateKind::Literal(value) => Some(Spanned::new(value.clone(), self.span)),
@@ -273,6 +285,11 @@ pub fn check_references(
                     .maybe_help(suggest(name, "axes of this step", axes.iter().copied()))
                     .maybe_help(axes.is_empty().then(|| "this step has no `matrix`".into()))
             }
+            (Scope::Flags, Known { flags, .. }) if !flags || !template.has_item(span) => {
+                let message = "`${{ flags }}` cannot be used here";
+                Problem::new(sources, span, message, "not an item of the `argv` of a `command`")
+                    .help(format!("it stands for whole arguments: `argv: [python, train.py, \"{FLAGS}\"]`"))
+            }
             (Scope::Needs(..), Known { needs: None, .. }) => {
                 let message = "what a job leaves cannot be used here";
                 Problem::new(sources, span, message, "only `params` are known here")
@@ -292,6 +309,15 @@ pub fn check_references(
     let size = template.size(params, &Names::new());
     if size > LONGEST {
         too_long(template, size, sources, problems);
+    }
+}
+
+/// The place of a map in a value, outside of which it may only have lists.
+fn map_in(node: &Node) -> Option<Span> {
+    match &node.kind {
+        NodeKind::Map(_) => Some(node.span),
+        NodeKind::List(items) => items.iter().find_map(map_in),
+        NodeKind::Scalar(_) => None,
     }
 }
 
@@ -331,6 +357,9 @@ const EXPRESSIONS: &str = "an expression is `${{ params.NAME }}`, `${{ matrix.AX
 
 fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Collector) -> Option<Reference> {
     let body = body.trim();
+    if body == "flags" {
+        return Some(Reference { scope: Scope::Flags, name: String::new(), span });
+    }
     let (scope, name) = body.split_once('.').unwrap_or((body, ""));
     let found = match scope {
         "params" => Some((Scope::Params, name)).filter(|_| super::is_name(name)),

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, path::Path};
 
-use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values};
+use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values, tasks::FLAGS};
 
 use crate::record::{Key, Record};
 
@@ -96,7 +96,7 @@ impl Deferred {
 
 /// True if a text refers to a result.
 pub(crate) fn is_open(text: &str) -> bool {
-    text.contains(OPEN)
+    text.contains(OPEN) && text != FLAGS
 }
 
 /// A value's text for people: a result is shown without the key of its job.
@@ -105,8 +105,12 @@ pub(crate) fn without_keys(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(OPEN) {
         let (inner, after) = after.split_once(CLOSE).unwrap_or((after, ""));
-        let name = inner.split_once('.').map_or(inner, |(_, name)| name);
-        shown.extend([before, "${{ needs.", name, " }}"]);
+        shown.push_str(before);
+        match inner.split_once('.') {
+            Some((_, name)) => shown.extend(["${{ needs.", name, " }}"]),
+            // It refers to no result.
+            None => shown.extend([OPEN, inner, CLOSE]),
+        }
         rest = after;
     }
     shown + rest
@@ -150,11 +154,22 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
     if !waits(value) {
         return param.check(value);
     }
+    if let (Kind::Either(_, nested), Value::Map(_) | Value::List(_)) = (param.kind, value) {
+        return check(&Param { kind: *nested, bounds: None, ..*param }, value);
+    }
     let part = |kind: &'static Kind| Param { kind: *kind, nullable: false, bounds: None, ..*param };
     match (param.kind, value) {
         (kind, Value::Text(text)) if takes(kind, text) => Ok(value.clone()),
         // One result is a list of one.
         (Kind::List(kind), Value::Text(text)) if takes(*kind, text) => Ok(Value::List(vec![value.clone()])),
+        (Kind::Any, Value::List(items)) => {
+            let items = items.iter().map(|item| check(&part(&Kind::Any), item));
+            Ok(Value::List(items.collect::<Result<_, _>>()?))
+        }
+        (Kind::Any, Value::Map(entries)) => {
+            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), check(&part(&Kind::Any), value)?)));
+            Ok(Value::Map(entries.collect::<Result<_, ParamError>>()?))
+        }
         (Kind::List(kind), Value::List(items)) => {
             let items = items.iter().map(|item| check(&part(kind), item));
             Ok(Value::List(items.collect::<Result<_, _>>()?))
@@ -177,7 +192,11 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
 
 /// True if a parameter of this kind accepts such a result.
 fn takes(kind: Kind, text: &str) -> bool {
+    if let Kind::Either(plain, _) = kind {
+        return takes(*plain, text);
+    }
     match Deferred::whole(text).map(|flow| flow.product) {
+        _ if kind == Kind::Any => true,
         Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Variable | Kind::Text),
         Some(Product::Artifact) | None => matches!(kind, Kind::Path(_) | Kind::Scalar | Kind::Variable | Kind::Text),
     }

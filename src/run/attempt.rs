@@ -11,11 +11,13 @@ use std::{
 
 use jiff::Timestamp;
 use sweep_job::{Failure, FailureKind, Observed, Outcome, Unit, Values};
+use tracing::warn;
 
-use super::{local::Worker, reads::Reads, slots::Lease};
+use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease};
 use crate::{
     format::{count, duration, quantity},
     host::{
+        log,
         machine::{OutOfMemory, peak_memory},
         system::Load,
     },
@@ -39,8 +41,14 @@ pub(super) struct Attempt {
     pub(super) outcome: Option<Result<Outcome, Failure>>,
     /// Files that its program has read.
     pub(super) observed: Option<Observed>,
-    /// Reason why it is being ended, and the time at which that will be enforced.
-    pub(super) ending: Option<(Ending, Instant)>,
+    /// `sweep`'s part of its scratch folder.
+    pub(super) scratch: Scratch,
+    /// True if it shall stop when it can.
+    pub(super) unwanted: bool,
+    /// Time at which it was asked to stop, in the way that programs know.
+    pub(super) asked: Option<Instant>,
+    /// Its end, if it is being ended.
+    pub(super) ending: Option<End>,
     /// Bytes of main memory that it has been seen to have.
     pub(super) peak: u64,
     /// The kernel's counters when it began.
@@ -51,6 +59,34 @@ pub(super) struct Attempt {
     pub(super) neighbors: usize,
     /// Its number, from 1.
     pub(super) number: u32,
+}
+
+/// The end of a job that is ended early.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) why: Ending,
+    /// The next step towards it, and its time.
+    next: (Force, Instant),
+}
+
+/// Means to end a job, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Force {
+    /// SIGTERM.
+    Terminate,
+    /// SIGKILL.
+    Kill,
+}
+
+/// End of an attempt without a result.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// It has failed.
+    Failed(Failure),
+    /// It was asked to stop, and the next attempt continues; how it ended.
+    Stopped(String),
+    /// The user wanted its end, and nothing of it is left.
+    GivenUp,
 }
 
 /// Reason for ending a job early.
@@ -64,51 +100,127 @@ pub(super) enum Ending {
     Stalled,
 }
 
-/// Time for a worker to end after it was asked to.
+/// Time for a worker to end after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// Time between the request to stop and SIGTERM, if the recipe says nothing else.
+const GRACE_OF_PROGRAMS: Duration = Duration::from_secs(30);
 
 impl Attempt {
-    /// Asks the worker to end; if it does not, it is ended after a while.
-    pub(super) fn end(&mut self, why: Ending) {
-        if self.ending.is_none() {
-            self.worker.terminate();
-            self.ending = Some((why, Instant::now() + GRACE));
-        } else if why == Ending::Stopped {
-            self.ending = self.ending.map(|(_, at)| (why, at));
+    /// Asks it to stop when it can, and does nothing if it cannot. Only a program that knows the contract is asked: another
+    /// may end without a word that its result is not whole.
+    pub(super) fn ask(&mut self) {
+        self.unwanted = true;
+        if self.asked.is_none() && self.scratch.has_reported() {
+            self.show_request();
+        }
+    }
+
+    /// Ends it: by a request and, after the grace, by SIGTERM, and by SIGKILL in the end. What does not know the contract,
+    /// or hangs, gets SIGTERM with the request.
+    pub(super) fn end(&mut self, why: Ending, policy: &Policy) {
+        if let Some(end) = &mut self.ending {
+            if why == Ending::Stopped {
+                end.why = why;
+            }
+            return;
+        }
+        let now = Instant::now();
+        let listens = why != Ending::Stalled && self.scratch.has_reported();
+        if self.asked.is_none() {
+            self.show_request();
+        }
+        let grace = policy.grace.unwrap_or(GRACE_OF_PROGRAMS);
+        let at = if listens { self.asked.unwrap_or(now) + grace } else { now };
+        self.ending = Some(End { why, next: (Force::Terminate, at) });
+        self.enforce();
+    }
+
+    /// Ends it without grace.
+    pub(super) fn end_at_once(&mut self, policy: &Policy) {
+        self.end(Ending::Stopped, policy);
+        if let Some(End { next: (Force::Terminate, at), .. }) = &mut self.ending {
+            *at = Instant::now();
+        }
+        self.enforce();
+    }
+
+    /// Makes the file appear for which a program looks.
+    fn show_request(&mut self) {
+        // Where it cannot be written, SIGTERM says the same.
+        if let Err(error) = self.scratch.ask_to_stop() {
+            warn!(target: log::SPAWN, %error, "the program cannot be asked to stop");
+        }
+        self.asked = Some(Instant::now());
+    }
+
+    /// Makes the next step towards its end, if that is due.
+    fn enforce(&mut self) {
+        let now = Instant::now();
+        match &mut self.ending {
+            Some(End { next: next @ (Force::Terminate, _), .. }) if next.1 <= now => {
+                self.worker.terminate();
+                *next = (Force::Kill, now + GRACE);
+            }
+            Some(End { next: (Force::Kill, at), .. }) if *at <= now => self.worker.kill(),
+            _ => {}
         }
     }
 
     /// Checks the time: a job that exceeds its time limit or its heartbeat is ended.
     pub(super) fn watch(&mut self, policy: &Policy) {
         self.peak = self.peak.max(peak_memory(self.worker.id()).unwrap_or(0));
-        match self.ending {
-            Some((_, at)) if at <= Instant::now() => self.worker.kill(),
-            None if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout) => {
-                self.end(Ending::Timeout);
-            }
-            None if policy.heartbeat.is_some_and(|heartbeat| self.worker.silence() >= heartbeat) => {
-                self.end(Ending::Stalled);
-            }
-            _ => {}
+        if self.unwanted {
+            self.ask();
+        }
+        if self.ending.is_some() {
+            self.enforce();
+        } else if policy.timeout.is_some_and(|timeout| self.begun.elapsed() >= timeout) {
+            self.end(Ending::Timeout, policy);
+        } else if policy.heartbeat.is_some_and(|heartbeat| self.worker.silence() >= heartbeat) {
+            self.end(Ending::Stalled, policy);
         }
     }
 
-    /// Failure of an attempt that has ended; `None` if the user wanted its end.
-    pub(super) fn failure(&mut self, status: ExitStatus, strays: usize, policy: &Policy) -> Option<Failure> {
+    /// What an attempt without a result has left for the next one, as a phrase: "its checkpoint of step 20 is kept".
+    pub(super) fn kept(&self) -> Option<String> {
+        let newest = self.scratch.newest(&self.scratch.attempts())?;
+        Some(match newest.step {
+            Some(step) => format!("its checkpoint of step {step} is kept"),
+            None => "its checkpoint is kept".into(),
+        })
+    }
+
+    /// The kind of end of an attempt without a result.
+    pub(super) fn unfinished(&mut self, status: ExitStatus, strays: usize, policy: &Policy) -> Unfinished {
+        let kept = self.kept();
+        let with_kept = |message: String| match &kept {
+            Some(kept) => format!("{message}; {kept}"),
+            None => message,
+        };
+        let said = self.outcome.take().and_then(Result::err);
         let span = |limit: Option<Duration>| duration(limit.unwrap_or_default().as_secs_f64());
-        let failure = |kind, message| Some(Failure { kind, message });
-        match (self.ending, self.outcome.take()) {
-            (Some((Ending::Stopped, _)), _) => None,
-            (Some((Ending::Timeout, _)), _) => {
-                failure(FailureKind::Timeout, format!("it took longer than its timeout of {}", span(policy.timeout)))
+        let mut failure = match (self.ending.map(|end| end.why), said) {
+            (Some(Ending::Timeout), _) => {
+                let message = format!("it took longer than its timeout of {}", span(policy.timeout));
+                Failure { kind: FailureKind::Timeout, message }
             }
-            (Some((Ending::Stalled, _)), _) => {
+            (Some(Ending::Stalled), _) => {
                 let silence = span(policy.heartbeat);
-                failure(FailureKind::Stalled, format!("it stalled: no sign of life for {silence}, its heartbeat"))
+                let message = format!("it stalled: no sign of life for {silence}, its heartbeat");
+                Failure { kind: FailureKind::Stalled, message }
             }
-            (None, Some(Err(failure))) => Some(self.with_memory(failure.recognized())),
-            (None, _) => Some(self.with_memory(self.silent_end(status, strays))),
-        }
+            (_, Some(said)) if said.kind == FailureKind::Stopped && self.asked.is_some() => {
+                return Unfinished::Stopped(with_kept(said.message));
+            }
+            (Some(Ending::Stopped), _) if kept.is_some() => {
+                return Unfinished::Stopped(with_kept("it was ended".into()));
+            }
+            (Some(Ending::Stopped), _) => return Unfinished::GivenUp,
+            (None, Some(said)) => self.with_memory(said.recognized()),
+            (None, None) => self.with_memory(self.silent_end(status, strays)),
+        };
+        failure.message = with_kept(failure.message);
+        Unfinished::Failed(failure)
     }
 
     /// Says how much memory a job had that had too little.

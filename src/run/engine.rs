@@ -23,7 +23,7 @@ use self::{beside::Prepared, sharing::HeldUp};
 
 use super::{
     Addition, Control, Disposition, History, Observer, Options, RoundPlanner, RunEvent, Summary,
-    attempt::{Attempt, Ending, GRACE},
+    attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
     local::Input,
     scheduler::{Action, Event, Reason, Scheduler},
@@ -291,9 +291,17 @@ impl<'a, 'o> Run<'a, 'o> {
             Some(Ok(outcome)) => self.commit(job, attempt, outcome, (seconds, after)),
             outcome => {
                 attempt.outcome = outcome;
-                match attempt.failure(status, strays, &self.policy(job)) {
-                    Some(failure) => vec![self.failed(job, seconds, failure)],
-                    None => {
+                let end = attempt.unfinished(status, strays, &self.policy(job));
+                attempt.scratch.clear();
+                match end {
+                    Unfinished::Failed(failure) => vec![self.failed(job, seconds, failure)],
+                    Unfinished::Stopped(how) => {
+                        self.summary.stopped += 1;
+                        self.lost.insert(job);
+                        self.tell(&RunEvent::Stopped { job, seconds, how });
+                        vec![Event::Failed(job)]
+                    }
+                    Unfinished::GivenUp => {
                         self.summary.skipped += 1;
                         self.tell(&RunEvent::Skipped { job, because: None });
                         vec![Event::Failed(job)]
@@ -372,8 +380,8 @@ impl<'a, 'o> Run<'a, 'o> {
         self.tell(&RunEvent::Failed { job, seconds, failure, log, tolerated });
     }
 
-    /// The first signal lets the running jobs end, the second ends them. After SIGTERM or SIGHUP there is no time for a
-    /// second.
+    /// The first signal lets the running jobs end, and asks those to stop that can continue later; the second ends them.
+    /// After SIGTERM or SIGHUP there is no time for a second.
     fn signal(&mut self, signal: i32) -> bool {
         self.signals += 1;
         self.summary.interrupted.get_or_insert(signal);
@@ -386,7 +394,9 @@ impl<'a, 'o> Run<'a, 'o> {
         let deadline = deadline.map(|deadline| deadline.as_secs_f64());
         self.tell(&RunEvent::Stopping { ending, running: self.running.len(), deadline });
         if ending {
-            self.end_running();
+            self.end_running_at_once();
+        } else {
+            self.running.values_mut().for_each(Attempt::ask);
         }
         let given_up = self.give_up_preparing();
         let over = self.step(Event::Stop);
@@ -396,8 +406,15 @@ impl<'a, 'o> Run<'a, 'o> {
     fn end_running(&mut self) {
         self.deadline = None;
         self.limit_storing(GRACE);
-        for attempt in self.running.values_mut() {
-            attempt.end(Ending::Stopped);
+        for (job, attempt) in &mut self.running {
+            attempt.end(Ending::Stopped, &self.plan.job(JobId::new(*job)).policy);
+        }
+    }
+
+    fn end_running_at_once(&mut self) {
+        self.end_running();
+        for (job, attempt) in &mut self.running {
+            attempt.end_at_once(&self.plan.job(JobId::new(*job)).policy);
         }
     }
 

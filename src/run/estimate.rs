@@ -44,7 +44,7 @@ impl Pace {
             RunEvent::Started { job, .. } => {
                 self.jobs.insert(*job, Heard::Running { since: at, at, left: None });
             }
-            RunEvent::Progress { job, progress } if progress.done > 0 => {
+            RunEvent::Progress { job, progress } if progress.done > 0 && progress.total > 0 => {
                 if let Some(heard @ Heard::Running { .. }) = self.jobs.get_mut(job)
                     && let Heard::Running { since, .. } = *heard
                 {
@@ -63,7 +63,7 @@ impl Pace {
             RunEvent::Retrying { job, .. } => drop(self.jobs.remove(job)),
             RunEvent::Done { job, seconds, .. } => drop(self.jobs.insert(*job, Heard::Over(*seconds))),
             // How long it took to fail says nothing of the others.
-            RunEvent::Failed { job, .. } | RunEvent::Skipped { job, .. } => {
+            RunEvent::Failed { job, .. } | RunEvent::Stopped { job, .. } | RunEvent::Skipped { job, .. } => {
                 self.jobs.insert(*job, Heard::Over(None));
             }
             RunEvent::Stopping { .. } | RunEvent::Ended(_) => self.estimate = None,

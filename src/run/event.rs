@@ -115,6 +115,15 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tolerated: bool,
     },
+    /// A job was asked to stop and has no result yet: the next run continues it.
+    Stopped {
+        /// The job.
+        job: usize,
+        /// Time from its start, in seconds.
+        seconds: f64,
+        /// How it ended, and what is kept of it.
+        how: String,
+    },
     /// A job will not run, or was ended because the user wanted the end.
     Skipped {
         /// The job.
@@ -153,6 +162,11 @@ fn is_first(attempt: &u32) -> bool {
     *attempt == 1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
 /// Result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -165,6 +179,9 @@ pub struct Summary {
     /// Failed jobs that the recipe tolerates.
     #[serde(default)]
     pub tolerated: usize,
+    /// Jobs that were asked to stop and that the next run continues.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub stopped: usize,
     /// Jobs that could not run.
     pub skipped: usize,
     /// Duration, in seconds.
@@ -201,6 +218,7 @@ impl RunEvent {
             | Self::Done { job, .. }
             | Self::Retrying { job, .. }
             | Self::Failed { job, .. }
+            | Self::Stopped { job, .. }
             | Self::Skipped { job, .. } => Some(*job),
             Self::Begun { .. } | Self::Notice { .. } | Self::Stopping { .. } | Self::Ended(_) => None,
         }
@@ -218,6 +236,7 @@ impl RunEvent {
         | Self::Done { job, .. }
         | Self::Retrying { job, .. }
         | Self::Failed { job, .. }
+        | Self::Stopped { job, .. }
         | Self::Skipped { job, .. } = &mut self
         {
             *job = index;

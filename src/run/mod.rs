@@ -23,6 +23,7 @@ mod local;
 mod provenance;
 mod reads;
 pub mod scheduler;
+mod scratch;
 mod signals;
 pub mod slots;
 mod standing;
@@ -33,7 +34,6 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device};
 
-pub(crate) use self::attempt::killed;
 pub use self::{
     arriving::{Arriving, Notice},
     event::{Observer, RunEvent, Summary},
@@ -44,6 +44,10 @@ pub use self::{
     provenance::{FoundProvenance, RunProvenance},
     signals::Signals,
     standing::Standing,
+};
+pub(crate) use self::{
+    attempt::killed,
+    scratch::{Attempts, Scratch},
 };
 use self::{
     scheduler::JobSpec,

@@ -90,6 +90,13 @@ pub enum State {
         /// True if the run continues in spite of it.
         tolerated: bool,
     },
+    /// It was asked to stop, and the next run continues it.
+    Stopped {
+        /// Seconds that it took.
+        seconds: f64,
+        /// How it ended, and what is kept of it.
+        how: String,
+    },
     /// It will not run; because of this job, or because the run was stopped.
     Skipped(Option<usize>),
     /// The engine was killed before it was done; the next run does it.
@@ -113,6 +120,7 @@ impl State {
             Self::Retrying { .. } => "retrying",
             Self::Done { .. } => "done",
             Self::Failed { .. } => "failed",
+            Self::Stopped { .. } => "stopped",
             Self::Skipped(_) => "skipped",
             Self::Lost => "lost",
         }
@@ -315,6 +323,7 @@ impl Snapshot {
             RunEvent::Failed { seconds, failure, tolerated, .. } => {
                 State::Failed { seconds: *seconds, failure: failure.clone(), tolerated: *tolerated }
             }
+            RunEvent::Stopped { seconds, how, .. } => State::Stopped { seconds: *seconds, how: how.clone() },
             RunEvent::Skipped { because, .. } => State::Skipped(*because),
             RunEvent::Progress { progress: now, .. } => {
                 if let State::Running { progress, .. } = state {

@@ -1,6 +1,6 @@
 //! Comparison of all rows of a table at once (Tukey), with and without blocks.
 
-use super::{Precision, range::range_quantile, range_sf};
+use super::{Estimate, Precision, dunnett_quantile, dunnett_sf, range::range_quantile, range_sf};
 
 /// Randomized complete blocks: every row measured once in every block (a seed). What a block has in common cancels out.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +53,30 @@ impl Blocks {
     pub fn p(&self, difference: f64, precision: Precision) -> Option<f64> {
         let error = precision.spread(self.sd)? / (self.blocks as f64).sqrt();
         p(difference, error, self.means.len(), self.freedom)
+    }
+
+    /// The smallest difference from one given row that is not chance at this level, simultaneously for all other rows
+    /// (Dunnett). `None` as in [`honest_difference`](Self::honest_difference).
+    pub fn honest_difference_from_one(&self, level: f64, precision: Precision) -> Option<f64> {
+        Some(dunnett_quantile(level, self.means.len() - 1, self.freedom) * self.error_of_difference(precision)?)
+    }
+
+    /// The difference of two rows' means, given by their indices, with an interval and a p-value that hold for the
+    /// differences of all rows from the second one at once (Dunnett). Interval and p-value are `None` as in
+    /// [`honest_difference`](Self::honest_difference); the whole is `None` if a row does not exist.
+    pub fn against(&self, row: usize, baseline: usize, level: f64, precision: Precision) -> Option<Estimate> {
+        let value = self.means.get(row)? - self.means.get(baseline)?;
+        let half = self.honest_difference_from_one(level, precision);
+        let p = self.error_of_difference(precision).map(|error| match (value, error) {
+            (0.0, _) => 1.0,
+            (_, 0.0) => 0.0,
+            _ => dunnett_sf(value.abs() / error, self.means.len() - 1, self.freedom),
+        });
+        Some(Estimate { value, low: half.map(|half| value - half), high: half.map(|half| value + half), p })
+    }
+
+    fn error_of_difference(&self, precision: Precision) -> Option<f64> {
+        Some(precision.spread(self.sd)? * (2.0 / self.blocks as f64).sqrt())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Statistics of small samples: means, intervals, tests and their corrections.
 //!
 //! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
-//! of all rows at once with the distribution in `range.rs`, `sequential.rs` the levels of repeated looks, `power.rs`
+//! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
 //! the numbers of seeds, `equivalence.rs` the probabilities of negligible differences, and `aggregate.rs` aggregates
 //! over tasks. `docs/statistics.md` explains the choices and has simulated error rates.
 
@@ -10,6 +10,7 @@ mod better;
 mod blocks;
 mod chi;
 mod draws;
+mod dunnett;
 pub(crate) mod effects;
 mod equivalence;
 pub(crate) mod factorial;
@@ -29,6 +30,7 @@ pub use self::{
     better::Better,
     blocks::{Blocks, Groups, reach},
     draws::Draws,
+    dunnett::{dunnett_quantile, dunnett_sf},
     equivalence::{Odds, odds},
     power::{Simulated, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},

@@ -29,25 +29,39 @@ pub fn range_sf(q: f64, rows: usize, freedom: f64) -> f64 {
 }
 
 /// The number that a studentized range exceeds with probability 1 − `level`; NaN for a level outside of (0, 1), for
-/// fewer than two rows, and for degrees of freedom not above zero. Known quantiles are kept, because the columns of a
-/// table have few distinct ones.
+/// fewer than two rows, and for degrees of freedom not above zero.
 pub fn range_quantile(level: f64, rows: usize, freedom: f64) -> f64 {
-    thread_local! {
-        static KNOWN: RefCell<HashMap<(u64, usize, u64), f64>> = RefCell::default();
-    }
+    thread_local!(static KNOWN: Known = Known::default());
     let valid = level > 0.0 && level < 1.0 && rows >= 2 && freedom > 0.0;
     if !valid {
         return f64::NAN;
     }
-    let asked = (level.to_bits(), rows, freedom.to_bits());
-    KNOWN.with_borrow_mut(|known| *known.entry(asked).or_insert_with(|| quantile_anew(level, rows, freedom)))
+    KNOWN.with(|known| {
+        known.find(level, rows, freedom, || {
+            let range = Range::new(rows);
+            quantile_of(level, |q| sf(q, &range, freedom))
+        })
+    })
 }
 
-fn quantile_anew(level: f64, rows: usize, freedom: f64) -> f64 {
-    let range = Range::new(rows);
+/// Quantiles by level, number of rows and degrees of freedom. They are kept, because the columns of a table have few
+/// distinct ones.
+#[derive(Default)]
+pub(super) struct Known(RefCell<HashMap<(u64, usize, u64), f64>>);
+
+impl Known {
+    /// The quantile, computed if it is not known.
+    pub(super) fn find(&self, level: f64, rows: usize, freedom: f64, compute: impl FnOnce() -> f64) -> f64 {
+        let asked = (level.to_bits(), rows, freedom.to_bits());
+        *self.0.borrow_mut().entry(asked).or_insert_with(compute)
+    }
+}
+
+/// The number that a positive variable exceeds with probability 1 − `level`, given its decreasing survival function.
+pub(super) fn quantile_of(level: f64, sf: impl Fn(f64) -> f64) -> f64 {
     let target = 1.0 - level;
     // Nearly linear in the logarithms.
-    let miss = |log_q: f64| (sf(log_q.exp(), &range, freedom).max(f64::MIN_POSITIVE) / target).ln();
+    let miss = |log_q: f64| (sf(log_q.exp()).max(f64::MIN_POSITIVE) / target).ln();
     let (mut low, mut high) = (0.0, 2.0);
     while miss(low) < 0.0 && low > -50.0 {
         (low, high) = (low - 2.0, low);
@@ -70,20 +84,24 @@ struct Range {
     grid: Vec<(f64, f64, f64)>,
 }
 
+/// Places and weights of the trapezoidal rule for an expectation over a standard normal value. It is exact to rounding
+/// for an analytic function.
+pub(super) fn normal_grid() -> impl Iterator<Item = (f64, f64)> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a constant")]
+    let points = (2.0 * END / STEP) as usize + 1;
+    (0..points).map(|point| {
+        let z = point as f64 * STEP - END;
+        (z, STEP * (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt())
+    })
+}
+
 impl Range {
     fn new(rows: usize) -> Self {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a constant")]
-        let points = (2.0 * END / STEP) as usize + 1;
-        let grid = (0..points).map(|point| {
-            let z = point as f64 * STEP - END;
-            let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
-            (z, rows as f64 * density * STEP, below(z))
-        });
+        let grid = normal_grid().map(|(z, weight)| (z, rows as f64 * weight, below(z)));
         Self { others: i32::try_from(rows - 1).unwrap_or(i32::MAX), grid: grid.collect() }
     }
 
-    /// P(range ≤ w): the other values are within `w` below the largest one. The trapezoidal rule is exact to rounding
-    /// for an analytic function that decays this fast.
+    /// P(range ≤ w): the other values are within `w` below the largest one.
     fn cdf(&self, w: f64) -> f64 {
         if w > 2.0 * END {
             return 1.0;

@@ -8,13 +8,15 @@ const load = async (row) => {
   return answer.ok ? answer.json() : {};
 };
 const list = jobList(of("jobs"), data, load);
-const spark = (losses) => {
+const spark = ({ name, points }) => {
   const [wide, high] = [120, 28];
-  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "spark", role: "img", "aria-label": `loss from ${short(losses[0])} to ${short(losses[losses.length - 1])}` });
-  const [low, most] = [Math.min(...losses), Math.max(...losses)];
-  const x = (index) => 2 + (index / (losses.length - 1 || 1)) * (wide - 4);
-  const y = (loss) => (most > low ? 3 + (1 - (loss - low) / (most - low)) * (high - 6) : high / 2);
-  image.append(draw("path", { d: losses.map((loss, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(loss).toFixed(1)}`).join("") }));
+  const values = points.map(([, value]) => value);
+  const [first, last] = [points[0], points[points.length - 1]];
+  const image = draw("svg", { viewBox: `0 0 ${wide} ${high}`, class: "spark", role: "img", "aria-label": `${name} from ${short(first[1])} to ${short(last[1])}` });
+  const [low, most] = [Math.min(...values), Math.max(...values)];
+  const x = (step) => 2 + ((step - first[0]) / (last[0] - first[0] || 1)) * (wide - 4);
+  const y = (value) => (most > low ? 3 + (1 - (value - low) / (most - low)) * (high - 6) : high / 2);
+  image.append(draw("path", { d: points.map(([step, value], index) => `${index ? "L" : "M"}${x(step).toFixed(1)} ${y(value).toFixed(1)}`).join("") }));
   return image;
 };
 const card = (job) => {
@@ -26,9 +28,12 @@ const card = (job) => {
     bar.setAttribute("aria-label", `${job.label}: ${job.done} of ${job.total}`);
     card.append(bar);
   }
-  const line = make("p", job.says, "note");
-  if (job.losses.length > 1) line.prepend(spark(job.losses));
-  card.append(line);
+  card.append(make("p", job.says, "note"));
+  for (const curve of job.curves) {
+    const line = make("p", curve.says, "note");
+    if (curve.points.length > 1) line.prepend(spark(curve));
+    card.append(line);
+  }
   return card;
 };
 let steps = "";

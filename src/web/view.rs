@@ -14,11 +14,11 @@ use axum::{
 };
 use maud::html;
 use serde::Serialize;
-use sweep_job::{Metrics, Task, TaskInfo};
+use sweep_job::{LIVE_SERIES, Live, Metrics, Progress, Task, TaskInfo};
 
 use super::{Site, crumbs, not_found, page as site_page, read, runs, stream};
 use crate::{
-    format::{clean, duration, quantity, speeds},
+    format::{clean, duration, latest, quantity, speeds, steps},
     host,
     progress::describe,
     record::Key,
@@ -30,8 +30,8 @@ use crate::{
     store::Store,
 };
 
-/// So many readings of a running job's loss are drawn.
-const CURVE: usize = 60;
+/// So many readings of a running job's series are drawn; beyond, every second one is.
+const CURVE: usize = 120;
 /// So many running jobs are shown with a bar.
 const MOST_RUNNING: usize = 64;
 
@@ -46,8 +46,8 @@ struct View {
     results: BTreeMap<usize, (&'static TaskInfo, Metrics)>,
     /// Seconds that finished jobs of other runs took.
     took: HashMap<usize, f64>,
-    /// The losses of the running jobs.
-    losses: HashMap<usize, Vec<f64>>,
+    /// The series of the running jobs.
+    curves: HashMap<usize, Vec<Curve>>,
     /// The lines that the page has, as JSON, and what stands above them.
     lines: Vec<String>,
     columns: Vec<String>,
@@ -78,7 +78,61 @@ struct Running {
     total: u64,
     /// Summary, with the remaining time.
     says: String,
-    losses: Vec<f64>,
+    curves: Vec<Curve>,
+}
+
+/// A series of a job that runs.
+#[derive(Debug, Clone, Serialize)]
+struct Curve {
+    name: String,
+    /// The latest value, with its name.
+    says: String,
+    /// Steps and values.
+    points: Vec<(u64, f64)>,
+    /// Every reading of so many is kept, and so many have been left out since the last.
+    #[serde(skip)]
+    every: usize,
+    #[serde(skip)]
+    since: usize,
+}
+
+impl Curve {
+    /// Adds a reading. One at an earlier step replaces what came after it: the job has been resumed.
+    fn add(&mut self, live: &Live) {
+        self.says = latest(live);
+        match self.points.last() {
+            Some((step, _)) if *step == live.step => return,
+            Some((step, _)) if *step > live.step => self.points.retain(|(step, _)| *step < live.step),
+            _ => {}
+        }
+        // The newest is always there, and stays if its turn has come.
+        if self.since > 0 {
+            self.points.pop();
+        }
+        self.points.push((live.step, live.value));
+        self.since = (self.since + 1) % self.every;
+        if self.points.len() > CURVE {
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.every *= 2;
+        }
+    }
+}
+
+/// Adds the readings of a message to the series of a job.
+fn draw_on(curves: &mut Vec<Curve>, progress: &Progress) {
+    for live in progress.live() {
+        let index = curves.iter().position(|curve| curve.name == live.name).unwrap_or_else(|| {
+            let name = live.name.clone();
+            curves.push(Curve { name, says: String::new(), points: Vec::new(), every: 1, since: 0 });
+            curves.len() - 1
+        });
+        curves[index].add(&live);
+    }
+    curves.truncate(LIVE_SERIES);
 }
 
 impl View {
@@ -103,7 +157,7 @@ impl View {
             jobs,
             results: BTreeMap::new(),
             took: HashMap::new(),
-            losses: HashMap::new(),
+            curves: HashMap::new(),
             lines: Vec::new(),
             columns: Vec::new(),
             rest: serde_json::Value::Null,
@@ -116,20 +170,14 @@ impl View {
         let (snapshot, lines) = self.watch.look()?;
         for line in lines {
             match line.event {
-                RunEvent::Started { job, .. } => drop(self.losses.remove(&job)),
-                RunEvent::Progress { job, progress } => {
-                    let losses = self.losses.entry(job).or_default();
-                    losses.extend(progress.loss.filter(|loss| loss.is_finite()));
-                    let old = losses.len().saturating_sub(CURVE);
-                    losses.drain(..old);
-                }
+                RunEvent::Progress { job, progress } => draw_on(self.curves.entry(job).or_default(), &progress),
                 _ => {}
             }
         }
         for (job, state) in snapshot.jobs.iter().enumerate() {
             let done = matches!(state, JobState::Done { .. } | JobState::Cached);
             if done && !self.results.contains_key(&job) {
-                self.losses.remove(&job);
+                self.curves.remove(&job);
                 let record = self.store.get(snapshot.manifest.jobs[job].key).ok().flatten();
                 if let Some((record, task)) =
                     record.and_then(|record| Task::info(&record.identity.task).map(|task| (record, task)))
@@ -157,7 +205,9 @@ impl View {
                 _ => says,
             };
             let seconds = match doing {
-                JobState::Done { seconds: Some(seconds) } | JobState::Failed { seconds, .. } => Some(*seconds),
+                JobState::Done { seconds: Some(seconds) }
+                | JobState::Failed { seconds, .. }
+                | JobState::Stopped { seconds, .. } => Some(*seconds),
                 _ => self.took.get(&index).copied(),
             };
             let seconds = seconds.map(|seconds| (seconds * 10.0).round() / 10.0);
@@ -185,19 +235,19 @@ impl View {
             let (mut done, mut total) = (0, 0);
             if let Some(progress) = progress {
                 (done, total) = (progress.done, progress.total);
-                says.insert(0, format!("{done}/{total}"));
-                says.extend(progress.loss.map(|loss| format!("loss {loss:.3}")));
+                says.insert(0, steps(&progress));
+                says.retain(|part| !part.is_empty());
                 says.extend(progress.tokens_per_s.map(|rate| quantity(rate, sweep_job::Unit::TokensPerSecond)));
                 says.extend(progress.sequences_per_s.map(speeds));
             }
-            let losses = self.losses.get(&index).cloned().unwrap_or_default();
+            let curves = self.curves.get(&index).cloned().unwrap_or_default();
             Running {
                 key: job.key.short(),
                 label: clean(&job.label).into_owned(),
                 done,
                 total,
                 says: says.join(" · "),
-                losses,
+                curves,
             }
         });
         serde_json::json!({

@@ -1,8 +1,11 @@
 //! A program as a job: its inputs are linked, its output is read, its metrics and files are collected.
 
+mod contract;
 mod folder;
 mod program;
+mod report;
 mod tracking;
+mod usage;
 mod words;
 
 use std::{
@@ -14,13 +17,21 @@ use std::{
 };
 
 use sweep_job::{
-    Failure, FailureKind, Job, Outcome, Report, Task, Unit, Variable,
-    tasks::{Command, input_name},
+    Failure, FailureKind, Job, Metric, Outcome, Report as _, Task, Unit, Variable,
+    tasks::{Command, MetricsFrom, input_name},
 };
 
 use crate::{host::machine::OutOfMemory, run::killed};
 
-use self::{folder::Folder, program::Ended, tracking::Tracking, words::Word};
+use self::{
+    contract::Contract,
+    folder::Folder,
+    program::Ended,
+    report::{Following, Gathered},
+    tracking::Tracking,
+    usage::Usage,
+    words::Word,
+};
 use super::{Channel, Run};
 
 impl Run for Command {
@@ -35,7 +46,7 @@ impl Run for Command {
     }
 }
 
-fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Report) -> Result<Outcome, Failure> {
+fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel) -> Result<Outcome, Failure> {
     for input in &command.inputs {
         let name = input_name(&input.0).unwrap_or_default();
         input.0.metadata().map_err(|error| Failure {
@@ -46,23 +57,26 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
     }
     let stop = program::follow_engine().map_err(disk("the worker cannot watch the engine"))?;
     let mut found = BTreeMap::new();
-    let from_lines = command.metrics.is_none();
+    let file = command.metrics.as_ref().and_then(MetricsFrom::file);
+    let from_lines = file.is_none();
+    let contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
+    let following = Following::start(contract.sources(), contract.state(), command.until, channel.clone())
+        .map_err(disk("the reports cannot be followed"))?;
     let mut on_word = |word| match word {
         Some(Word::Metric(name, value)) if from_lines => {
             found.insert(name, value);
         }
         Some(Word::Metric(..)) => {}
-        Some(Word::Progress(progress)) => report.progress(progress),
-        None => report.alive(),
+        Some(Word::Progress(progress)) => channel.progress(progress),
+        None => channel.alive(),
     };
     let memory = OutOfMemory::now();
-    let mut program = prepare(command, job)?;
-    let tracking =
-        Tracking::begin(command, job).map_err(disk("the files that the program reads cannot be observed"))?;
-    if let Some(tracking) = &tracking {
-        tracking.prepare(&mut program);
-    }
-    let ended = program::run(program, &mut on_word).map_err(|error| not_started(command, folder.path(), &error))?;
+    let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
+    let mut program = prepare(command, job, &contract)?;
+    let tracking = Tracking::of(command, job, &mut program)?;
+    let ended = program::run(vec![program], |_| (), &mut on_word)
+        .map_err(|error| not_started(command, folder.path(), &error))?;
+    let gathered = following.finish().map_err(disk("the reports cannot be read"))?;
     if stop.load(std::sync::atomic::Ordering::SeqCst) {
         // A program that was told to stop early may say that all is well; its result is none.
         let message = "it was asked to end (SIGTERM); in a script, `kill 0` asks its worker, too".into();
@@ -71,14 +85,14 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
     if !ended.status.success() {
         return Err(describe(&ended, OutOfMemory::now().since(memory)));
     }
-    if let Some(path) = &command.metrics {
+    if let Some(path) = file {
         found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
             kind: FailureKind::Experiment,
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
     }
-    if let Some(observed) = tracking.map(|tracking| tracking.end(folder.path(), report)).transpose()?.flatten() {
-        report.observed(observed);
+    if let Some(tracking) = tracking {
+        tracking.end(folder.path(), channel)?;
     }
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
     for output in &outputs {
@@ -88,25 +102,41 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, report: &mut dyn Repor
 
     let mut outcome = Outcome::default();
     outcome.set(&Command::TIME_RUN, ended.seconds);
+    usage.finish(ended.seconds, &mut outcome);
     for (name, value) in found {
         if !value.is_finite() {
-            report.note(&format!("`{name}` is {value}, which is not a number: ignored"));
+            channel.note(&format!("`{name}` is {value}, which is not a number: ignored"));
             outcome.metrics.remove(&name);
         }
         let declared = Task::info("command").and_then(|task| task.metric(&name));
         outcome.set_open(&name, value, declared.map_or(Unit::One, |metric| metric.unit));
     }
+    reported(command, &gathered, &mut outcome, channel);
     outcome.artifacts = outputs.iter().map(|output| ((*output).to_owned(), (*output).to_owned())).collect();
     Ok(outcome)
 }
 
+/// Adds what the program has reported, which counts more than its lines and its file.
+fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, channel: &mut Channel) {
+    let none = BTreeMap::new();
+    let collect = command.metrics.as_ref().and_then(MetricsFrom::series).unwrap_or(&none);
+    let (metrics, missing) = gathered.metrics(collect);
+    for name in missing.iter().filter(|name| !outcome.metrics.contains_key(name.as_str())) {
+        channel.note(&format!("`metrics` names `{name}`, but the program has not reported it"));
+    }
+    for (name, Metric { value, unit }) in metrics {
+        outcome.set_open(&name, value, unit);
+    }
+    outcome.curves = gathered.curves();
+}
+
 /// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
-fn prepare(command: &Command, job: &Job) -> Result<process::Command, Failure> {
-    let argv: Vec<&str> = match &command.run {
-        Some(script) => vec!["sh", "-eu", "-c", script, "run"],
-        None => command.argv.iter().map(|argument| argument.0.as_str()).collect(),
+fn prepare(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
+    let argv = match &command.run {
+        Some(script) => ["sh", "-eu", "-c", script, "run"].map(str::to_owned).into(),
+        None => command.arguments(),
     };
-    let (name, arguments) = argv.split_first().unwrap_or((&"", &[]));
+    let (name, arguments) = argv.split_first().map_or(("", [].as_slice()), |(name, rest)| (name.as_str(), rest));
     let mut program = process::Command::new(location(name, &job.dir));
     std::os::unix::process::CommandExt::arg0(&mut program, name);
     program.args(arguments).current_dir(&job.dir).env("PWD", &job.dir);
@@ -127,6 +157,7 @@ fn prepare(command: &Command, job: &Job) -> Result<process::Command, Failure> {
         };
     }
     program.env("SWEEP_SCRATCH", &job.scratch);
+    contract.describe(command, &mut program);
     program.env("SWEEP_THREADS", &threads).env("SWEEP_SEED", command.seed.to_string());
     for (index, input) in command.inputs.iter().enumerate() {
         program.env(format!("SWEEP_INPUT_{}", index + 1), &input.0);

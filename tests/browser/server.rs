@@ -103,6 +103,51 @@ fn a_run_is_watched_compared_and_read() {
 }
 
 #[test]
+fn curves_of_a_program_move_while_it_runs() {
+    let _alone = alone();
+    let Some(mut browser) = Browser::start() else { return };
+    let sandbox = Sandbox::new();
+    let go = sandbox.path("go");
+    sandbox.write(
+        "recipe.yaml",
+        &format!(
+            r#"
+steps:
+  train:
+    uses: command
+    with:
+      run: |
+        i=0
+        while [ ! -e "$GO" ]; do
+          i=$((i + 1))
+          echo '{{"step": '$i', "total": 100000, "loss": '$((1000 - i))', "<b>acc</b>": '$i'}}' >> "$SWEEP_REPORT"
+          sleep 0.1
+        done
+      env: {{ GO: "{}" }}
+"#,
+            go.display()
+        ),
+    );
+    let (_server, address) = serve(&sandbox);
+    let run = sandbox.start(&["run", "recipe.yaml"]);
+    browser.look(1280, false);
+    browser.open(&address);
+    browser.until("document.querySelector('#runs-body tr .pill.running') !== null");
+    browser.click("#runs-body tr:first-child th a");
+    browser.until("document.querySelectorAll('#running .spark').length === 2");
+    browser.until("document.querySelector('#running progress')?.max === 100000");
+    assert_eq!(browser.text("#running .card").matches("<b>acc</b> ").count(), 1, "{}", browser.text("#running"));
+    browser.inspect("run-program");
+    let label = "document.querySelector('#running .spark').getAttribute('aria-label')";
+    let before = browser.eval(label);
+    assert!(before.as_str().unwrap().starts_with("loss from "), "{before}");
+    browser.until(&format!("{label} !== {before}"));
+    sandbox.write("go", "");
+    let ended = run.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
 fn the_pages_are_small_and_need_nobody_else() {
     let _alone = alone();
     let Some(mut browser) = Browser::start() else { return };

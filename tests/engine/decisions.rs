@@ -156,6 +156,31 @@ fn marks_tell_rows_apart() {
 }
 
 /// Two widths with three seeds each are two units, not six.
+/// Three seeds in four methods: own errors with two degrees of freedom tell nothing apart after Holm's correction, one error
+/// with six does. The numbers are those of SciPy and NumPy.
+#[test]
+fn comparisons_with_a_baseline_can_share_one_error() {
+    let methods = [("x", "10.1 11.2 12.0"), ("y", "10.4 11.3 12.4"), ("z", "8.0 9.4 9.8"), ("w", "10.0 11.4 11.9")];
+    let tables = "tables:\n  own: { from: a, compare: { axis: method, baseline: x }, cells: [loss] }\n  pairs: { from: a, compare: { axis: method, pairs: [[y, x], [z, x], [w, x]] }, cells: [loss] }\n  \
+                  baseline: { from: a, compare: { axis: method, baseline: x, error: pooled }, cells: [loss] }\n  \
+                  ratios: { from: a, compare: { axis: method, baseline: x, error: pooled, show: ratio }, cells: [loss] }\n";
+    let (sandbox, _) = run(&study(&methods, "3", tables));
+    for name in ["pairs", "baseline", "ratios"] {
+        insta::assert_snapshot!(
+            format!("decisions_{name}"),
+            sandbox.read(&format!("results/reports/study/tables/{name}.md"))
+        );
+    }
+    let read = |name| sandbox.read(&format!("results/reports/study/tables/{name}.csv"));
+    assert_eq!(read("own"), read("pairs"), "a baseline is short for the pairs with it");
+    // A value with a missing seed keeps its own error.
+    let methods = [("x", "10.1 11.2 12.0"), ("y", "10.4 11.3 -"), ("z", "8.0 9.4 9.8")];
+    let table = "tables: { t: { from: a, compare: { axis: method, baseline: x, error: pooled }, missing: ignore, cells: [loss] } }\n";
+    let (sandbox, stdout) = run(&study(&methods, "3", table));
+    assert_eq!(sandbox.records().len(), 8, "{stdout}");
+    assert!(stdout.contains("(Holm)") && !stdout.contains("Dunnett"), "{stdout}");
+}
+
 #[test]
 fn seeds_are_averaged_within_the_values_of_other_axes() {
     let recipe = "\

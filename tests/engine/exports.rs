@@ -98,7 +98,7 @@ fn tensorboard_reads_what_is_exported() {
 }
 
 /// A study with two trainings that have records.
-fn finished() -> Sandbox {
+pub(crate) fn finished() -> Sandbox {
     let sandbox = Sandbox::with("name: e\nsteps: { train: { uses: train, matrix: { prune: [none, magnitude] } } }\n");
     let plan = sandbox.sweep(&["plan", "recipe.yaml", "--backend", "cpu", "--format", "json"]);
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();

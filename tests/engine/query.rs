@@ -177,3 +177,22 @@ fn an_empty_answer_is_a_sentence_a_header_or_an_empty_list() {
     assert_eq!(ask(&empty, &[]), "There are no records to answer from.\n");
     assert_eq!(ask(&empty, &["--format", "json"]), "[\n]\n");
 }
+
+/// A row for each point, with what tells the jobs apart.
+#[test]
+fn curves_are_a_long_table() {
+    let sandbox = crate::exports::finished();
+    let args = ["recipe.yaml", "--backend", "cpu"];
+    let csv = |more: &[&str]| ask(&sandbox, &[&args[..], more, &["--format", "csv"]].concat());
+    let all = csv(&["--curves", "--where", "prune == 'none'"]);
+    let expected = "label,prune,series,at,value\ntrain/prune=none,none,loss,10,4\n\
+                    train/prune=none,none,loss,20,3.25\ntrain/prune=none,none,loss,300,2.5\n";
+    assert_eq!(all, expected);
+    assert_eq!(csv(&["--curves=loss"]).lines().count(), 7);
+    assert_eq!(csv(&["--curves=loss", "--limit", "1", "--select", "prune"]).lines().count(), 4);
+    let ended = sandbox.sweep(&[&["query"], &args[..], &["--curves=los"]].concat());
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("no record has `los`; did you mean `loss`?"), "{}", ended.stderr);
+    let ended = ask(&asked(), &["--curves", "--format", "csv"]);
+    assert_eq!(ended, "label,value,series,at,value\n", "no curves");
+}

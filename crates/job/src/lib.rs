@@ -23,6 +23,6 @@ pub use metric_map::{Metrics, current_name, same_metric};
 pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
-pub use protocol::{Failure, FailureKind, Job, Message, PROTOCOL, Progress, Report, Speeds};
+pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
 pub use task::{Conflict, Task, TaskInfo, TaskSpec, Values};
 pub use value::Value;

@@ -75,6 +75,9 @@ pub enum Unit {
     /// Bytes per second.
     #[serde(rename = "B/s")]
     BytesPerSecond,
+    /// Any other rate per second, of which the name says more.
+    #[serde(rename = "1/s")]
+    PerSecond,
     /// A number of things.
     #[serde(rename = "count")]
     Count,
@@ -107,7 +110,8 @@ impl Unit {
             | Self::SequencesPerSecond
             | Self::StepsPerSecond
             | Self::FlopsPerSecond
-            | Self::BytesPerSecond => true,
+            | Self::BytesPerSecond
+            | Self::PerSecond => true,
             Self::Nats | Self::One | Self::Fraction | Self::Seconds | Self::Bytes | Self::Count => false,
         }
     }
@@ -130,6 +134,7 @@ impl Unit {
             Self::StepsPerSecond => "steps/s",
             Self::FlopsPerSecond => "FLOP/s",
             Self::BytesPerSecond => "B/s",
+            Self::PerSecond => "/s",
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{fmt, path::Component};
 
 use crate::{
     units::{parse_bytes, parse_seconds},
-    value::Value,
+    value::{self, Value},
 };
 
 pub use typed::{Group, Inside, ParamType, Path, Scalar, Variable};
@@ -59,6 +59,10 @@ pub enum Kind {
     List(&'static Kind),
     /// A map from names to these.
     Map(&'static Kind),
+    /// Any value, nested too. Equal numbers have one form: `2.0` becomes `2`.
+    Any,
+    /// A map or a list as the second kind accepts it, any other value as the first does.
+    Either(&'static Kind, &'static Kind),
 }
 
 /// The minimum and maximum of accepted numbers.
@@ -173,8 +177,30 @@ impl Kind {
                 });
                 Value::Map(entries.collect::<Result<_, ParamError>>()?)
             }
+            (Self::Any, value) => canonical(value).ok_or_else(mismatch)?,
+            (Self::Either(_, nested), Value::Map(_) | Value::List(_)) if nested.nests_as(value) => {
+                nested.check(value, nullable)?
+            }
+            (Self::Either(plain, _), Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_)) => {
+                // The error names both forms.
+                plain.check(value, nullable).map_err(|error| match error {
+                    ParamError::Type { .. } => mismatch(),
+                    other => other,
+                })?
+            }
             _ => return Err(mismatch()),
         })
+    }
+
+    /// True if a value is of the shape of this kind: a map or a list.
+    fn nests_as(self, value: &Value) -> bool {
+        match self {
+            Self::Either(plain, nested) => plain.nests_as(value) || nested.nests_as(value),
+            Self::Map(_) => matches!(value, Value::Map(_)),
+            Self::List(_) => matches!(value, Value::List(_)),
+            Self::Any => true,
+            _ => false,
+        }
     }
 
     fn check_part(self, value: &Value, part: impl Fn() -> Part) -> Result<Value, ParamError> {
@@ -190,9 +216,25 @@ impl Kind {
             Self::Variable => "texts, numbers and `{ from: NAME }`".into(),
             Self::Path([]) => "paths".into(),
             Self::Inside => "paths inside the job's folder".into(),
+            Self::Any => "any values".into(),
             other => format!("values, each {other}"),
         }
     }
+}
+
+/// The form that equal values share: whole numbers are integers, and zero has no sign. `None` for a number that JSON does
+/// not have.
+fn canonical(value: &Value) -> Option<Value> {
+    Some(match value {
+        Value::Float(float) if !float.is_finite() => return None,
+        Value::Float(float) => value::exact(*float).map_or(Value::Float(*float), Value::Int),
+        Value::List(items) => Value::List(items.iter().map(canonical).collect::<Option<_>>()?),
+        Value::Map(entries) => {
+            let entries = entries.iter().map(|(key, value)| Some((key.clone(), canonical(value)?)));
+            Value::Map(entries.collect::<Option<_>>()?)
+        }
+        other => other.clone(),
+    })
 }
 
 /// `word`, if it is one of `allowed`.
@@ -280,6 +322,8 @@ impl fmt::Display for Kind {
             Self::Inside => f.write_str("a path inside the job's folder"),
             Self::List(kind) => write!(f, "a list of {}", kind.plural()),
             Self::Map(kind) => write!(f, "a map from names to {}", kind.plural()),
+            Self::Any => f.write_str("any value"),
+            Self::Either(plain, nested) => write!(f, "{plain}, or {nested}"),
         }
     }
 }

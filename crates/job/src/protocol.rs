@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Backend, Observed, Outcome, Value};
+use crate::{Backend, Observed, Outcome, Unit, Value};
 
 /// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
 /// during a run.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// A job as a worker receives it: resolved, so that the worker never plans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub enum Message {
 pub struct Progress {
     /// Iterations done.
     pub done: u64,
-    /// Iterations in all.
+    /// Iterations in all; 0 if that is unknown.
     pub total: u64,
     /// The latest loss in nats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,6 +70,34 @@ pub struct Progress {
     /// Sequences per second, for tasks that count sequences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequences_per_s: Option<Speeds>,
+    /// The latest values of the series that a program reports, at most [`LIVE_SERIES`], the one that began first first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Live>,
+}
+
+impl Progress {
+    /// The latest values that are shown while a job runs: the loss of a training, and the series of a program.
+    pub fn live(&self) -> Vec<Live> {
+        let loss = self.loss.filter(|loss| loss.is_finite());
+        let loss = loss.map(|value| Live { name: "loss".to_owned(), step: self.done, value, unit: Unit::Nats });
+        loss.into_iter().chain(self.series.iter().cloned()).collect()
+    }
+}
+
+/// Most series that [`Progress::series`] has.
+pub const LIVE_SERIES: usize = 8;
+
+/// The latest value of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// Its name.
+    pub name: String,
+    /// The step of the value.
+    pub step: u64,
+    /// The value; finite.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
 }
 
 /// A rate per second.
@@ -112,6 +140,8 @@ pub enum FailureKind {
     Timeout,
     /// The job was ended because it sent no heartbeat.
     Stalled,
+    /// A program ended early because it was asked to.
+    Stopped,
 }
 
 impl Failure {

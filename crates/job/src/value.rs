@@ -63,7 +63,7 @@ impl Value {
 }
 
 /// A number as an `i64`, if it is one. `9223372036854775808.0` is the first that is too large.
-fn exact(float: f64) -> Option<i64> {
+pub(crate) fn exact(float: f64) -> Option<i64> {
     const END: f64 = 9_223_372_036_854_775_808.0;
     #[expect(clippy::cast_possible_truncation, reason = "guarded: whole, and in the range of i64")]
     (float.fract() == 0.0 && (-END..END).contains(&float)).then_some(float as i64)

@@ -12,7 +12,7 @@ struct Lines;
 
 impl Report for Lines {
     fn progress(&mut self, progress: Progress) {
-        let Progress { done, total, loss, tokens_per_s, sequences_per_s } = progress;
+        let Progress { done, total, loss, tokens_per_s, sequences_per_s, .. } = progress;
         eprintln!("{done}/{total} loss {loss:?} tokens/s {tokens_per_s:?} sequences/s {sequences_per_s:?}");
     }
 

@@ -18,8 +18,10 @@ pub struct Compare {
     pub of: OfStep,
     /// The axis.
     pub axis: Spanned<String>,
-    /// Pairs of a value and the value to compare it with.
-    pub pairs: Vec<(Template, Template)>,
+    /// The compared values.
+    pub values: ComparedValues,
+    /// True if all comparisons share one error.
+    pub pooled: bool,
     /// True if ratios are shown instead of differences.
     pub ratio: bool,
     /// The axis that repeats the same job, from which the measurement noise is estimated.
@@ -30,11 +32,23 @@ pub struct Compare {
     pub equivalent: Option<f64>,
 }
 
+/// The compared values of an axis.
+#[derive(Debug, Clone)]
+pub enum ComparedValues {
+    /// Pairs of a value and the value to compare it with.
+    Pairs(Vec<(Template, Template)>),
+    /// All other values, each with this one.
+    Baseline(Template),
+}
+
 impl Compare {
-    /// The selection of all compared values.
+    /// The selection of all values that the recipe names.
     pub(super) fn selection(&self) -> Selection {
-        let values = self.pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]);
-        Selection(vec![(self.axis.clone(), values.collect())])
+        let values = match &self.values {
+            ComparedValues::Pairs(pairs) => pairs.iter().flat_map(|(of, to)| [of.clone(), to.clone()]).collect(),
+            ComparedValues::Baseline(baseline) => vec![baseline.clone()],
+        };
+        Selection(vec![(self.axis.clone(), values)])
     }
 }
 
@@ -44,7 +58,16 @@ mapping! {
         /// The axis whose values are compared.
         axis [required]: Text = Text::NAME,
         /// The pairs to compare: a value of the axis, and the value to compare it with.
-        pairs [required]: Custom = Custom { schema: pairs, accepts: "`[[value, other], …]`" },
+        pairs: Custom = Custom { schema: pairs, accepts: "`[[value, other], …]`" },
+        /// The value with which every other value is compared, instead of `pairs`.
+        ///
+        baseline: Custom = Custom { schema: baseline, accepts: "a value of the axis" },
+        /// The spread of the differences: each comparison's `own`, or `pooled` over all comparisons with a `baseline`.
+        /// Default: `own`.
+        ///
+        /// With `pooled`, intervals and p-values hold for all comparisons at once (Dunnett's test). That tells more apart
+        /// with few seeds, but is valid only if the spread is similar for all values.
+        error: Word<bool> = Word(&[("own", false), ("pooled", true)]),
         /// The form of a comparison: a difference, or a ratio of geometric means. Default: `difference`.
         show: Word<bool> = Word(&[("difference", false), ("ratio", true)]),
         /// The axis that repeats the same job. Differences below the noise of these repetitions are marked.
@@ -66,30 +89,17 @@ fn pairs() -> Json {
     json!({ "type": "array", "minItems": 1, "items": pair })
 }
 
+fn baseline() -> Json {
+    reference("value")
+}
+
 impl Lower<'_> {
-    /// Reads `{ axis: prune, pairs: [[bitter7, none], …] }`.
+    /// Reads `{ axis: prune, baseline: none }` or `{ axis: prune, pairs: [[bitter7, none], …] }`.
     pub(super) fn compare(&mut self, node: &Node, step: &Step, of: &OfStep, params: &Names) -> Option<Compare> {
         let keys = CompareKeys::read(self, node, "`compare`")?;
-        let usage = "write `{ axis: NAME, pairs: [[value, other], …] }`";
-        let (Some(_), Some(pairs)) = (keys.axis.node(), keys.pairs.node()) else {
-            self.problem(node.span, "`compare` needs `axis` and `pairs`", "incomplete", usage);
-            return None;
-        };
+        let values = self.compared(&keys, node, params);
         let axis = keys.axis.spanned()?;
         self.check_axis(&axis, step, &step.axes());
-        let mut found = Vec::new();
-        let items = if let NodeKind::List(items) = &pairs.kind { items.as_slice() } else { &[] };
-        if items.is_empty() {
-            self.problem(pairs.span, "`pairs` compares nothing", "no list of pairs", usage);
-        }
-        for item in items {
-            match &item.kind {
-                NodeKind::List(two) if two.len() == 2 => {
-                    found.extend(self.value(&two[0], params).zip(self.value(&two[1], params)));
-                }
-                _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
-            }
-        }
         let noise = keys.noise.spanned();
         if let Some(noise) = &noise {
             self.check_axis(noise, step, &step.axes());
@@ -101,6 +111,43 @@ impl Lower<'_> {
         let (ratio, decide) = (keys.show.value.unwrap_or(false), keys.decide.value.unwrap_or(false));
         let help = "write the largest difference that is practically none, for example `0.01`";
         let equivalent = self.positive(&keys.equivalent, "equivalent", "no region", help);
-        (!found.is_empty()).then_some(Compare { of: of.clone(), axis, pairs: found, ratio, noise, decide, equivalent })
+        let values = values?;
+        let pooled = keys.error.value.unwrap_or(false);
+        if let (true, ComparedValues::Pairs(_), Some(span)) = (pooled, &values, keys.error.span()) {
+            let help = "write `baseline: VALUE` instead of `pairs`, or remove `error`";
+            self.problem(span, "a pooled error needs a `baseline`", "not with `pairs`", help);
+        }
+        Some(Compare { of: of.clone(), axis, values, pooled, ratio, noise, decide, equivalent })
+    }
+
+    /// Reads `pairs` or `baseline`, of which exactly one is needed.
+    fn compared(&mut self, keys: &CompareKeys<'_>, node: &Node, params: &Names) -> Option<ComparedValues> {
+        let usage = "write `baseline: VALUE` to compare every other value with it, or `pairs: [[value, other], …]`";
+        let pairs = match (keys.pairs.node(), keys.baseline.node()) {
+            (None, Some(baseline)) => return self.value(baseline, params).map(ComparedValues::Baseline),
+            (Some(pairs), None) => pairs,
+            (Some(_), Some(baseline)) => {
+                self.problem(baseline.span, "`pairs` and `baseline` exclude each other", "also `pairs`", usage);
+                return None;
+            }
+            (None, None) => {
+                self.problem(node.span, "`compare` needs `pairs` or `baseline`", "nothing to compare", usage);
+                return None;
+            }
+        };
+        let items = if let NodeKind::List(items) = &pairs.kind { items.as_slice() } else { &[] };
+        if items.is_empty() {
+            self.problem(pairs.span, "`pairs` compares nothing", "no list of pairs", usage);
+        }
+        let mut found = Vec::new();
+        for item in items {
+            match &item.kind {
+                NodeKind::List(two) if two.len() == 2 => {
+                    found.extend(self.value(&two[0], params).zip(self.value(&two[1], params)));
+                }
+                _ => self.problem(item.span, "a pair is a list of two values", "not a pair", usage),
+            }
+        }
+        (!found.is_empty()).then_some(ComparedValues::Pairs(found))
     }
 }

@@ -49,7 +49,8 @@ mapping! {
         x: Text,
         /// The quantity on the y-axis: an axis, a metric or a curve, depending on the kind of the figure.
         ///
-        /// The available curves depend on the task. `train` records `loss`, `val_loss`, `lr` and `sparsity`.
+        /// The available curves depend on the task. `train` records `loss`, `val_loss`, `lr` and `sparsity`; `command`
+        /// records what its program reports.
         y: Text,
         /// The metric that is shown at each position, for kinds of figures that have one.
         value: Text,
@@ -252,7 +253,8 @@ impl Lower<'_> {
                 }
             }
             Role::Curve => {
-                if !step.task.curves.contains(&name.value.as_str()) {
+                // A task that measures more than it declares records more curves, too.
+                if !step.task.open_metrics && !step.task.curves.contains(&name.value.as_str()) {
                     let none = || format!("task `{}` records no curves", step.task.name);
                     let help = suggest(&name.value, "curves", step.task.curves.iter().copied()).unwrap_or_else(none);
                     let message = format!("task `{}` records no curve `{}`", step.task.name, name.value);

@@ -23,7 +23,7 @@ use sweep_job::Value;
 pub use self::{
     aggregate::Aggregate,
     claims::{Claim, Comparison, Family, Order, Side, Statement},
-    compare::Compare,
+    compare::{Compare, ComparedValues},
     effects::{Effects, Interactions},
     expect::{Bound, Expectation},
     figures::Figure,

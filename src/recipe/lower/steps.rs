@@ -39,6 +39,9 @@ pub struct Policy {
     pub retries: u32,
     /// Maximum duration.
     pub timeout: Option<Duration>,
+    /// Time between the request to stop and SIGTERM; `None` for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Duration>,
     /// Maximum time without activity.
     pub heartbeat: Option<Duration>,
     /// True if the run continues and counts as successful although the job failed.
@@ -91,8 +94,16 @@ mapping! {
         exclusive: Flag,
         /// The maximum duration of a job. A job that exceeds it is ended.
         ///
-        /// The process receives SIGTERM. After 5 s, it and all processes that it started receive SIGKILL.
+        /// A program that writes reports is asked to stop, and receives SIGTERM after its `grace`. Every other process
+        /// receives SIGTERM at once. 5 s after SIGTERM, it and all processes that it started receive SIGKILL.
         timeout: TimeSpan = TimeSpan { zero: false },
+        /// The time that a program has between the request to stop and SIGTERM. Default: 30 s.
+        ///
+        /// The request is the file `SWEEP_STOP`, which appears when the job exceeds its `timeout`, when the run is
+        /// interrupted, and when a batch system ends its allocation. In that time a program can save a checkpoint. It
+        /// concerns programs that write reports; see [stop](programs.md#stop). A batch system grants its own time, which
+        /// can be shorter.
+        grace: TimeSpan = TimeSpan { zero: true },
         /// The maximum time for which a job may show no activity. A job that exceeds it is ended.
         ///
         /// See [execution of a job](#execution-of-a-job).
@@ -195,6 +206,7 @@ impl Lower<'_> {
         let policy = Policy {
             retries: keys.retries.value.unwrap_or(0),
             timeout: keys.timeout.value,
+            grace: keys.grace.value,
             heartbeat: keys.heartbeat.value,
             tolerated: keys.tolerated.value.unwrap_or(false),
         };
@@ -224,7 +236,8 @@ impl Lower<'_> {
     fn check_step(&mut self, step: &Step, params: &Names, needed: &[&str]) {
         let axes = step.axes();
         for (key, template) in &step.with {
-            let known = Known { axes: Some(&axes), needs: Some(needed) };
+            let flags = step.task.name == "command" && key.value == "argv";
+            let known = Known { axes: Some(&axes), needs: Some(needed), flags };
             check_references(template, params, known, self.sources, self.problems);
             if step.task.param(&key.value).is_none() {
                 let allowed = step.task.params().map(|param| param.name);

@@ -446,6 +446,7 @@ impl Lower<'_> {
                 | Unit::TokensPerSecond
                 | Unit::SequencesPerSecond
                 | Unit::StepsPerSecond
+                | Unit::PerSecond
                 | Unit::Count => "write a number",
             };
             self.problem(node.span, format!("not a measured value: {}", node.describe()), "not a number", help);

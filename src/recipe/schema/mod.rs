@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sweep_job::{Task, TaskInfo};
 
 pub(crate) use self::params::number;
-use self::params::{with, with_name};
+use self::params::{any, with, with_name};
 use self::shapes::value;
 pub(super) use self::shapes::{NAME, Reach, SIZE, SPAN_OF_TIME, described, named, one_expression, reference, whole};
 use super::{
@@ -108,6 +108,8 @@ pub fn recipe() -> Value {
         "claim": or_null(ClaimKeys::schema()),
         "side": lower::side(),
     });
+    let (name, schema_of_any) = any();
+    definitions[name] = schema_of_any;
     for task in Task::ALL {
         definitions[with_name(task)] = with(task);
     }

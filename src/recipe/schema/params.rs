@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, TaskInfo};
 
-use super::shapes::{EXPRESSION, Reach, SIZE, SPAN_OF_TIME, expression, one_expression, text_pattern, whole};
+use super::shapes::{
+    EXPRESSION, Reach, SIZE, SPAN_OF_TIME, expression, one_expression, reference, text_pattern, whole,
+};
 
 pub(super) fn with_name(task: &TaskInfo) -> String {
     // A `/` would require escaping in every reference.
@@ -58,6 +60,15 @@ fn parameter(param: &Param) -> Value {
     schema
 }
 
+/// Name of the definition of any value.
+const ANY: &str = "any";
+
+/// The definition of any value, with expressions in its texts.
+pub(super) fn any() -> (&'static str, Value) {
+    let pattern = text_pattern(Reach::Everywhere);
+    (ANY, json!({ "pattern": pattern, "items": reference(ANY), "additionalProperties": reference(ANY) }))
+}
+
 /// Schema of a kind of parameter, or of an expression in its place.
 fn kind(kind: Kind, nullable: bool) -> Value {
     let null = if nullable { Some("null") } else { None };
@@ -72,7 +83,9 @@ fn kind(kind: Kind, nullable: bool) -> Value {
             json!({ "type": types(&["string"]), "minLength": 1, "pattern": text_pattern(Reach::Everywhere) })
         }
         Kind::Scalar => {
-            json!({ "type": types(&["string", "number", "boolean"]), "pattern": text_pattern(Reach::Everywhere) })
+            let text = text_pattern(Reach::Everywhere);
+            let flags = whole(&format!(r"{EXPRESSION}\s*flags\s*\}}\}}"));
+            json!({ "type": types(&["string", "number", "boolean"]), "pattern": format!("{text}|{flags}") })
         }
         Kind::Variable => json!({
             "type": types(&["string", "number", "boolean", "object"]),
@@ -96,6 +109,10 @@ fn kind(kind: Kind, nullable: bool) -> Value {
             "items": self::kind(*item, false),
             "pattern": one_expression(Reach::Everywhere),
         }),
+        Kind::Any => reference(ANY),
+        Kind::Either(plain, nested) => {
+            json!({ "anyOf": [self::kind(*plain, nullable), self::kind(*nested, nullable)] })
+        }
         Kind::Map(value) => json!({ "type": types(&["object"]), "additionalProperties": self::kind(*value, false) }),
     }
 }

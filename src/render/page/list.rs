@@ -23,8 +23,10 @@ use crate::{
 };
 
 /// The words for states, in the order in which a list is sorted by them.
-pub(crate) const STATES: [&str; 11] =
-    ["failed", "running", "retrying", "waiting", "lost", "skipped", "left out", "reserve", "open", "done", "cached"];
+pub(crate) const STATES: [&str; 12] = [
+    "failed", "running", "retrying", "waiting", "stopped", "lost", "skipped", "left out", "reserve", "open", "done",
+    "cached",
+];
 
 /// So many columns of metrics have room.
 const MOST_COLUMNS: usize = 6;
@@ -59,7 +61,7 @@ pub(crate) struct Head<'a> {
     /// The steps' names.
     pub(crate) steps: &'a [String],
     /// The words for states.
-    pub(crate) states: [&'static str; 11],
+    pub(crate) states: [&'static str; 12],
     /// The names of the metrics, with units.
     pub(crate) columns: &'a [String],
     /// Locations of the details, each with its first job.
@@ -170,7 +172,7 @@ impl Jobs {
 
 /// The index of a state's word.
 pub(crate) fn state(word: &str) -> usize {
-    STATES.iter().position(|known| *known == word).unwrap_or(8)
+    STATES.iter().position(|known| *known == word).unwrap_or(9)
 }
 
 fn line(

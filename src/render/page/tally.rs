@@ -29,7 +29,7 @@ impl Tally {
             "done" | "cached" => self.done += 1,
             "running" => self.running += 1,
             "failed" => self.failed += 1,
-            "retrying" | "skipped" | "lost" => self.held += 1,
+            "retrying" | "stopped" | "skipped" | "lost" => self.held += 1,
             _ => {}
         }
     }

@@ -79,7 +79,10 @@ impl Spent {
                         self.add(begun, line.at, !done.insert(key));
                     }
                 }
-                RunEvent::Failed { .. } | RunEvent::Retrying { .. } | RunEvent::Skipped { .. } => {
+                RunEvent::Failed { .. }
+                | RunEvent::Retrying { .. }
+                | RunEvent::Stopped { .. }
+                | RunEvent::Skipped { .. } => {
                     if let Some(begun) = open.remove(&key) {
                         self.add(begun, line.at, true);
                     }

@@ -149,11 +149,12 @@ impl<'a, 'o> Run<'a, 'o> {
         for line in journal::more(&part, &mut self.jobs[job].read) {
             match line.event.about(job) {
                 event @ RunEvent::Started { .. } => {
-                    self.jobs[job].last = None;
+                    (self.jobs[job].last, self.jobs[job].stopped) = (None, None);
                     self.jobs[job].log = Some(folder.log(key));
                     self.session.tell(&event);
                 }
                 RunEvent::Failed { seconds, failure, .. } => self.jobs[job].last = Some((seconds, failure)),
+                RunEvent::Stopped { seconds, how, .. } => self.jobs[job].stopped = Some((seconds, how)),
                 RunEvent::Ended(Summary { interrupted: Some(_), .. }) => self.jobs[job].last = None,
                 event @ (RunEvent::Progress { .. }
                 | RunEvent::Note { .. }
@@ -175,7 +176,10 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         if self.session.stopping && matches!(state, Some(QueuedState::Canceled) | None) {
             self.jobs.close(job, false);
-            self.session.skipped(job, None);
+            match self.jobs[job].stopped.take() {
+                Some((seconds, how)) => self.session.stopped(job, seconds, how),
+                None => self.session.skipped(job, None),
+            }
             return;
         }
         // A job that the batch system has ended says that it was ended, which says less than the system does.

@@ -32,11 +32,12 @@ pub(super) fn request(job: &plan::Job) -> Request {
     }
 }
 
-/// Time limit of a batch job whose job has its own: all attempts, the waits between them, and a margin.
+/// Time limit of a batch job whose job has its own: all attempts with their grace, the waits between them, and a margin.
 fn backstop(policy: &Policy) -> Option<Duration> {
     let attempts = policy.retries + 1;
     let waits: Duration = (1..attempts).map(run::engine::wait_before).sum();
-    Some(policy.timeout?.saturating_mul(attempts) + waits + MARGIN)
+    let each = policy.timeout?.saturating_add(policy.grace.unwrap_or_default());
+    Some(each.saturating_mul(attempts) + waits + MARGIN)
 }
 
 /// All jobs of a plan, by their places in it.
@@ -69,6 +70,8 @@ pub(super) struct Job {
     pub(super) read: u64,
     /// Its process's message about a failure, with the duration in seconds.
     pub(super) last: Option<(f64, Failure)>,
+    /// Its process's message that it was stopped, with the duration in seconds.
+    pub(super) stopped: Option<(f64, String)>,
     /// Output of its worker, if there was one.
     pub(super) log: Option<PathBuf>,
 }
@@ -113,6 +116,7 @@ impl Jobs {
                 submissions: 0,
                 read: 0,
                 last: None,
+                stopped: None,
                 log: None,
             })
             .collect();
@@ -223,6 +227,8 @@ mod tests {
     fn the_batch_system_waits_longer_than_all_attempts_take() {
         let policy = Policy { retries: 2, timeout: Some(Duration::from_mins(10)), ..Policy::default() };
         assert_eq!(backstop(&policy), Some(Duration::from_secs(3 * 600 + 1 + 2 + 120)));
+        let with_grace = Policy { grace: Some(Duration::from_secs(60)), ..policy };
+        assert_eq!(backstop(&with_grace), Some(Duration::from_secs(3 * 660 + 1 + 2 + 120)));
         assert_eq!(backstop(&Policy::default()), None, "then the cluster's own limit holds");
     }
 }

@@ -172,6 +172,10 @@ impl<'a, 'o> Run<'a, 'o> {
                         self.close(job);
                         self.session.skipped(job, Some(because));
                     }
+                    RunEvent::Stopped { seconds, how, .. } if self.session.stopping => {
+                        self.close(job);
+                        self.session.stopped(job, seconds, how);
+                    }
                     event @ RunEvent::Started { .. } => {
                         self.running.insert(job);
                         self.session.tell(&event);

@@ -172,6 +172,11 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         self.tell(&RunEvent::Skipped { job, because });
     }
 
+    pub(super) fn stopped(&mut self, job: usize, seconds: f64, how: String) {
+        self.summary.stopped += 1;
+        self.tell(&RunEvent::Stopped { job, seconds, how });
+    }
+
     /// Polls the queue; `None` if there is no answer, which is reported once.
     pub(super) fn queue(&mut self) -> Option<Vec<QueuedJob>> {
         let asked = Instant::now();

@@ -18,6 +18,7 @@ use crate::{
         local::{Start, Worker},
         reads::Reads,
         scheduler::Event,
+        scratch::Scratch,
         slots::Lease,
     },
     store::{Claim, Pending},
@@ -114,6 +115,9 @@ impl Run<'_, '_> {
         self.surroundings.get_or_init(|| Arc::new(Surroundings::new(self.options)));
         let (started, begun, memory, load) = (host::clock::now(), Instant::now(), OutOfMemory::now(), Load::now());
         host::failpoints::point("run: before a worker")?;
+        let scratch = Scratch::new(&spec.scratch);
+        // Of an attempt whose engine was killed.
+        scratch.clear();
         let worker = Worker::spawn(&Start { id: job, job: &spec, log: &log, gpus }, self.sender.clone())?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
@@ -128,6 +132,9 @@ impl Run<'_, '_> {
             begun,
             outcome: None,
             observed: None,
+            scratch,
+            unwanted: false,
+            asked: None,
             ending: None,
             peak: 0,
             memory,

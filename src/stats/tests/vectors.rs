@@ -65,6 +65,44 @@ fn the_range_of_two_is_a_difference() {
 }
 
 #[test]
+fn dunnetts_distribution_is_the_integral() {
+    let vectors = read(include_str!("../testdata/dunnett.json"));
+    for case in list(&vectors, "tails") {
+        let (comparisons, freedom) = (count(case, "comparisons"), number(case, "freedom"));
+        let (t, sf) = (number(case, "t"), number(case, "sf"));
+        near(dunnett_sf(t, comparisons, freedom), sf, 1e-8, case);
+        if (1e-3..0.5).contains(&sf) {
+            near(dunnett_quantile(1.0 - sf, comparisons, freedom), t, 1e-6, case);
+        }
+    }
+    for case in list(&vectors, "examples") {
+        let theirs = list(case, "p").iter().zip(list(case, "statistic"));
+        for (p, t) in theirs.map(|(p, t)| (p.as_f64().unwrap(), t.as_f64().unwrap())) {
+            near(dunnett_sf(t.abs(), 3, number(case, "freedom")), p, 1e-3, case);
+        }
+    }
+}
+
+#[test]
+fn dunnetts_test_of_one_comparison_is_the_paired_t_test() {
+    for freedom in [1.0, 4.5, 30.0, f64::INFINITY] {
+        let student = student::quantile(freedom, 0.95);
+        assert!((dunnett_quantile(0.95, 1, freedom) / student - 1.0).abs() < 1e-8, "{freedom}");
+    }
+    let rows = [vec![1.0, 2.5, 2.0, 4.0], vec![1.5, 2.75, 2.0, 5.5]];
+    let found = Blocks::new(&rows).unwrap().against(1, 0, LEVEL, Precision::Measured).unwrap();
+    let differences: Vec<f64> = rows[1].iter().zip(&rows[0]).map(|(of, to)| of - to).collect();
+    let paired = Sample::new(&differences).unwrap().estimate();
+    for (ours, theirs) in [(found.low, paired.low), (found.high, paired.high), (found.p, paired.p)] {
+        assert!((ours.unwrap() - theirs.unwrap()).abs() < 1e-8, "{found:?} and {paired:?}");
+    }
+    assert_eq!((dunnett_sf(0.0, 3, 5.0), dunnett_sf(1.0, 0, 5.0), dunnett_sf(f64::INFINITY, 3, 5.0)), (1.0, 0.0, 0.0));
+    for nothing in [dunnett_sf(f64::NAN, 3, 5.0), dunnett_sf(1.0, 3, 0.0), dunnett_quantile(0.95, 0, 5.0)] {
+        assert!(nothing.is_nan());
+    }
+}
+
+#[test]
 fn blocks_are_those_of_least_squares() {
     let vectors = read(include_str!("../testdata/blocks.json"));
     for case in list(&vectors, "complete") {

@@ -1,9 +1,10 @@
-//! A program in the worker's process group, which leaves no processes behind.
+//! A program in the worker's process group, as one process or several that work together. It leaves no processes behind.
 
 use std::{
+    collections::{BTreeMap, HashMap},
     io::{self, Read, Write as _},
     os::unix::process::ExitStatusExt as _,
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::AtomicBool,
@@ -28,11 +29,21 @@ use crate::host::log;
 
 /// End of a program.
 pub(super) struct Ended {
+    /// That of its process; of several, that of the first which failed.
     pub(super) status: ExitStatus,
+    /// The rank of the process that failed, if there are several.
+    pub(super) rank: Option<usize>,
     /// From its start to its end.
     pub(super) seconds: f64,
     /// The last thing that it said on standard error.
     pub(super) complaint: String,
+}
+
+/// A process that has ended.
+struct End {
+    rank: usize,
+    status: ExitStatus,
+    at: Instant,
 }
 
 /// Events from the threads that follow the program.
@@ -43,8 +54,8 @@ enum Event {
     Output,
     /// One of its outputs is closed.
     Closed,
-    /// It has ended, and so has everything that it started.
-    Ended(ExitStatus, Instant),
+    /// All of its processes have ended, and so has everything that they started; the end that decides.
+    Ended(End),
 }
 
 /// Longest line that is parsed; of a longer one, the beginning.
@@ -83,44 +94,40 @@ fn end_everything() -> ! {
     std::process::exit(1)
 }
 
-/// Runs a program to its end; `on_word` also hears `None`, when the program has written something. An error means that it
-/// could not be started.
-pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -> io::Result<Ended> {
+/// The last thing that each process said on standard error.
+type Complaints = Arc<Mutex<BTreeMap<usize, String>>>;
+
+/// Runs a program to its end, as one process or as several ranks; `on_word` also hears `None`, when the program has written
+/// something, and `on_line` every line of standard output of the first rank. An error means that it could not be started.
+pub(super) fn run(
+    programs: Vec<Command>,
+    on_line: impl Fn(&[u8]) + Clone + Send + 'static,
+    on_word: &mut dyn FnMut(Option<Word>),
+) -> io::Result<Ended> {
     let begun = Instant::now();
-    follow_worker(&mut program);
-    let mut child = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (sender, receiver) = sync_channel(1024);
-    let complaint = Arc::new(Mutex::new(String::new()));
+    let complaints = Complaints::default();
+    let several = programs.len() > 1;
     let mut open = 0;
-    if let Some(stdout) = child.stdout.take() {
-        let words = sender.clone();
-        let on_line = move |line: &[u8]| {
-            if let Some(word) = understand(line) {
-                let _ = words.send(Event::Word(word));
+    let mut pids = HashMap::new();
+    for (rank, mut program) in programs.into_iter().enumerate() {
+        follow_worker(&mut program);
+        program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = match program.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                end_rest();
+                return Err(error);
             }
         };
-        listen(stdout, sender.clone(), on_line)?;
-        open += 1;
+        info!(target: log::SPAWN, pid = child.id(), rank, "program started");
+        pids.extend(i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|pid| (pid, rank)));
+        open += follow_outputs(child, several.then_some(rank), &sender, &complaints, on_line.clone())?;
     }
-    if let Some(stderr) = child.stderr.take() {
-        let complaint = Arc::clone(&complaint);
-        let on_line = move |line: &[u8]| {
-            let text = String::from_utf8_lossy(line);
-            if !text.trim().is_empty() {
-                let text = text.trim().chars().take(LONGEST_COMPLAINT).collect();
-                *complaint.lock().unwrap_or_else(PoisonError::into_inner) = text;
-            }
-        };
-        listen(stderr, sender.clone(), on_line)?;
-        open += 1;
-    }
-    info!(target: log::SPAWN, pid = child.id(), "program started");
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     thread::Builder::new().name("end".into()).spawn(move || {
-        let status = wait_for(pid);
-        let at = Instant::now();
+        let end = wait_for(pids);
         end_rest();
-        let _ = sender.send(Event::Ended(status, at));
+        let _ = sender.send(Event::Ended(end));
     })?;
     let mut ended = None;
     while open > 0 || ended.is_none() {
@@ -129,15 +136,53 @@ pub(super) fn run(mut program: Command, on_word: &mut dyn FnMut(Option<Word>)) -
             Ok(Event::Word(word)) => on_word(Some(word)),
             Ok(Event::Output) => on_word(None),
             Ok(Event::Closed) => open -= 1,
-            Ok(Event::Ended(status, at)) => ended = Some((status, at)),
+            Ok(Event::Ended(end)) => ended = Some(end),
             // A process that cannot be killed holds an output open; its later output is ignored.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    let (status, at) = ended.ok_or_else(|| io::Error::other("its end was missed"))?;
-    info!(target: log::SPAWN, %status, "program ended");
-    let complaint = complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(Ended { status, seconds: (at - begun).as_secs_f64(), complaint })
+    let End { rank, status, at } = ended.ok_or_else(|| io::Error::other("its end was missed"))?;
+    info!(target: log::SPAWN, %status, rank, "program ended");
+    let complaint = complaints.lock().unwrap_or_else(PoisonError::into_inner).remove(&rank).unwrap_or_default();
+    Ok(Ended { status, rank: several.then_some(rank), seconds: (at - begun).as_secs_f64(), complaint })
+}
+
+/// Follows the outputs of a process; answers how many they are. Only the first rank's words count.
+fn follow_outputs(
+    mut child: Child,
+    rank: Option<usize>,
+    sender: &SyncSender<Event>,
+    complaints: &Complaints,
+    on_line: impl Fn(&[u8]) + Send + 'static,
+) -> io::Result<usize> {
+    let mut open = 0;
+    if let Some(stdout) = child.stdout.take() {
+        let words = sender.clone();
+        let on_line = move |line: &[u8]| {
+            if rank.is_some_and(|rank| rank > 0) {
+                return;
+            }
+            on_line(line);
+            if let Some(word) = understand(line) {
+                let _ = words.send(Event::Word(word));
+            }
+        };
+        listen(stdout, rank, sender.clone(), on_line)?;
+        open += 1;
+    }
+    if let Some(stderr) = child.stderr.take() {
+        let complaints = Arc::clone(complaints);
+        let on_line = move |line: &[u8]| {
+            let text = String::from_utf8_lossy(line);
+            if !text.trim().is_empty() {
+                let text = text.trim().chars().take(LONGEST_COMPLAINT).collect();
+                complaints.lock().unwrap_or_else(PoisonError::into_inner).insert(rank.unwrap_or(0), text);
+            }
+        };
+        listen(stderr, rank, sender.clone(), on_line)?;
+        open += 1;
+    }
+    Ok(open)
 }
 
 /// Ends the program when this worker ends, even if the engine was killed at the same instant. Processes that the
@@ -157,9 +202,11 @@ fn follow_worker(program: &mut Command) {
     }
 }
 
-/// Copies an output to the log, as it is, and passes on its lines.
+/// Copies an output to the log, as it is, and passes on its lines. Lines of one of several ranks are written whole, with
+/// the rank before them.
 fn listen(
     mut output: impl Read + Send + 'static,
+    rank: Option<usize>,
     closed: SyncSender<Event>,
     mut on_line: impl FnMut(&[u8]) + Send + 'static,
 ) -> io::Result<()> {
@@ -167,6 +214,13 @@ fn listen(
         let mut buffer = vec![0; 1 << 16];
         let mut line = Vec::new();
         let mut reported = Instant::now();
+        let prefix = rank.map(|rank| format!("[{rank}] "));
+        let mut on_line = |line: &[u8]| {
+            if let Some(prefix) = &prefix {
+                let _ = io::stderr().write_all(&[prefix.as_bytes(), line, b"\n"].concat());
+            }
+            on_line(line);
+        };
         loop {
             let count = match output.read(&mut buffer) {
                 Ok(0) => break,
@@ -174,8 +228,10 @@ fn listen(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             };
-            // A log that is full is no reason to stop the program.
-            let _ = io::stderr().write_all(&buffer[..count]);
+            if rank.is_none() {
+                // A log that is full is no reason to stop the program.
+                let _ = io::stderr().write_all(&buffer[..count]);
+            }
             if reported.elapsed() >= ACTIVITY_INTERVAL {
                 reported = Instant::now();
                 let _ = closed.try_send(Event::Output);
@@ -191,20 +247,49 @@ fn listen(
                 }
             }
         }
-        on_line(&line);
+        if rank.is_none() || !line.is_empty() {
+            on_line(&line);
+        }
         let _ = closed.send(Event::Closed);
     };
     thread::Builder::new().name("output".into()).spawn(follow).map(|_| ())
 }
 
-/// Waits for a child's end, and clears away whatever else ends meanwhile: this process gets the orphans.
-fn wait_for(child: Option<Pid>) -> ExitStatus {
+/// Waits for the end of all these processes, and clears away whatever else ends meanwhile: this process gets the orphans.
+/// When one of them fails, the others cannot go on, and are ended. Answers the first failure, else the last end.
+fn wait_for(mut open: HashMap<Pid, usize>) -> End {
+    let mut failed: Option<End> = None;
     loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if Some(pid) == child => return ExitStatus::from_raw(status.as_raw()),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        // Without a limit while all is well.
+        let options = if failed.is_some() { WaitOptions::NOHANG } else { WaitOptions::empty() };
+        let ended = match rustix::process::wait(options) {
+            Ok(Some((pid, status))) => open.remove(&pid).map(|rank| {
+                let status = ExitStatus::from_raw(status.as_raw());
+                End { rank, status, at: Instant::now() }
+            }),
+            Ok(None) => {
+                thread::sleep(Duration::from_millis(5));
+                None
+            }
+            Err(rustix::io::Errno::INTR) => None,
             // It cannot have been waited for by anybody else; if it was, it did not end well.
-            Err(_) => return ExitStatus::from_raw(Signal::KILL.as_raw()),
+            Err(_) => {
+                let status = ExitStatus::from_raw(Signal::KILL.as_raw());
+                return failed.unwrap_or(End { rank: 0, status, at: Instant::now() });
+            }
+        };
+        if let Some(end) = ended {
+            if failed.is_none() && !end.status.success() {
+                for pid in open.keys() {
+                    let _ = kill_process(*pid, Signal::TERM);
+                }
+                failed = Some(end);
+            } else if open.is_empty() && failed.is_none() {
+                return end;
+            }
+        }
+        if let Some(failed) = failed.take_if(|failed| open.is_empty() || failed.at.elapsed() >= PATIENCE) {
+            return failed;
         }
     }
 }

@@ -81,6 +81,18 @@ impl<T: ParamType> ParamType for Option<T> {
     }
 }
 
+impl ParamType for Value {
+    const KIND: Kind = Kind::Any;
+
+    fn to_value(&self) -> Value {
+        self.clone()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(value.clone())
+    }
+}
+
 /// A path to an input, whose content is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub std::path::PathBuf);

@@ -1,5 +1,8 @@
 //! `uses: command`.
 
+mod flags;
+mod metrics;
+
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
@@ -8,14 +11,30 @@ use crate::{
     params::{self, LONGEST, Path as Input, choice, params},
 };
 
+pub use self::{
+    flags::{Booleans, FLAGS, FlagStyle},
+    metrics::{Collect, MetricsFrom},
+};
+
 params! {
     /// Runs any program.
     pub struct Command {
         /// The program and its arguments. A program name without `/` is searched on `PATH`. Write `./NAME` for an input
-        /// or another file in the job's folder.
+        /// or another file in the job's folder. The item `"${{ flags }}"` stands for the values of `params`.
         argv: Vec<Scalar> = Vec::new();
         /// A script for `sh -eu -c`, instead of `argv`.
         run: Option<String> = None;
+        /// The program's own parameters: any values, which may be nested. The program finds them in the JSON file
+        /// `SWEEP_PARAMS`, and in place of `"${{ flags }}"` in `argv`.
+        params: BTreeMap<String, Value> = BTreeMap::new();
+        /// Form of `"${{ flags }}"`: `--name value`, `--name=value`, or `name=value` as Hydra reads it. A value of an
+        /// inner map has its path as name, `opt.lr`. `null` is left out, except for Hydra.
+        flags: FlagStyle = FlagStyle::Dashes;
+        /// Form of `true` and `false` in `"${{ flags }}"`: `--name` or nothing, `--name` or `--no-name`, or
+        /// `--name true`. Hydra's form is always `name=true`.
+        booleans: Booleans = Booleans::Flag;
+        /// Writes `-` for `_` in the names of flags.
+        hyphens: bool = false;
         /// Environment variables, in addition to those of `sweep` itself. `{ from: NAME }` passes on the value of
         /// `NAME` where the job runs; the value is not recorded.
         env: BTreeMap<String, Variable> = BTreeMap::new();
@@ -26,8 +45,11 @@ params! {
         /// removed.
         outputs: Vec<Inside> = Vec::new();
         /// A JSON file that the program writes, with numbers as metrics. By default, metrics are read from lines
-        /// `name=value` on standard output.
-        metrics: Option<Inside> = None;
+        /// `name=value` on standard output. A map instead of a path gives the value of each reported series that
+        /// becomes its metric: `{ loss: min }`. With `min` and `max`, the metric `loss.step` is its step.
+        metrics: Option<MetricsFrom> = None;
+        /// The step at which the program is to end, passed to it in the environment variable `SWEEP_UNTIL`.
+        until: Option<u64> = None, in 1..=9_007_199_254_740_991_i64;
         /// Seed, passed to the program in the environment variable `SWEEP_SEED`.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
         /// Files that decide whether a record is valid, in addition to the declared `inputs`: `code`, also the files of
@@ -70,6 +92,12 @@ metrics! {
     impl Command {
         /// Time from the start of the program to its end.
         TIME_RUN: Seconds = "time.run";
+        /// Peak resident memory of the program and of all processes that it starts, sampled five times per second.
+        /// Absent if the program ended before the first sample.
+        MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
+        /// Processor time of the program and of all processes that it starts, divided by the elapsed time times the
+        /// number of cores.
+        UTILIZATION_CPU: Fraction = "utilization.cpu";
     }
 }
 
@@ -96,6 +124,7 @@ impl TaskSpec for Command {
         let Some(command) = Self::build(values) else { return Vec::new() };
         let mut conflicts = Vec::new();
         command.check_program(&mut conflicts);
+        command.check_flags(&mut conflicts);
         command.check_environment(&mut conflicts);
         command.check_names(&mut conflicts);
         conflicts
@@ -163,7 +192,8 @@ impl Command {
         }
         let written = self.outputs.iter().map(|output| ("outputs", output));
         let written = written.chain(self.depfile.iter().map(|path| ("depfile", path)));
-        for (param, path) in written.chain(self.metrics.iter().map(|path| ("metrics", path))) {
+        let file = self.metrics.iter().filter_map(MetricsFrom::file).map(|path| ("metrics", path));
+        for (param, path) in written.chain(file) {
             if path.0.contains('\0') || path.0.split('/').any(|name| name.len() > LONGEST_NAME) {
                 let shown: String = path.0.chars().take(40).collect();
                 conflicts.push(Conflict {

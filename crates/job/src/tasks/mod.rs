@@ -31,7 +31,7 @@ pub use bench::{
     ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
 };
 pub use check::{Check, Checking};
-pub use command::{Command, Tracks, inherited, input_name};
+pub use command::{Booleans, Collect, Command, FLAGS, FlagStyle, MetricsFrom, Tracks, inherited, input_name};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};

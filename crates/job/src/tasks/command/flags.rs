@@ -1,0 +1,271 @@
+//! The values of `params` as arguments of a program.
+
+use std::collections::BTreeMap;
+
+use super::Command;
+use crate::{
+    Conflict, Value,
+    params::{self, choice},
+};
+
+/// The item of `argv` that stands for the values of `params`.
+pub const FLAGS: &str = "${{ flags }}";
+
+choice! {
+    /// The form of arguments.
+    pub enum FlagStyle {
+        /// `--name value`.
+        Dashes = "dashes",
+        /// `--name=value`.
+        Equals = "equals",
+        /// `name=value`, with the quotes that Hydra needs.
+        Hydra = "hydra",
+    }
+}
+
+choice! {
+    /// The form of `true` and `false`.
+    pub enum Booleans {
+        /// `--name` for `true`, nothing for `false`.
+        Flag = "flag",
+        /// `--name` for `true`, `--no-name` for `false`.
+        NoFlag = "no-flag",
+        /// `true` and `false` like other values.
+        Value = "value",
+    }
+}
+
+impl Command {
+    /// The program and its arguments, with the values of `params` in the place of [`FLAGS`].
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::with_capacity(self.argv.len());
+        for item in &self.argv {
+            if item.0 == FLAGS {
+                self.spread("", &self.params, &mut arguments);
+            } else {
+                arguments.push(item.0.clone());
+            }
+        }
+        arguments
+    }
+
+    fn has_flags(&self) -> bool {
+        self.argv.iter().any(|item| item.0 == FLAGS)
+    }
+
+    fn spread(&self, prefix: &str, values: &BTreeMap<String, Value>, to: &mut Vec<String>) {
+        for (name, value) in values {
+            let name = if self.hyphens { name.replace('_', "-") } else { name.clone() };
+            let name = format!("{prefix}{name}");
+            match value {
+                Value::Map(inner) => self.spread(&format!("{name}."), inner, to),
+                _ if self.flags == FlagStyle::Hydra => to.push(format!("{name}={}", hydra(value))),
+                Value::Null => {}
+                Value::Bool(value) if self.booleans != Booleans::Value => match (value, self.booleans) {
+                    (true, _) => to.push(format!("--{name}")),
+                    (false, Booleans::NoFlag) => to.push(format!("--{}", negated(&name))),
+                    (false, _) => {}
+                },
+                Value::List(items) if self.flags == FlagStyle::Dashes => {
+                    to.push(format!("--{name}"));
+                    to.extend(items.iter().map(plain));
+                }
+                value => {
+                    let value = plain(value);
+                    // A text such as `-x` would be taken for another flag.
+                    let like_a_flag = value.starts_with('-') && value.parse::<f64>().is_err();
+                    if self.flags == FlagStyle::Equals || like_a_flag {
+                        to.push(format!("--{name}={value}"));
+                    } else {
+                        to.extend([format!("--{name}"), value]);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn check_flags(&self, conflicts: &mut Vec<Conflict>) {
+        let mut conflict = |params: &[&'static str], message: String, advice: &str| {
+            conflicts.push(Conflict { params: params.into(), message, advice: advice.into() });
+        };
+        if !self.has_flags() {
+            let given = [
+                ("flags", self.flags != FlagStyle::Dashes),
+                ("booleans", self.booleans != Booleans::Flag),
+                ("hyphens", self.hyphens),
+            ];
+            for (name, _) in given.into_iter().filter(|(_, given)| *given) {
+                let message = format!("`{name}` has no effect: no item of `argv` is `\"{FLAGS}\"`");
+                conflict(&[name], message, "add that item to `argv`, or remove the key");
+            }
+            return;
+        }
+        if self.flags == FlagStyle::Hydra && self.booleans == Booleans::NoFlag {
+            let message = "`booleans: no-flag` has no effect with `flags: hydra`".into();
+            conflict(&["booleans"], message, "remove `booleans`: Hydra reads `name=true` and `name=false`");
+        }
+        if self.argv.first().is_some_and(|program| program.0 == FLAGS) {
+            let message = format!("`\"{FLAGS}\"` stands where the program's name belongs");
+            conflict(&["argv"], message, "write the program as the first item of `argv`");
+        }
+        if let Some(name) = bad_name(&self.params) {
+            let message = format!("`{}` cannot be the name of a flag", name.escape_debug());
+            conflict(&["params"], message, "use a name without blanks and `=`");
+        }
+        let mut arguments = Vec::new();
+        self.spread("", &self.params, &mut arguments);
+        if let Some(error) = arguments.iter().find_map(|argument| params::passable(argument).err()) {
+            conflict(&["params"], format!("`params`: {error}"), "read the values from the file `SWEEP_PARAMS` instead");
+        }
+    }
+}
+
+/// `no-name`; of a path its last name is negated, as parsers of nested options do.
+fn negated(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((path, last)) => format!("{path}.no-{last}"),
+        None => format!("no-{name}"),
+    }
+}
+
+/// A value as an argument: text as it is, a list as JSON.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::List(_) | Value::Map(_) => json(value),
+        value => value.to_string(),
+    }
+}
+
+fn json(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// A value as Hydra's grammar of overrides reads it back.
+fn hydra(value: &Value) -> String {
+    match value {
+        Value::Text(text) => {
+            let lower = text.to_lowercase();
+            let keyword = ["true", "false", "null", "nan", "inf"].contains(&lower.trim_start_matches(['+', '-']));
+            if is_word(text) && !keyword && text.parse::<f64>().is_err() {
+                return text.clone();
+            }
+            quoted(text)
+        }
+        Value::List(items) => {
+            format!("[{}]", items.iter().map(hydra).collect::<Vec<_>>().join(","))
+        }
+        Value::Map(entries) => {
+            let key = |key: &str| if is_word(key) { key.to_owned() } else { quoted(key) };
+            let entries = entries.iter().map(|(name, value)| format!("{}:{}", key(name), hydra(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+        }
+        value => value.to_string(),
+    }
+}
+
+/// True for a text that Hydra reads without quotes.
+fn is_word(text: &str) -> bool {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "_-/.:%@+?|".contains(char);
+    !text.is_empty() && text.chars().all(plain)
+}
+
+/// A text in single quotes. Only a backslash before a quote is special in Hydra.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("'");
+    let mut slashes = 0;
+    for char in text.chars() {
+        match char {
+            '\\' => slashes += 1,
+            '\'' => {
+                out.extend(std::iter::repeat_n('\\', slashes + 1));
+                slashes = 0;
+            }
+            _ => slashes = 0,
+        }
+        out.push(char);
+    }
+    out.extend(std::iter::repeat_n('\\', slashes));
+    out.push('\'');
+    out
+}
+
+/// A name, also of an inner map, that cannot be part of a flag.
+fn bad_name(values: &BTreeMap<String, Value>) -> Option<&str> {
+    values.iter().find_map(|(name, value)| {
+        let bad =
+            name.is_empty() || name.contains(|char: char| char.is_whitespace() || char.is_control() || char == '=');
+        match value {
+            _ if bad => Some(name.as_str()),
+            Value::Map(inner) => bad_name(inner),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scalar;
+
+    fn spread(json: &str, set: impl FnOnce(&mut Command)) -> Vec<String> {
+        let mut command = Command {
+            argv: ["train", FLAGS, "end"].map(|item| Scalar(item.into())).into(),
+            params: serde_json::from_str(json).unwrap(),
+            ..Command::default()
+        };
+        set(&mut command);
+        let arguments = command.arguments();
+        assert_eq!((arguments[0].as_str(), arguments.last().map(String::as_str)), ("train", Some("end")));
+        arguments[1..arguments.len() - 1].to_vec()
+    }
+
+    const VALUES: &str =
+        r#"{"lr":0.1,"big_net":true,"bias":false,"opt":{"lr":2,"name":"a b"},"layers":[1,2],"none":null}"#;
+
+    #[test]
+    fn dashes() {
+        let found = spread(VALUES, |_| {});
+        assert_eq!(found, ["--big_net", "--layers", "1", "2", "--lr", "0.1", "--opt.lr", "2", "--opt.name", "a b"]);
+        let found = spread(VALUES, |command| {
+            command.hyphens = true;
+            command.booleans = Booleans::NoFlag;
+        });
+        assert_eq!(found[..2], ["--no-bias", "--big-net"]);
+    }
+
+    #[test]
+    fn values_like_flags_are_joined_to_their_name() {
+        assert_eq!(spread(r#"{"a":"-x","b":-3,"c":"-1e3"}"#, |_| {}), ["--a=-x", "--b", "-3", "--c", "-1e3"]);
+    }
+
+    #[test]
+    fn equals() {
+        let found = spread(VALUES, |command| {
+            command.flags = FlagStyle::Equals;
+            command.booleans = Booleans::Value;
+        });
+        let expected = ["--bias=false", "--big_net=true", "--layers=[1,2]", "--lr=0.1", "--opt.lr=2", "--opt.name=a b"];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn hydra() {
+        let found = spread(
+            r#"{"a":"x/y","b":"true","c":"it's","d":["p","q r"],"e":null,"f":"","g":false,"h":"1e3","i":"c:\\x\\","o":{"lr":1}}"#,
+            |command| command.flags = FlagStyle::Hydra,
+        );
+        let expected = [
+            "a=x/y",
+            "b='true'",
+            r"c='it\'s'",
+            "d=[p,'q r']",
+            "e=null",
+            "f=''",
+            "g=false",
+            "h='1e3'",
+            r"i='c:\x\\'",
+            "o.lr=1",
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,93 @@
+//! `sweep init`.
+
+use std::{
+    io::Write as _,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+
+use super::{BackendArg, ChangeArgs, Prepared, print};
+use crate::{
+    error::{Error, Exit},
+    format::{clean, count, say},
+    init::{self, Found, InitError, Script, Source},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct InitArgs {
+    /// The script: Python, or an executable of another kind.
+    #[arg(value_name = "SCRIPT")]
+    script: PathBuf,
+    /// Arguments that every job gets, for example a command of the script.
+    #[arg(value_name = "ARGUMENT", last = true)]
+    arguments: Vec<String>,
+    /// The recipe to write. Default: `NAME.yaml`, with the name of the script.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The Python that has the script's packages. Default: `python` on the PATH, else `python3`.
+    #[arg(long, value_name = "PATH")]
+    python: Option<String>,
+    /// Longest time that the script may take until it reads its parameters, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = limit)]
+    timeout: Duration,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number from 0.1 to 3600".to_owned())
+}
+
+pub(super) fn init(results: &Path, args: &InitArgs) -> Result<Exit, Error> {
+    let name = init::name(&args.script)?;
+    let output = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.yaml")));
+    if output.symlink_metadata().is_ok() {
+        return Err(InitError::Exists(output).into());
+    }
+    let is_python = init::is_python(&args.script)?;
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    // Paths in a recipe start from its folder.
+    let path = if folder == Path::new(".") { Ok(args.script.clone()) } else { std::path::absolute(&args.script) };
+    let script = Script {
+        path: path.map_err(Error::io("cannot find the current folder"))?,
+        python: if is_python { Some(init::python(args.python.as_deref())?) } else { None },
+        arguments: args.arguments.clone(),
+    };
+    let found = if is_python {
+        init::probe(&script, &args.script, args.timeout).usable(&args.script)?
+    } else {
+        Found::none("only those of Python scripts can be read")
+    };
+    let (text, missing) = init::text(&script, &found, &name, &output);
+    let jobs = write(results, folder, &output, &text)?;
+    let read = match found.source {
+        Source::None | Source::Broken => "no parameters".to_owned(),
+        _ => count(found.parameters.len(), "parameter"),
+    };
+    print(&format!("{}: {read}, {}\n", output.display(), count(jobs, "job")))?;
+    if matches!(found.source, Source::None) {
+        say(format_args!("note: no parameters were read: {}; write them into `argv`", clean(&found.why)));
+    }
+    for name in &missing {
+        say(format_args!("note: `{}` has no default and must be given: replace its value", clean(name)));
+    }
+    say(format_args!("next: sweep plan {}", output.display()));
+    Ok(Exit::Done)
+}
+
+/// Writes the recipe if it plans, and returns the number of its jobs. An existing file is never replaced.
+fn write(results: &Path, folder: &Path, output: &Path, text: &str) -> Result<usize, Error> {
+    let writing = || Error::io("cannot write the recipe");
+    let mut beside = tempfile::Builder::new().prefix(".init").suffix(".yaml").tempfile_in(folder).map_err(writing())?;
+    beside.write_all(text.as_bytes()).map_err(writing())?;
+    let changes = ChangeArgs { set: Vec::new(), axes: Vec::new(), backend: BackendArg::Auto, executor: None };
+    let Prepared { plan, .. } = changes.prepare(results, &[beside.path().to_owned()], &[], false)?;
+    beside.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(writing())?;
+    beside.persist_noclobber(output).map_err(|error| match error.error.kind() {
+        std::io::ErrorKind::AlreadyExists => InitError::Exists(output.to_owned()).into(),
+        _ => writing()(error.error),
+    })?;
+    Ok(plan.len())
+}

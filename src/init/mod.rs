@@ -1,0 +1,155 @@
+//! A first recipe for a script: `probe.rs` reads the script's parameters, `text.rs` writes them as a recipe.
+//!
+//! The parameters are those of argparse, click, typer, Hydra, tyro or `sweep.params`. The script runs until it reads them, in a
+//! process that may neither write files nor start programs nor connect to anything.
+
+mod probe;
+mod scalar;
+mod suggest;
+mod text;
+
+use std::{
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::format::clean;
+
+pub use self::{
+    probe::{Found, Parameter, Source, Style, probe, python},
+    text::text,
+};
+
+/// The script that a recipe is written for.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// Its path, relative to the recipe's folder if possible.
+    pub path: PathBuf,
+    /// The Python that runs it; `None` for a program of another kind.
+    pub python: Option<String>,
+    /// Arguments that every job gets, before its parameters.
+    pub arguments: Vec<String>,
+}
+
+/// Reason why no recipe was written.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// The script cannot be read.
+    #[error("cannot read the script {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file is neither a Python script nor a program.
+    #[error(
+        "{} is neither a Python script (`.py`, or `python` in its first line) nor executable: `chmod +x` makes a program of it",
+        .0.display()
+    )]
+    NoProgram(PathBuf),
+    /// There is no Python.
+    #[error("{0}; name one that has the script's packages with `--python PATH`")]
+    NoPython(String),
+    /// Python cannot run the script.
+    #[error("{}:{line}: {why}{help}", .script.display())]
+    Broken {
+        /// The script.
+        script: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The message of Python.
+        why: String,
+        /// A remedy, with a separator; empty if there is none.
+        help: String,
+    },
+    /// The script has several commands, of which a recipe runs one.
+    #[error(
+        "{} has the commands {names}; choose one: `sweep init {} -- {first}`", .script.display(), .script.display()
+    )]
+    Commands {
+        /// The script.
+        script: PathBuf,
+        /// All of them.
+        names: String,
+        /// The first of them.
+        first: String,
+    },
+    /// A recipe exists at this path.
+    #[error("{} exists and is not overwritten; write the recipe to another file with `--output FILE`", .0.display())]
+    Exists(PathBuf),
+    /// The file name of the script cannot name a recipe.
+    #[error("{} has no file name that can name a recipe", .0.display())]
+    Unnamed(PathBuf),
+}
+
+/// The name of a script's recipe: the file name without its extension, as far as it is valid in a name.
+pub fn name(script: &Path) -> Result<String, InitError> {
+    let stem = script.file_stem().ok_or_else(|| InitError::Unnamed(script.to_owned()))?.to_string_lossy();
+    let valid = |char: char| if char.is_ascii_alphanumeric() || char == '_' { char } else { '-' };
+    let mut name: String = stem.chars().take(60).map(valid).collect();
+    if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        name.insert(0, '_');
+    }
+    Ok(name)
+}
+
+/// True for a Python script; an error for a file that is neither that nor a program.
+pub fn is_python(script: &Path) -> Result<bool, InitError> {
+    let unreadable = |source| InitError::Read { path: script.to_owned(), source };
+    let metadata = fs_err::metadata(script).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(unreadable(io::Error::other("it is not a file")));
+    }
+    if script.extension().is_some_and(|end| end == "py") {
+        return Ok(true);
+    }
+    let mut first = Vec::new();
+    let file = fs_err::File::open(script).map_err(unreadable)?;
+    io::Read::read_to_end(&mut io::Read::take(file, 200), &mut first).map_err(unreadable)?;
+    let first = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if first.starts_with(b"#!") && String::from_utf8_lossy(first).contains("python") {
+        return Ok(true);
+    }
+    if metadata.permissions().mode() & 0o111 == 0 {
+        return Err(InitError::NoProgram(script.to_owned()));
+    }
+    Ok(false)
+}
+
+impl Found {
+    /// The answer for a script without parameters that can be read.
+    pub fn none(why: &str) -> Self {
+        Self {
+            source: Source::None,
+            parameters: Vec::new(),
+            commands: Vec::new(),
+            files: Vec::new(),
+            why: why.to_owned(),
+            line: 0,
+            module: String::new(),
+        }
+    }
+
+    /// The answer, unless it is one from which no recipe follows.
+    pub fn usable(self, script: &Path) -> Result<Self, InitError> {
+        if let Some(first) = self.commands.first() {
+            let names: Vec<String> = self.commands.iter().map(|name| format!("`{}`", clean(name))).collect();
+            let (names, first) = (names.join(", "), clean(first).into_owned());
+            return Err(InitError::Commands { script: script.to_owned(), names, first });
+        }
+        if self.source != Source::Broken {
+            return Ok(self);
+        }
+        let help = match self.module.as_str() {
+            "" => String::new(),
+            module => format!(
+                "; install `{}` for this Python, or name another one that has it with `--python PATH`",
+                clean(module)
+            ),
+        };
+        let why = clean(&self.why).into_owned();
+        Err(InitError::Broken { script: script.to_owned(), line: self.line, why, help })
+    }
+}

@@ -1,0 +1,165 @@
+//! Parameters of a script, read by running it until it reads them.
+
+use std::{
+    ffi::OsStr,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use super::{InitError, Script};
+use crate::host::ask;
+
+/// The program that runs the script: what it reads of each parser, then the guard and the run.
+const PROBE: &str = concat!(include_str!("probe.py"), "\n", include_str!("guard.py"));
+/// Longest answer in bytes.
+const LONGEST: usize = 4 << 20;
+/// Time that the probe may take beyond its own limit.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer of a script.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Found {
+    /// The origin of the parameters.
+    pub source: Source,
+    /// The parameters, in the order of their declarations.
+    pub parameters: Vec<Parameter>,
+    /// Commands among which one must be chosen.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    /// Files and folders that the configuration is read from, relative to the script's folder.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// The reason why there are no parameters.
+    #[serde(default)]
+    pub why: String,
+    /// The line of the script at which it failed, or 0.
+    #[serde(default)]
+    pub line: u64,
+    /// The module that could not be imported.
+    #[serde(default)]
+    pub module: String,
+}
+
+/// Origin of parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// `argparse`.
+    Argparse,
+    /// `click`, and `typer`, which is built on it.
+    Click,
+    /// Hydra.
+    Hydra,
+    /// `tyro`.
+    Tyro,
+    /// `sweep.params`.
+    Sweep,
+    /// None were found.
+    None,
+    /// The script cannot be run at all.
+    Broken,
+}
+
+/// A parameter.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Parameter {
+    /// The name on the command line, without dashes.
+    pub name: String,
+    /// The form on the command line.
+    pub style: Style,
+    /// True if it must be given.
+    pub required: bool,
+    /// The default; null if there is none, or if it has no form on a command line.
+    pub default: Json,
+    /// The name of the type.
+    #[serde(default)]
+    pub kind: String,
+    /// The accepted values, if they are listed.
+    #[serde(default)]
+    pub choices: Vec<Json>,
+    /// The description.
+    #[serde(default)]
+    pub help: String,
+    /// The reason why it cannot be a value of `params`.
+    #[serde(default)]
+    pub note: String,
+    /// The name of the opposite: `no-x`.
+    #[serde(default)]
+    pub negative: String,
+}
+
+/// Form of a parameter on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Style {
+    /// `--x`, or nothing.
+    Flag,
+    /// `--x`, or `--no-x`.
+    Pair,
+    /// `--x true`, or `--x false`.
+    Truth,
+    /// `--x VALUE`.
+    Value,
+    /// `--x VALUE VALUE`.
+    List,
+    /// A value without a name.
+    Position,
+    /// Anything else.
+    Other,
+}
+
+/// Runs a Python script until it reads its parameters.
+pub fn probe(script: &Script, path: &Path, limit: Duration) -> Found {
+    let python = script.python.as_deref().unwrap_or("python3");
+    let folder = tempfile::tempdir();
+    let mut command = Command::new(python);
+    command.args(["-c", PROBE]).arg(limit.as_secs_f64().to_string()).arg(path).args(&script.arguments);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SWEEP_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("PYTHONSTARTUP").env_remove("PYTHONINSPECT").env("PYTHONUTF8", "1").env("MPLBACKEND", "Agg");
+    // Packages that ask the network are asked not to; connections are refused in any case.
+    command.envs([("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "1"), ("WANDB_MODE", "disabled")]);
+    if let Ok(folder) = &folder {
+        command.env("TMPDIR", folder.path());
+    }
+    let until = Instant::now() + limit + PATIENCE;
+    let answer = ask(&mut command, LONGEST, until);
+    let why = match &answer {
+        Some(_) => "it ended before it read any",
+        None if Instant::now() < until => "its process ended without an answer",
+        None => "it has not read any within the time limit, and could not be asked why",
+    };
+    let found = answer.and_then(|answer| serde_json::from_slice(&answer.text).ok());
+    found.unwrap_or_else(|| Found::none(why))
+}
+
+/// The interpreter for a script: `wish`, else the first on the `PATH`, else the one beside this program, where a wheel
+/// installs it.
+pub fn python(wish: Option<&str>) -> Result<String, InitError> {
+    if let Some(wish) = wish {
+        // Jobs run in folders of their own, from which a relative path leads nowhere.
+        let path = if wish.contains('/') { std::path::absolute(wish).ok() } else { None };
+        let wish = path.map_or_else(|| wish.to_owned(), |path| path.to_string_lossy().into_owned());
+        return if is_usable(&wish) {
+            Ok(wish)
+        } else {
+            Err(InitError::NoPython(format!("`{wish}` is not a Python of version 3.8 or later")))
+        };
+    }
+    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("python")));
+    let beside = beside.map(|path| path.to_string_lossy().into_owned());
+    let mut candidates = ["python", "python3"].map(str::to_owned).into_iter().chain(beside);
+    let none = || InitError::NoPython("there is no Python of version 3.8 or later on the PATH".to_owned());
+    candidates.find(|python| is_usable(python)).ok_or_else(none)
+}
+
+/// True for a Python that can run the probe.
+fn is_usable(python: impl AsRef<OsStr>) -> bool {
+    let check = "import sys; sys.exit(sys.version_info < (3, 8))";
+    ask(Command::new(python).args(["-c", check]), 100, Instant::now() + Duration::from_mins(1)).is_some()
+}

@@ -1,0 +1,78 @@
+//! Curves of records in a long form: a row for each point.
+
+use std::collections::{BTreeSet, HashSet};
+
+use sweep_job::{Curve, Unit, Value};
+
+use super::{Answer, Column, Heading, QueryError, Question, Records, Row};
+use crate::{recipe::suggest, store::Store};
+
+/// The columns of a point, after those that say of which job it is.
+const POINT: [&str; 3] = ["series", "at", "value"];
+
+impl Records {
+    /// The curves of the records that a question asks for: the selected columns, or those that tell the records apart,
+    /// with `series`, `at` and `value`. `names` are the wanted series; without any, all. The question's limit counts
+    /// records. Their curves are read from `store`.
+    pub fn curves(
+        &self,
+        question: &Question,
+        names: &[String],
+        store: &Store,
+        brief: bool,
+    ) -> Result<Answer, QueryError> {
+        let rows = self.matching(question)?;
+        let columns =
+            if question.select.is_empty() { self.telling(&rows, brief) } else { self.selected(&question.select)? };
+        let (mut points, mut known, mut units) = (Vec::new(), BTreeSet::new(), HashSet::new());
+        for row in &rows {
+            let Some(record) = store.get(self.entries[row.entry].0.key)? else { continue };
+            let job: Vec<Value> = columns.iter().map(|column| self.value(row, column)).collect();
+            for (name, curve) in record.outcome.curves {
+                if names.is_empty() || names.contains(&name) {
+                    units.insert(curve.unit);
+                    points.extend(rows_of(&job, &name, &curve));
+                }
+                known.insert(name);
+            }
+        }
+        if let Some(name) = names.iter().find(|name| !rows.is_empty() && !known.contains(*name)) {
+            let help = suggest(name, "curves", known.iter().map(String::as_str));
+            let help = help.unwrap_or_else(|| "there are no curves".to_owned());
+            return Err(QueryError::UnknownColumn { name: name.clone(), help });
+        }
+        let unit = if units.len() == 1 { units.into_iter().next() } else { None };
+        let mut headings: Vec<Heading> = columns.iter().map(|column| self.heading(column)).collect();
+        for (heading, column) in headings.iter_mut().zip(&columns) {
+            if POINT.contains(&heading.name.as_str()) {
+                heading.name = column.name();
+            }
+        }
+        headings.extend(POINT.map(|name| {
+            let measured = name == "value";
+            let unit = unit.filter(|_| measured).unwrap_or(Unit::One);
+            Heading { name: name.to_owned(), unit, measured }
+        }));
+        Ok(Answer { columns: headings, rows: points, asked: self.rows.len() })
+    }
+
+    /// The columns that tell these rows apart.
+    fn telling(&self, rows: &[&Row], brief: bool) -> Vec<&Column> {
+        let measured = |column: &Column| matches!(column, Column::Metric(_) | Column::Key);
+        let mut columns = self.fitting(rows, brief);
+        columns.retain(|column| !measured(column) && **column != Column::Label);
+        columns.splice(0..0, self.columns.iter().filter(|column| **column == Column::Label));
+        columns
+    }
+}
+
+/// The rows of a curve.
+fn rows_of(job: &[Value], name: &str, curve: &Curve) -> impl Iterator<Item = Vec<Value>> {
+    curve.at.iter().zip(&curve.values).map(move |(at, value)| {
+        let at = i64::try_from(*at).map_or_else(|_| Value::Float(*at as f64), Value::Int);
+        let mut row = Vec::with_capacity(job.len() + POINT.len());
+        row.extend_from_slice(job);
+        row.extend([Value::Text(name.to_owned()), at, Value::Float(*value)]);
+        row
+    })
+}

@@ -1,0 +1,284 @@
+//! The part of a job's scratch folder that belongs to `sweep`: the checkpoints that a program has declared, the time
+//! that its attempts have taken, and the file that asks it to stop. It outlives attempts and goes when the job is done.
+
+use std::{
+    io::{self, Write as _},
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+/// The folder's name.
+const FOLDER: &str = ".sweep";
+/// The attempts and checkpoints.
+const STATE: &str = "attempts.json";
+/// The file whose existence asks the program to stop.
+const STOP: &str = "stop";
+/// The report of the present attempt.
+const REPORT: &str = "report.jsonl";
+/// Number of declared checkpoints that are remembered: if the newest is missing, an earlier one may be there.
+const MOST: usize = 16;
+
+/// The part of a scratch folder that belongs to `sweep`.
+#[derive(Debug, Clone)]
+pub(crate) struct Scratch {
+    scratch: PathBuf,
+    folder: PathBuf,
+}
+
+/// A checkpoint that a program has declared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Checkpoint {
+    /// Its path, relative to the scratch folder.
+    pub(crate) path: PathBuf,
+    /// The last step that was reported before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<u64>,
+    /// Time of the work in it, in seconds, including that of earlier attempts.
+    pub(crate) seconds: f64,
+}
+
+/// The attempts at a job, of which the last may be under way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempts {
+    /// Number of attempts.
+    pub(crate) count: u32,
+    /// Time of all attempts but the last, in seconds.
+    spent: f64,
+    /// Time of the work in the checkpoint from which the last attempt resumed, in seconds.
+    resumed: f64,
+    /// Time of the last attempt so far, in seconds.
+    seconds: f64,
+    /// The latest checkpoints, the newest last.
+    checkpoints: Vec<Checkpoint>,
+}
+
+impl Scratch {
+    /// The part of this scratch folder.
+    pub(crate) fn new(scratch: &Path) -> Self {
+        Self { scratch: scratch.to_owned(), folder: scratch.join(FOLDER) }
+    }
+
+    /// Path of the file that asks the program to stop.
+    pub(crate) fn stop(&self) -> PathBuf {
+        self.folder.join(STOP)
+    }
+
+    /// Path of the report of the present attempt.
+    pub(crate) fn report(&self) -> PathBuf {
+        self.folder.join(REPORT)
+    }
+
+    /// True if the program has written to its report, and therefore knows the contract.
+    pub(crate) fn has_reported(&self) -> bool {
+        std::fs::metadata(self.report()).is_ok_and(|report| report.is_file() && report.len() > 0)
+    }
+
+    /// Asks the program to stop.
+    pub(crate) fn ask_to_stop(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        fs::OpenOptions::new().create(true).append(true).open(self.stop()).map(drop)
+    }
+
+    /// True if the program has been asked to stop.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.stop().exists()
+    }
+
+    /// Withdraws the request to stop; the folder goes, too, if nothing is left in it.
+    pub(crate) fn clear(&self) {
+        let _ = std::fs::remove_file(self.stop());
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+
+    /// The attempts so far. An unreadable or damaged file means that there were none.
+    pub(crate) fn attempts(&self) -> Attempts {
+        let text = std::fs::read(self.folder.join(STATE)).unwrap_or_default();
+        let attempts: Attempts = serde_json::from_slice(&text).unwrap_or_default();
+        if attempts.is_possible() { attempts } else { Attempts::default() }
+    }
+
+    /// Replaces the state of the attempts; after a crash either the old or the new one is there.
+    pub(crate) fn save(&self, attempts: &Attempts) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let text = serde_json::to_vec(attempts)?;
+        let new = self.folder.join(format!("{STATE}.new"));
+        let mut file = fs::File::create(&new)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(new, self.folder.join(STATE))
+    }
+
+    /// The newest declared checkpoint that still exists. A file without content is what a crash leaves of one that was
+    /// being written, and so is a folder without files.
+    pub(crate) fn newest(&self, attempts: &Attempts) -> Option<Checkpoint> {
+        attempts.checkpoints.iter().rev().find(|checkpoint| has_content(&self.scratch.join(&checkpoint.path))).cloned()
+    }
+
+    /// The absolute path of a checkpoint.
+    pub(crate) fn path(&self, checkpoint: &Checkpoint) -> PathBuf {
+        self.scratch.join(&checkpoint.path)
+    }
+
+    /// The path of a declared checkpoint relative to the scratch folder: `None` if it leads elsewhere, to `sweep`'s own
+    /// files, or to nothing that has content.
+    pub(crate) fn inside(&self, declared: &str) -> Option<PathBuf> {
+        let own = std::fs::canonicalize(&self.scratch).ok()?;
+        let real = std::fs::canonicalize(own.join(declared)).ok()?;
+        let relative = real.strip_prefix(&own).ok()?;
+        let first = relative.components().next()?;
+        (first != Component::Normal(FOLDER.as_ref()) && has_content(&real)).then(|| relative.to_owned())
+    }
+}
+
+impl Attempts {
+    /// Begins another attempt, which resumes from this checkpoint.
+    pub(crate) fn begin(&mut self, from: Option<&Checkpoint>) {
+        self.count = self.count.saturating_add(1);
+        self.spent += self.seconds;
+        (self.resumed, self.seconds) = (from.map_or(0.0, |checkpoint| checkpoint.seconds), 0.0);
+        // Later ones are of work that is done again.
+        if let Some(place) = from.and_then(|from| self.checkpoints.iter().position(|other| other == from)) {
+            self.checkpoints.truncate(place + 1);
+        }
+    }
+
+    /// Time of the last attempt so far.
+    pub(crate) fn set_time(&mut self, time: Duration) {
+        self.seconds = time.as_secs_f64();
+    }
+
+    /// Adds a checkpoint, which has the work up to now.
+    pub(crate) fn add(&mut self, path: PathBuf, step: Option<u64>) {
+        // A program may write to the same file again.
+        self.checkpoints.retain(|checkpoint| checkpoint.path != path);
+        self.checkpoints.push(Checkpoint { path, step, seconds: self.counted() });
+        let surplus = self.checkpoints.len().saturating_sub(MOST);
+        self.checkpoints.drain(..surplus);
+    }
+
+    /// True if this checkpoint was declared at this step.
+    pub(crate) fn knows(&self, path: &Path, step: Option<u64>) -> bool {
+        self.checkpoints.iter().any(|checkpoint| checkpoint.path == path && checkpoint.step == step)
+    }
+
+    /// True if a checkpoint was declared.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        !self.checkpoints.is_empty()
+    }
+
+    /// Time of the work in the result so far, in seconds: that of the last attempt, and that in the checkpoint from which
+    /// it resumed.
+    pub(crate) fn counted(&self) -> f64 {
+        self.resumed + self.seconds
+    }
+
+    /// Time of earlier attempts that is not in the result, in seconds.
+    pub(crate) fn lost(&self) -> f64 {
+        (self.spent - self.resumed).max(0.0)
+    }
+
+    fn is_possible(&self) -> bool {
+        let times = [self.spent, self.resumed, self.seconds];
+        let checkpoints = self.checkpoints.iter().map(|checkpoint| checkpoint.seconds);
+        let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        times.into_iter().chain(checkpoints).all(|seconds| seconds.is_finite() && seconds >= 0.0)
+            && self.checkpoints.iter().all(|checkpoint| inside(&checkpoint.path))
+    }
+}
+
+/// True for a file with content and for a folder that has such a file.
+fn has_content(path: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(path) else { return false };
+    if !metadata.is_dir() {
+        return metadata.is_file() && metadata.len() > 0;
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return false };
+    // A link to a folder above it would have no end.
+    entries.flatten().any(|entry| {
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if is_link {
+            std::fs::metadata(entry.path()).is_ok_and(|file| file.len() > 0)
+        } else {
+            has_content(&entry.path())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(scratch: &Scratch, attempts: &mut Attempts, name: &str, step: u64, seconds: u64) {
+        fs::write(scratch.scratch.join(name), "x").unwrap();
+        attempts.set_time(Duration::from_secs(seconds));
+        attempts.add(scratch.inside(name).unwrap(), Some(step));
+        scratch.save(attempts).unwrap();
+    }
+
+    #[test]
+    fn the_newest_that_is_there_is_resumed_and_the_rest_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(folder.path());
+        let mut attempts = scratch.attempts();
+        attempts.begin(None);
+        checkpoint(&scratch, &mut attempts, "a", 10, 4);
+        checkpoint(&scratch, &mut attempts, "b", 20, 8);
+        attempts.set_time(Duration::from_secs(9));
+        scratch.save(&attempts).unwrap();
+
+        let mut attempts = scratch.attempts();
+        let newest = scratch.newest(&attempts).unwrap();
+        assert_eq!((newest.path.as_path(), newest.step), (Path::new("b"), Some(20)));
+        // A crash has emptied it: the one before it is offered.
+        fs::write(folder.path().join("b"), "").unwrap();
+        let newest = scratch.newest(&attempts).unwrap();
+        assert_eq!(newest.path, Path::new("a"));
+        attempts.begin(Some(&newest));
+        attempts.set_time(Duration::from_secs(3));
+        assert_eq!((attempts.count, attempts.counted(), attempts.lost()), (2, 7.0, 5.0));
+        fs::remove_file(folder.path().join("a")).unwrap();
+        assert_eq!(scratch.newest(&attempts), None);
+    }
+
+    #[test]
+    fn no_checkpoint_leads_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(&folder.path().join("scratch"));
+        fs::create_dir_all(scratch.scratch.join("empty")).unwrap();
+        fs::create_dir_all(scratch.scratch.join("deep/er")).unwrap();
+        fs::write(scratch.scratch.join("deep/er/x"), "x").unwrap();
+        fs::write(scratch.scratch.join("nothing"), "").unwrap();
+        fs::write(folder.path().join("outside"), "x").unwrap();
+        std::os::unix::fs::symlink("../outside", scratch.scratch.join("link")).unwrap();
+        scratch.ask_to_stop().unwrap();
+        fs::write(scratch.report(), "x").unwrap();
+        for declared in ["../outside", "link", "", ".", "empty", "nothing", "missing", ".sweep/report.jsonl", "\0"] {
+            assert_eq!(scratch.inside(declared), None, "{declared}");
+        }
+        assert_eq!(scratch.inside("deep").unwrap(), Path::new("deep"));
+        let absolute = scratch.scratch.join("deep/er/x");
+        assert_eq!(scratch.inside(absolute.to_str().unwrap()).unwrap(), Path::new("deep/er/x"));
+    }
+
+    #[test]
+    fn a_damaged_state_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(folder.path());
+        scratch.ask_to_stop().unwrap();
+        for text in [
+            "",
+            "{",
+            "[]",
+            r#"{"count":1,"spent":-1.0,"resumed":0.0,"seconds":0.0,"checkpoints":[]}"#,
+            r#"{"count":1,"spent":1.0,"resumed":0.0,"seconds":0.0,"checkpoints":[{"path":"../x","seconds":1.0}]}"#,
+        ] {
+            fs::write(scratch.folder.join(STATE), text).unwrap();
+            assert_eq!(scratch.attempts(), Attempts::default(), "{text}");
+        }
+        scratch.clear();
+        assert!(scratch.folder.exists(), "the state of attempts outlives one");
+    }
+}

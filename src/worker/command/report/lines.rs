@@ -1,0 +1,306 @@
+//! The report file of a program: JSON lines that it appends.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    os::unix::fs::MetadataExt as _,
+    path::PathBuf,
+};
+
+use serde_json::{Map, Value};
+
+use super::{Follower, Series};
+
+/// A longer line is skipped.
+const LONGEST_LINE: usize = 1 << 20;
+/// Bytes that one look reads at most, so that other followers have their turn.
+const MOST_AT_ONCE: u64 = 16 << 20;
+
+/// The lines that are appended to a file. The file may be made late, and one that shrinks or is replaced is read anew.
+pub(super) struct Appended {
+    path: PathBuf,
+    /// The file and its inode.
+    file: Option<(File, u64)>,
+    /// Bytes that were read.
+    offset: u64,
+    /// The beginning of a line whose end is missing.
+    begun: Vec<u8>,
+    /// True if that line is too long.
+    too_long: bool,
+    buffer: Vec<u8>,
+}
+
+/// A line, or that one was too long.
+pub(super) enum Line<'a> {
+    /// Without its end.
+    Whole(&'a [u8]),
+    /// Longer than a mebibyte.
+    TooLong,
+}
+
+impl Appended {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, file: None, offset: 0, begun: Vec::new(), too_long: false, buffer: Vec::new() }
+    }
+
+    /// Passes on the lines that were added. `true` if there may be more already.
+    pub(super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
+        let Some((length, inode)) = self.state()? else { return Ok(false) };
+        if self.file.as_ref().is_none_or(|(_, known)| *known != inode) || length < self.offset {
+            self.file = Some((File::open(&self.path)?, inode));
+            (self.offset, self.too_long) = (0, false);
+            self.begun.clear();
+        }
+        let Some((file, _)) = &mut self.file else { return Ok(false) };
+        if length == self.offset {
+            return Ok(false);
+        }
+        file.seek(SeekFrom::Start(self.offset))?;
+        self.buffer.resize(1 << 16, 0);
+        let mut left = MOST_AT_ONCE;
+        while left > 0 {
+            let count = match file.read(&mut self.buffer) {
+                Ok(0) => return Ok(false),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.offset += count as u64;
+            left = left.saturating_sub(count as u64);
+            split(&self.buffer[..count], &mut self.begun, &mut self.too_long, on_line);
+        }
+        Ok(true)
+    }
+
+    /// Passes on a last line without an end.
+    pub(super) fn rest(&mut self, on_line: &mut dyn FnMut(Line<'_>)) {
+        if self.too_long {
+            on_line(Line::TooLong);
+        } else if !self.begun.is_empty() {
+            on_line(Line::Whole(&self.begun));
+        }
+        self.begun.clear();
+        self.too_long = false;
+    }
+
+    /// Length and inode of the file, if there is one.
+    fn state(&self) -> io::Result<Option<(u64, u64)>> {
+        match std::fs::metadata(&self.path) {
+            // Opening a pipe would wait for its writer.
+            Ok(metadata) => Ok(metadata.is_file().then(|| (metadata.len(), metadata.ino()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn split(mut bytes: &[u8], begun: &mut Vec<u8>, too_long: &mut bool, on_line: &mut dyn FnMut(Line<'_>)) {
+    while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+        let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+        bytes = rest;
+        if *too_long || begun.len() + line.len() > LONGEST_LINE {
+            on_line(Line::TooLong);
+        } else if begun.is_empty() {
+            on_line(Line::Whole(line));
+        } else {
+            begun.extend_from_slice(line);
+            on_line(Line::Whole(begun));
+        }
+        begun.clear();
+        *too_long = false;
+    }
+    if *too_long || begun.len() + bytes.len() > LONGEST_LINE {
+        *too_long = true;
+        begun.clear();
+        // A long line is no reason to keep its memory.
+        begun.shrink_to(0);
+    } else {
+        begun.extend_from_slice(bytes);
+    }
+}
+
+/// Follows the file `SWEEP_REPORT`.
+pub(in super::super) struct ReportFile(Appended);
+
+impl ReportFile {
+    pub(in super::super) fn new(path: PathBuf) -> Self {
+        Self(Appended::new(path))
+    }
+}
+
+impl Follower for ReportFile {
+    fn poll(&mut self, sink: &mut Series) -> io::Result<()> {
+        self.0.read(&mut |line| report(&line, sink)).map(drop)
+    }
+
+    fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
+        while self.0.read(&mut |line| report(&line, sink))? {}
+        self.0.rest(&mut |line| {
+            // A last line that is torn says nothing.
+            if let Line::Whole(line) = &line
+                && parse(line).is_none()
+            {
+                return;
+            }
+            report(&line, sink);
+        });
+        Ok(())
+    }
+}
+
+/// The text that stands for a number that JSON does not have: no program writes it.
+const NOT_FINITE: &str = "\u{0}not finite";
+
+/// An object of a line. `NaN` and `Infinity`, which Python writes, are accepted.
+fn parse(line: &[u8]) -> Option<Map<String, Value>> {
+    serde_json::from_slice(line).ok().or_else(|| serde_json::from_slice(&with_words(line)?).ok())
+}
+
+/// A line in which the words for numbers that are not finite are texts; `None` if there are none.
+fn with_words(line: &[u8]) -> Option<Vec<u8>> {
+    const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    let mut found = false;
+    let mut out = Vec::with_capacity(line.len() + 32);
+    let (mut at, mut in_text) = (0, false);
+    while let Some(byte) = line.get(at) {
+        if !in_text && let Some(word) = WORDS.iter().find(|word| line[at..].starts_with(word)) {
+            found = true;
+            out.extend_from_slice(b"\"\\u0000not finite\"");
+            at += word.len();
+            continue;
+        }
+        out.push(*byte);
+        at += 1;
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => {
+                out.extend(line.get(at));
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    found.then_some(out)
+}
+
+/// Names that are no metrics.
+const RESERVED: [&str; 6] = ["step", "total", "checkpoint", "note", "rank", "stopped"];
+
+fn report(line: &Line<'_>, sink: &mut Series) {
+    let line = match line {
+        Line::Whole(line) => line.trim_ascii(),
+        Line::TooLong => {
+            let text = || format!("a line of the report is longer than {} MiB: skipped", LONGEST_LINE >> 20);
+            return sink.once("line too long", text);
+        }
+    };
+    if line.is_empty() {
+        return;
+    }
+    let Some(entries) = parse(line) else {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+        return sink
+            .once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
+    };
+    // Of several processes that report, the first one counts.
+    if entries.get("rank").and_then(Value::as_i64).is_some_and(|rank| rank != 0) {
+        return;
+    }
+    let step = match entries.get("step") {
+        None => None,
+        Some(step) => match whole(step) {
+            Some(step) => Some(step),
+            None => {
+                return sink.once("step", || format!("`step` is {step}, which is no integer from 0: line skipped"));
+            }
+        },
+    };
+    if let Some(step) = step {
+        sink.at(step);
+    }
+    if let Some(total) = entries.get("total") {
+        match whole(total) {
+            Some(total) => sink.total(total),
+            None => sink.once("total", || format!("`total` is {total}, which is no integer from 0: ignored")),
+        }
+    }
+    values("", &entries, step, sink);
+    if let Some(path) = entries.get("checkpoint") {
+        match path.as_str() {
+            Some(path) => sink.checkpoint(path),
+            None => sink.once("checkpoint", || format!("`checkpoint` is {path}, which is no path: ignored")),
+        }
+    }
+    if let Some(note) = entries.get("note") {
+        match note.as_str() {
+            Some(note) => sink.note(note),
+            None => sink.note(&note.to_string()),
+        }
+    }
+    if entries.get("stopped") == Some(&Value::Bool(true)) {
+        sink.stopped();
+    }
+}
+
+/// A number without a fraction, from 0.
+fn whole(value: &Value) -> Option<u64> {
+    const END: f64 = 9_007_199_254_740_992.0;
+    let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..END).contains(float));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and from 0 to 2^53")]
+    value.as_u64().or_else(|| float().map(|float| float as u64))
+}
+
+fn values(prefix: &str, entries: &Map<String, Value>, step: Option<u64>, sink: &mut Series) {
+    for (name, value) in entries {
+        if prefix.is_empty() && RESERVED.contains(&name.as_str()) {
+            continue;
+        }
+        let joined;
+        let name = if prefix.is_empty() {
+            name.as_str()
+        } else {
+            joined = format!("{prefix}{name}");
+            joined.as_str()
+        };
+        let mut add = |value: f64, unit: Option<&str>| match step {
+            Some(step) => sink.point(step, name, value, unit),
+            None => sink.last(name, value, unit),
+        };
+        match value {
+            Value::Object(inner) => match measured(inner) {
+                Some((value, unit)) => add(value, unit),
+                None => values(&format!("{name}."), inner, step, sink),
+            },
+            value => match number(value) {
+                Some(value) => add(value, None),
+                None => {
+                    let what = match value {
+                        Value::Null => "null",
+                        Value::Bool(_) => "a boolean",
+                        Value::String(_) => "a text",
+                        _ => "a list",
+                    };
+                    sink.once(name, || format!("`{name}` is {what}, which is not a number: ignored"));
+                }
+            },
+        }
+    }
+}
+
+/// `{"value": 0.1, "unit": "s"}`.
+fn measured(entries: &Map<String, Value>) -> Option<(f64, Option<&str>)> {
+    let value = number(entries.get("value")?)?;
+    match (entries.len(), entries.get("unit")) {
+        (1, None) => Some((value, None)),
+        (2, Some(Value::String(unit))) => Some((value, Some(unit))),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) if text == NOT_FINITE => Some(f64::NAN),
+        _ => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! Reports of a program while it runs: a thread polls followers of files and outputs, each of which feeds a [`Series`],
+//! shows the newest values to the engine, and keeps what was read for a later attempt.
+
+mod curve;
+mod lines;
+mod series;
+mod state;
+mod units;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
+
+pub(super) use self::{
+    curve::Point,
+    lines::ReportFile,
+    series::{Checkpoint, Series},
+    state::State,
+};
+
+/// Reads what a program leaves while it runs.
+pub(super) trait Follower: Send {
+    /// Reads what is new. A source that is not there yet is no error.
+    fn poll(&mut self, sink: &mut Series) -> io::Result<()>;
+
+    /// Reads the rest, after the program's end.
+    fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
+        self.poll(sink)
+    }
+}
+
+/// A follower with what it has read.
+pub(super) struct Source {
+    /// Its name in the state that outlives an attempt, unique among the sources of a job.
+    pub(super) name: String,
+    pub(super) follower: Box<dyn Follower>,
+    pub(super) series: Series,
+}
+
+/// The name of the source that is the report file.
+pub(super) const REPORT: &str = "report";
+
+/// Interval between two looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Interval between two messages with the newest values.
+const MESSAGES: Duration = Duration::from_millis(500);
+/// Interval between two writes of the state.
+const SAVES: Duration = Duration::from_secs(10);
+
+/// A thread that follows the sources of a program.
+pub(super) struct Following {
+    stop: mpsc::Sender<()>,
+    spoke: Arc<AtomicBool>,
+    thread: JoinHandle<Gathered>,
+}
+
+/// What the sources of a program have said. Earlier sources count more.
+pub(super) struct Gathered(Vec<Source>);
+
+/// The thread's part.
+struct Thread<R> {
+    sources: Vec<Source>,
+    state: PathBuf,
+    /// Number of steps, if the job says it.
+    until: Option<u64>,
+    to: R,
+    spoke: Arc<AtomicBool>,
+    /// Time of the last message and its changes; the same of the state.
+    told: (Instant, u64),
+    saved: (Instant, u64),
+    /// Checkpoints in the saved state.
+    checkpoints: Vec<Checkpoint>,
+    failed: bool,
+}
+
+impl Following {
+    /// Begins to follow. The state is kept in the file `state`.
+    pub(super) fn start(
+        sources: Vec<Source>,
+        state: PathBuf,
+        until: Option<u64>,
+        to: impl Report + Send + 'static,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let spoke = Arc::new(AtomicBool::new(false));
+        let now = Instant::now();
+        let mut thread = Thread {
+            checkpoints: checkpoints(&sources).to_vec(),
+            sources,
+            state,
+            until,
+            to,
+            spoke: Arc::clone(&spoke),
+            told: (now, 0),
+            saved: (now, 0),
+            failed: false,
+        };
+        let run = move || {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                thread.look(false);
+            }
+            thread.look(true);
+            Gathered(thread.sources)
+        };
+        Ok(Self { stop, spoke, thread: thread::Builder::new().name("reports".into()).spawn(run)? })
+    }
+
+    /// True once the program has written to its report file: it speaks the contract.
+    pub(super) fn spoke(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.spoke)
+    }
+
+    /// Reads the rest, after the program's end.
+    pub(super) fn finish(self) -> io::Result<Gathered> {
+        let _ = self.stop.send(());
+        self.thread.join().map_err(|_| io::Error::other("the thread that reads the reports has panicked"))
+    }
+}
+
+impl<R: Report> Thread<R> {
+    fn look(&mut self, is_last: bool) {
+        for Source { name, follower, series } in &mut self.sources {
+            let read = if is_last { follower.finish(series) } else { follower.poll(series) };
+            if let Err(error) = read {
+                series.once("source", || format!("`{name}` cannot be read: {error}"));
+            }
+            for note in series.notes() {
+                self.to.note(&note);
+            }
+            if name == REPORT && series.changes() > 0 {
+                self.spoke.store(true, Ordering::Relaxed);
+            }
+        }
+        let changes: u64 = self.sources.iter().map(|source| source.series.changes()).sum();
+        if changes > self.told.1 && (is_last || self.told.0.elapsed() >= MESSAGES) {
+            self.told = (Instant::now(), changes);
+            match self.progress() {
+                nothing if nothing == Progress::default() => self.to.alive(),
+                progress => self.to.progress(progress),
+            }
+        }
+        let declared = checkpoints(&self.sources) != self.checkpoints;
+        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= SAVES);
+        if declared || due {
+            self.saved = (Instant::now(), changes);
+            self.save();
+        }
+    }
+
+    /// Keeps what was read for a later attempt.
+    fn save(&mut self) {
+        self.checkpoints = checkpoints(&self.sources).to_vec();
+        if let Err(error) = State::save(&self.state, &self.sources)
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            self.to.note(&format!("the curves so far cannot be kept for another attempt: {error}"));
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let known = self.sources.iter().map(|source| source.series.progress());
+        let (step, total) = known.fold((None, None), |(step, total), known| (step.max(known.0), total.or(known.1)));
+        let mut series: Vec<Live> = Vec::new();
+        for (name, Point { step, value }, unit) in self.sources.iter().flat_map(|source| source.series.newest()) {
+            if series.len() < LIVE_SERIES && series.iter().all(|known| known.name != name) {
+                series.push(Live { name: name.to_owned(), step, value, unit });
+            }
+        }
+        let done = step.unwrap_or(0);
+        Progress { done, total: total.or(self.until).unwrap_or(0).max(done), series, ..Progress::default() }
+    }
+}
+
+/// The checkpoints that the report has declared.
+fn checkpoints(sources: &[Source]) -> &[Checkpoint] {
+    sources.iter().find(|source| source.name == REPORT).map_or(&[], |source| source.series.checkpoints())
+}
+
+impl Gathered {
+    /// True if the program has said that it ends early because it was asked to.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.0.iter().any(|source| source.series.is_stopped())
+    }
+
+    /// The newest step and the number of steps in all, as the program has reported them.
+    pub(super) fn progress(&self) -> (Option<u64>, Option<u64>) {
+        self.0.iter().find(|source| source.name == REPORT).map_or((None, None), |source| source.series.progress())
+    }
+
+    /// The curves by name.
+    pub(super) fn curves(&self) -> BTreeMap<String, Curve> {
+        let mut curves = BTreeMap::new();
+        for source in self.0.iter().rev() {
+            source.series.curves(&mut curves);
+        }
+        curves
+    }
+
+    /// The metrics by name, and the names in `collect` that nothing has reported.
+    pub(super) fn metrics(&self, collect: &BTreeMap<String, Collect>) -> (BTreeMap<String, Metric>, Vec<String>) {
+        let mut metrics = BTreeMap::new();
+        for source in self.0.iter().rev() {
+            source.series.metrics(collect, &mut metrics);
+        }
+        let missing = collect.keys().filter(|name| !self.0.iter().any(|source| source.series.has(name)));
+        (metrics, missing.cloned().collect())
+    }
+}

@@ -1,0 +1,58 @@
+//! What was read of a program's reports, kept in its scratch folder for a later attempt.
+
+use std::{collections::BTreeMap, io, path::Path};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use super::{Follower as _, REPORT, ReportFile, Series, Source};
+
+/// The state of the sources of a job.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(in super::super) struct State {
+    /// What each source has said, by its name.
+    series: BTreeMap<String, Series>,
+}
+
+/// The same to be written.
+#[derive(Serialize)]
+struct Kept<'a> {
+    series: BTreeMap<&'a str, &'a Series>,
+}
+
+impl State {
+    /// The state that an earlier attempt has left, with what it wrote to the file `report` after that; nothing if there
+    /// was none or it cannot be read.
+    pub(in super::super) fn load(path: &Path, report: &Path) -> Self {
+        let kept = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let mut state: Self = kept.unwrap_or_default();
+        // It is read as a whole: what the state has of it already is replaced by the same.
+        let mut series = std::mem::take(state.series.entry(REPORT.to_owned()).or_default()).resume();
+        if ReportFile::new(report.to_owned()).finish(&mut series).is_ok() {
+            state.series.insert(REPORT.to_owned(), series);
+        }
+        state
+    }
+
+    /// What a source has said in earlier attempts, to be continued.
+    pub(in super::super) fn take(&mut self, name: &str) -> Series {
+        self.series.remove(name).unwrap_or_default().resume()
+    }
+
+    /// Writes the state, as a whole or not at all.
+    pub(in super::super) fn save(path: &Path, sources: &[Source]) -> io::Result<()> {
+        let series = sources.iter().map(|source| (source.name.as_str(), &source.series)).collect();
+        write(path, &Kept { series })
+    }
+
+    /// Writes the state before a new attempt.
+    pub(in super::super) fn keep(&self, path: &Path) -> io::Result<()> {
+        write(path, self)
+    }
+}
+
+fn write(path: &Path, state: &impl Serialize) -> io::Result<()> {
+    let next = path.with_extension("next");
+    fs::write(&next, serde_json::to_vec(state)?)?;
+    fs::rename(&next, path)
+}

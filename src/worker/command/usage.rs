@@ -1,0 +1,56 @@
+//! Memory and processor time of a program and of what it starts, sampled by a thread of its own.
+
+use std::{
+    io,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use sweep_job::{Outcome, tasks::Command};
+
+use crate::host::machine::{cpus, tree_memory, waited_cpu_seconds};
+
+/// The first interval between two samples; it doubles up to the longest.
+const FIRST: Duration = Duration::from_millis(1);
+/// The longest interval.
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// A thread that samples this process's children.
+pub(super) struct Usage {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<u64>,
+    /// Seconds of processor time of children that ended before.
+    before: Option<f64>,
+}
+
+impl Usage {
+    pub(super) fn start() -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let own = std::process::id();
+        let before = waited_cpu_seconds(own);
+        let sample = move || {
+            let (mut peak, mut interval) = (0, FIRST);
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                peak = peak.max(tree_memory(own));
+                interval = (interval * 2).min(LONGEST);
+            }
+            peak
+        };
+        let thread = thread::Builder::new().name("usage".into()).spawn(sample)?;
+        Ok(Self { stop, thread, before })
+    }
+
+    /// Ends, after a program that took so many seconds, and adds what was measured. What was not is absent.
+    pub(super) fn finish(self, seconds: f64, outcome: &mut Outcome) {
+        drop(self.stop);
+        if let Ok(peak) = self.thread.join()
+            && peak > 0
+        {
+            outcome.set(&Command::MEMORY_PEAK, peak as f64);
+        }
+        if let (Some(before), Some(after)) = (self.before, waited_cpu_seconds(std::process::id())) {
+            outcome.set(&Command::UTILIZATION_CPU, (after - before) / seconds / cpus() as f64);
+        }
+    }
+}
