@@ -19,7 +19,7 @@ fn step(with: &str) -> String {
 
 /// A step with a Python program; `more` are other keys of `with`.
 fn python(program: &str, more: &str) -> Sandbox {
-    let sandbox = Sandbox::with(&step(&format!("argv: [python3, -S, program.py]\ninputs: [program.py]\n{more}")));
+    let sandbox = Sandbox::with(&step(&format!("argv: [python3, program.py]\ninputs: [program.py]\n{more}")));
     let helper = "import json, os, sys, time\n\
                   def say(**values):\n    report.write(json.dumps(values) + '\\n'); report.flush()\n\
                   report = open(os.environ['SWEEP_REPORT'], 'a')\n";
