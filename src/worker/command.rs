@@ -83,11 +83,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         None => channel.alive(),
     };
     let memory = OutOfMemory::now();
-    let tracking =
-        Tracking::begin(command, job).map_err(disk("the files that the program reads cannot be observed"))?;
-    if let Some(tracking) = &tracking {
-        programs.iter_mut().for_each(|program| tracking.prepare(program));
-    }
+    let tracking = Tracking::of(command, job, &mut programs)?;
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
     let ended = program::run(programs, move |line| patterns.hear(line), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
@@ -113,8 +109,8 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
     }
-    if let Some(observed) = tracking.map(|tracking| tracking.end(folder.path(), channel)).transpose()?.flatten() {
-        channel.observed(observed);
+    if let Some(tracking) = tracking {
+        tracking.end(folder.path(), channel)?;
     }
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
     for output in &outputs {

@@ -47,8 +47,26 @@ struct Read {
 }
 
 impl<'a> Tracking<'a> {
-    /// Prepares the observation of a job's program; `None` if nothing is to be observed.
-    pub(super) fn begin(command: &'a Command, job: &Job) -> io::Result<Option<Self>> {
+    /// Prepares the observation of a job's processes, which get the variables that make Python report what it reads.
+    /// `None` if nothing is to be observed.
+    pub(super) fn of(
+        command: &'a Command,
+        job: &Job,
+        programs: &mut [process::Command],
+    ) -> Result<Option<Self>, Failure> {
+        let tracking = Self::begin(command, job).map_err(|error| Failure {
+            kind: FailureKind::Io,
+            message: format!("the files that the program reads cannot be observed: {error}"),
+        })?;
+        if let Some(tracking) = &tracking {
+            for program in programs {
+                tracking.audit.prepare(program, &tracking.project, &tracking.skipped);
+            }
+        }
+        Ok(tracking)
+    }
+
+    fn begin(command: &'a Command, job: &Job) -> io::Result<Option<Self>> {
         let Some(project) = job.project.as_deref().filter(|_| command.tracks != Some(Tracks::Declared)) else {
             return Ok(None);
         };
@@ -66,13 +84,15 @@ impl<'a> Tracking<'a> {
         Ok(Some(Self { command, project, skipped, audit, begun: SystemTime::now() }))
     }
 
-    /// Adds the variables that make Python report what it reads. `inherited` is the `PYTHONPATH` of the program.
-    pub(super) fn prepare(&self, program: &mut process::Command) {
-        self.audit.prepare(program, &self.project, &self.skipped);
+    /// Reports what the program has read. Must be called before the job's folder is cleared.
+    pub(super) fn end(self, folder: &Path, report: &mut dyn Report) -> Result<(), Failure> {
+        if let Some(observed) = self.observed(folder, report)? {
+            report.observed(observed);
+        }
+        Ok(())
     }
 
-    /// What the program has read. Must be called before the job's folder is cleared.
-    pub(super) fn end(self, folder: &Path, report: &mut dyn Report) -> Result<Option<Observed>, Failure> {
+    fn observed(&self, folder: &Path, report: &mut dyn Report) -> Result<Option<Observed>, Failure> {
         let disk = |error: io::Error| Failure {
             kind: FailureKind::Io,
             message: format!("the list of the files that the program read cannot be used: {error}"),
