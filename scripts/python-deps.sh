@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the Python programs that tests hold against what `sweep` reads and writes, into folders outside of the clone: MLflow
-# and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its linters; the
-# parsers whose parameters `sweep init` reads; Hugging Face transformers, which reads saved networks, with PyTorch as the
-# distribution packages it (the one of PyPI brings gigabytes of CUDA).
+# Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
+# clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
+# linters; the parsers whose parameters `sweep init` reads; PyTorch as the distribution packages it (the one of PyPI brings
+# gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks, accelerate, which its Trainer needs,
+# and Lightning.
 # Where they cannot be installed it says why and succeeds; the tests then say the same.
 set -euo pipefail
 
@@ -11,8 +12,8 @@ without() {
     exit 0
 }
 
-# Makes a virtual environment in $1 with the packages $3 …; $2 is what tells whether it works. Made beside and renamed, so
-# that a half-made one is never found.
+# Makes a virtual environment in $1 with the packages $3 …; $2 is what tells whether it works. `$alone` is a package that is
+# installed without what it asks for. Made beside and renamed, so that a half-made one is never found.
 environment() {
     local folder=$1 works=$2
     shift 2
@@ -20,6 +21,12 @@ environment() {
     mkdir -p "$(dirname "$folder")"
     /usr/bin/python3 -m venv "${options[@]}" "$folder.new" || without 'no virtual environment can be made'
     "$folder.new/bin/python" -m pip install -q --disable-pip-version-check "$@" || without "$* cannot be installed"
+    if [ -n "${alone:-}" ]; then
+        "$folder.new/bin/python" -m pip install -q --disable-pip-version-check --no-deps "$alone" || without "$alone cannot be installed"
+        # A module of Debian's PyTorch that its own Python rejects. Lightning imports it for sharded tensors only.
+        sed -i 's/if _IS_WINDOWS or not torch.distributed.is_available():/if True:/' \
+            "$folder.new"/lib/python3*/site-packages/lightning/pytorch/core/module.py
+    fi
     rm -rf "$folder"
     mv "$folder.new" "$folder"
     "$folder/bin/python" -c "$works" || without "$* do not start"
@@ -44,12 +51,15 @@ if ! { [ -x "$parsers/bin/python" ] && "$parsers/bin/python" -c 'import click, h
         'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2')
 fi
 
-what=transformers
+what='PyTorch, transformers and Lightning'
 folder="${SWEEP_PYTHON:-$HOME/.cache/sweep/transformers}"
-# The last line of releases that runs with the PyTorch of Debian 12.
-transformers='transformers==4.44.2'
+# The last lines of releases that run with the PyTorch of Debian 12.
+packages=('transformers==4.44.2' 'accelerate==0.33.0' 'torchmetrics==1.5.2' 'lightning-utilities==0.15.3' 'fsspec[http]==2024.12.0')
+# Asks for 1.13.0, of which Debian's 1.13.1 says that it is a preview.
+alone='lightning==2.2.5'
+works='import torch, transformers, accelerate, lightning; lightning.LightningModule()'
 
-if [ -x "$folder/bin/python" ] && "$folder/bin/python" -c 'import torch, transformers' 2>/dev/null; then
+if [ -x "$folder/bin/python" ] && "$folder/bin/python" -c "$works" 2>/dev/null; then
     exit 0
 fi
 if ! /usr/bin/python3 -c 'import torch, ensurepip' 2>/dev/null; then
@@ -65,4 +75,9 @@ if ! /usr/bin/python3 -c 'import torch, ensurepip' 2>/dev/null; then
         || without 'python3-torch cannot be installed'
 fi
 options=(--system-site-packages)
-environment "$folder" 'import torch, transformers' "$transformers"
+# Whatever the packages ask for, the PyTorch stays that of the distribution.
+constraint=$(mktemp)
+trap 'rm -f "$constraint"' EXIT
+/usr/bin/python3 -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >"$constraint"
+export PIP_CONSTRAINT=$constraint
+environment "$folder" "$works" "${packages[@]}"

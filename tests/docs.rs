@@ -54,10 +54,11 @@ fn everything_in_the_documentation_plans() {
     std::fs::create_dir(folder.path().join("example")).unwrap();
     for name in ["train.py", "corpus.txt"] {
         std::fs::write(folder.path().join("example").join(name), "").unwrap();
+        std::fs::write(folder.path().join(name), "").unwrap();
     }
     let example = folder.path().join("example.yaml");
     let mut sweeps = 0;
-    for name in ["README.md", "docs/recipe.md"] {
+    for name in ["README.md", "docs/recipe.md", "docs/programs.md"] {
         let text = std::fs::read_to_string(root().join(name)).unwrap();
         let blocks: Vec<&str> = text
             .split("```yaml\n")

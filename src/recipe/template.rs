@@ -352,8 +352,8 @@ fn parse_text(text: &str, span: Span, sources: &Sources, problems: &mut Collecto
 }
 
 /// List of valid expressions, for messages.
-const EXPRESSIONS: &str = "an expression is `${{ params.NAME }}`, `${{ matrix.AXIS }}`, `${{ needs.STEP.metrics.NAME }}` or \
-                           `${{ needs.STEP.artifacts.NAME }}`";
+const EXPRESSIONS: &str = "an expression is `${{ params.NAME }}`, `${{ matrix.AXIS }}`, `${{ needs.STEP.metrics.NAME }}`, \
+                           `${{ needs.STEP.curves.NAME }}` or `${{ needs.STEP.artifacts.NAME }}`";
 
 fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Collector) -> Option<Reference> {
     let body = body.trim();
@@ -380,12 +380,13 @@ fn parse_reference(body: &str, span: Span, sources: &Sources, problems: &mut Col
     Some(Reference { scope, name: name.to_owned(), span })
 }
 
-/// Parses `STEP.metrics.NAME` or `STEP.artifacts.NAME`.
+/// Parses `STEP.metrics.NAME`, `STEP.curves.NAME` or `STEP.artifacts.NAME`.
 fn parse_needs(text: &str) -> Option<(Scope, &str)> {
     let (step, rest) = text.split_once('.')?;
     let (product, name) = rest.split_once('.')?;
     let product = match product {
         "metrics" => Product::Metric,
+        "curves" => Product::Curve,
         "artifacts" => Product::Artifact,
         _ => return None,
     };

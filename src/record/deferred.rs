@@ -1,4 +1,4 @@
-//! Values that one job takes from another: metrics and artifacts that are known when the needed job has run.
+//! Values that one job takes from another: metrics, curves and artifacts that are known when the needed job has run.
 //!
 //! Until then such a value is a text of a special form in a job's parameters, which contains the needed job's key. The
 //! job's identity therefore contains the reference, and two recipes that take the same result have the same key,
@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, path::Path};
 
-use sweep_job::{Kind, Param, ParamError, TaskInfo, Value, Values, tasks::FLAGS};
+use sweep_job::{Curve, Kind, Param, ParamError, TaskInfo, Value, Values, tasks::FLAGS};
 
 use crate::record::{Key, Record};
 
@@ -15,6 +15,8 @@ use crate::record::{Key, Record};
 pub enum Product {
     /// A number.
     Metric,
+    /// A series of numbers: a map of `at`, the steps, and `values`.
+    Curve,
     /// A file or a folder.
     Artifact,
 }
@@ -39,6 +41,16 @@ pub enum Unresolved {
     /// The needed job has left no such metric.
     #[error("the needed job {label} has no metric `{name}`; it has {known}")]
     Metric {
+        /// The needed job.
+        label: String,
+        /// The requested name.
+        name: String,
+        /// Available names.
+        known: String,
+    },
+    /// The needed job has recorded no such curve.
+    #[error("the needed job {label} has no curve `{name}`; it has {known}")]
+    Curve {
         /// The needed job.
         label: String,
         /// The requested name.
@@ -74,6 +86,7 @@ impl Deferred {
     pub(crate) fn placeholder(&self) -> String {
         let product = match self.product {
             Product::Metric => "metrics",
+            Product::Curve => "curves",
             Product::Artifact => "artifacts",
         };
         format!("{OPEN}{}.{product}.{}{CLOSE}", self.key, self.name)
@@ -82,7 +95,11 @@ impl Deferred {
     fn parse(text: &str) -> Option<Self> {
         let (key, rest) = text.split_once('.')?;
         let (product, name) = rest.split_once('.')?;
-        let product = if product == "metrics" { Product::Metric } else { Product::Artifact };
+        let product = match product {
+            "metrics" => Product::Metric,
+            "curves" => Product::Curve,
+            _ => Product::Artifact,
+        };
         Some(Self { key: key.parse().ok()?, product, name: name.to_owned() })
     }
 
@@ -181,6 +198,7 @@ pub(crate) fn check(param: &Param, value: &Value) -> Result<Value, ParamError> {
         (kind, Value::Text(text)) => {
             let found = match Deferred::whole(text).map(|flow| flow.product) {
                 Some(Product::Metric) => "a metric",
+                Some(Product::Curve) => "a curve",
                 Some(Product::Artifact) => "an artifact's path",
                 None => "text with results",
             };
@@ -196,10 +214,19 @@ fn takes(kind: Kind, text: &str) -> bool {
         return takes(*plain, text);
     }
     match Deferred::whole(text).map(|flow| flow.product) {
+        // A curve is a map, which no text can contain.
+        None if has_curve(text) => false,
         _ if kind == Kind::Any => true,
         Some(Product::Metric) => matches!(kind, Kind::Int | Kind::Float | Kind::Scalar | Kind::Variable | Kind::Text),
+        Some(Product::Curve) => false,
         Some(Product::Artifact) | None => matches!(kind, Kind::Path(_) | Kind::Scalar | Kind::Variable | Kind::Text),
     }
+}
+
+/// True if a text contains a curve.
+fn has_curve(text: &str) -> bool {
+    let mut parts = text.split(OPEN).skip(1).filter_map(|part| Deferred::parse(part.split_once(CLOSE)?.0));
+    parts.any(|flow| flow.product == Product::Curve)
 }
 
 /// Parameters in the form in which their combination is checked: an artifact has its name, a metric is unknown.
@@ -286,11 +313,22 @@ fn result(
             Some(metric) => Ok(Value::Float(metric.value)),
             None => Err(Unresolved::Metric { label, name, known: list(record.outcome.metrics.keys().collect()) }),
         },
+        Product::Curve => match record.outcome.curves.get(&flow.name) {
+            Some(curve) => Ok(steps_and_values(curve)),
+            None => Err(Unresolved::Curve { label, name, known: list(record.outcome.curves.keys().collect()) }),
+        },
         Product::Artifact => match record.outcome.artifacts.get(&flow.name) {
             Some(path) => Ok(Value::Text(absolute(&folder.join(path)))),
             None => Err(Unresolved::Artifact { label, name, known: list(record.outcome.artifacts.keys().collect()) }),
         },
     }
+}
+
+/// A curve as a value: the map of `at` and `values` that its record has, too.
+fn steps_and_values(curve: &Curve) -> Value {
+    let at = curve.at.iter().map(|step| i64::try_from(*step).map_or(Value::Float(*step as f64), Value::Int));
+    let values = curve.values.iter().map(|value| Value::Float(*value));
+    Value::Map([("at".into(), Value::List(at.collect())), ("values".into(), Value::List(values.collect()))].into())
 }
 
 fn absolute(path: &Path) -> String {

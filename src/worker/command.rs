@@ -7,6 +7,7 @@ mod ranks;
 mod reads;
 mod report;
 mod resume;
+mod tracking;
 mod usage;
 mod verdict;
 mod words;
@@ -34,6 +35,7 @@ use self::{
     ranks::Ranks,
     report::{Following, Gathered},
     resume::Keeper,
+    tracking::Tracking,
     usage::Usage,
     verdict::Facts,
     words::Word,
@@ -47,6 +49,7 @@ impl Run for Command {
         if result.is_err() {
             // Nothing of it will be kept; what cannot be removed here, the engine tries again.
             let _ = folder.keep(&[]);
+            contract::leave(&job.scratch);
         }
         result
     }
@@ -67,7 +70,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     let from_lines = file.is_none();
     let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
     let (sources, patterns, keeper) = contract.sources(command, job);
-    let programs = prepare(command, job, &contract, &keeper)?;
+    let mut programs = prepare(command, job, &contract, &keeper)?;
     let following = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
     let spoke = following.spoke();
@@ -80,6 +83,11 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         None => channel.alive(),
     };
     let memory = OutOfMemory::now();
+    let tracking =
+        Tracking::begin(command, job).map_err(disk("the files that the program reads cannot be observed"))?;
+    if let Some(tracking) = &tracking {
+        programs.iter_mut().for_each(|program| tracking.prepare(program));
+    }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
     let ended = program::run(programs, move |line| patterns.hear(line), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
@@ -105,6 +113,9 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
             kind: FailureKind::Experiment,
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
+    }
+    if let Some(observed) = tracking.map(|tracking| tracking.end(folder.path(), channel)).transpose()?.flatten() {
+        channel.observed(observed);
     }
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
     for output in &outputs {

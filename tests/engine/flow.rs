@@ -1,4 +1,6 @@
-//! Values that one job takes from another: metrics and artifacts.
+//! Values that one job takes from another: metrics, curves and artifacts.
+
+use serde_json::{Value, json};
 
 use crate::{
     messages::{Transcript, sorted},
@@ -153,4 +155,71 @@ steps:
     let warnings: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!((warnings.len(), sandbox.starts()["a"]), (1, 2), "{}", ended.stderr);
     assert_message!(warnings[0]);
+}
+
+#[test]
+fn a_program_takes_curves_as_parameters() {
+    let recipe = "steps:
+  measure:
+    uses: command
+    matrix: { seed: [1, 2] }
+    with:
+      run: |
+        for step in 1 2 3; do
+          printf '{\"step\": %d, \"loss\": %d.5}\\n' $step $((step * SWEEP_SEED)) >> \"$SWEEP_REPORT\"
+        done
+  one:
+    needs: measure
+    uses: command
+    matrix: { seed: [1, 2] }
+    with:
+      run: cp \"$SWEEP_PARAMS\" params.json
+      params: { of: { loss: '${{ needs.measure.curves.loss }}' }, best: '${{ needs.measure.metrics.loss }}' }
+      outputs: [params.json]
+  all:
+    needs: measure
+    uses: command
+    with:
+      run: cp \"$SWEEP_PARAMS\" params.json
+      params: { losses: '${{ needs.measure.curves.loss }}' }
+      outputs: [params.json]
+";
+    let sandbox = Sandbox::with(recipe);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let records = sandbox.records();
+    let params = |label: &str| -> Value {
+        let key = records[label]["key"].as_str().unwrap();
+        serde_json::from_str(&sandbox.read(&format!("results/store/{}/{key}/files/params.json", &key[..2]))).unwrap()
+    };
+    let curve = |seed: i32| {
+        let values: Vec<f64> = (1..=3).map(|step| f64::from(step * seed) + 0.5).collect();
+        json!({ "at": [1, 2, 3], "values": values })
+    };
+    assert_eq!(params("one/seed=2"), json!({ "of": { "loss": curve(2) }, "best": 6.5 }));
+    assert_eq!(params("all"), json!({ "losses": [curve(1), curve(2)] }));
+    let identity = records["all"]["identity"]["params"].to_string();
+    assert!(identity.contains(".curves.loss}}") && !identity.contains("2.5"), "the key names the curve: {identity}");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+
+    // A curve that was not recorded fails the job that takes it; one that cannot be is a mistake of the recipe.
+    sandbox.write("other.yaml", &recipe.replace("curves.loss", "curves.lost"));
+    let ended = sandbox.sweep(&["run", "other.yaml"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("has no curve `lost`; it has `loss`"), "{}", ended.stderr);
+    sandbox.write(
+        "text.yaml",
+        &recipe.replace("cp \"$SWEEP_PARAMS\" params.json", "echo ${{ needs.measure.curves.loss }}"),
+    );
+    let ended = sandbox.sweep(&["plan", "text.yaml"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stdout);
+    let train = "steps:
+  t: { uses: train }
+  c: { needs: t, uses: command, with: { run: 'true', params: { x: '${{ needs.t.curves.los }}' } } }
+";
+    sandbox.write("unknown.yaml", train);
+    let ended = sandbox.sweep(&["plan", "unknown.yaml"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stdout);
+    let words = ended.stderr.replace('\n', " ");
+    assert!(words.contains("does not record a curve `los`") && words.contains("did you mean `loss`?"), "{words}");
 }

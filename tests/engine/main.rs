@@ -57,5 +57,7 @@ mod summaries;
 mod tables;
 mod tasks;
 mod terminal;
+mod tracking;
+mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;

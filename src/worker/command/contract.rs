@@ -75,3 +75,17 @@ impl Contract {
         };
     }
 }
+
+/// Removes what an attempt without a result leaves and a later one does not need. Without a file of the program to go on
+/// from, that begins anew, and the curves are removed, too. Files that cannot be removed do no harm.
+pub(super) fn leave(scratch: &Path) {
+    let folder = scratch.join(FOLDER);
+    let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);
+    let goes_on = entries.any(|entry| entry.file_name() != FOLDER);
+    // The state is the last.
+    let files = ["report.jsonl", "params.json", "state.json"];
+    for file in &files[..if goes_on { 2 } else { 3 }] {
+        let _ = fs::remove_file(folder.join(file));
+    }
+    let _ = fs::remove_dir(folder);
+}

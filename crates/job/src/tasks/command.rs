@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
-    params::{self, LONGEST, Path as Input, params},
+    params::{self, LONGEST, Path as Input, choice, params},
 };
 
 pub use self::{
@@ -65,6 +65,25 @@ params! {
         until: Option<u64> = None, in 1..=9_007_199_254_740_991_i64;
         /// Seed, passed to the program in the environment variable `SWEEP_SEED`.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
+        /// Files that decide whether a record is valid, in addition to the declared `inputs`: `code`, also the files of
+        /// the project that the program was observed to read; `declared`, none; `strict`, none, and a program that
+        /// reads another file of the project fails. By default `code` for Python and with `depfile`, else `declared`.
+        tracks: Option<Tracks> = None, cosmetic true;
+        /// A file in Makefile format that the program writes, as compilers do (`gcc -MD`), with the files that it
+        /// read. Relative paths start from the job's folder.
+        depfile: Option<Inside> = None, cosmetic true;
+    }
+}
+
+choice! {
+    /// Files that decide whether a record is valid.
+    pub enum Tracks {
+        /// Declared inputs, and the files that the program was observed to read.
+        Code = "code",
+        /// Declared inputs.
+        Declared = "declared",
+        /// Declared inputs; a program that reads another file of the project fails.
+        Strict = "strict",
     }
 }
 
@@ -193,6 +212,7 @@ impl Command {
             conflicts.push(Conflict { params: vec!["inputs"], message, advice: advice.into() });
         }
         let written = self.outputs.iter().map(|output| ("outputs", output));
+        let written = written.chain(self.depfile.iter().map(|path| ("depfile", path)));
         let file = self.metrics.iter().filter_map(MetricsFrom::file).map(|path| ("metrics", path));
         for (param, path) in written.chain(file) {
             if path.0.contains('\0') || path.0.split('/').any(|name| name.len() > LONGEST_NAME) {

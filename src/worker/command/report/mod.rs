@@ -58,8 +58,9 @@ pub(super) const REPORT: &str = "report";
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between two messages with the newest values.
 const MESSAGES: Duration = Duration::from_millis(500);
-/// Interval between two writes of the state.
+/// Shortest interval between two writes of the state; it is also so many times the time that the last one took.
 const SAVES: Duration = Duration::from_secs(10);
+const SAVES_PER_TIME: u32 = 100;
 
 /// A thread that follows the sources of a program.
 pub(super) struct Following {
@@ -82,8 +83,8 @@ struct Thread<R> {
     /// Time of the last message and its changes; the same of the state.
     told: (Instant, u64),
     saved: (Instant, u64),
-    /// Checkpoints in the saved state.
-    checkpoints: Vec<Checkpoint>,
+    /// Time that the last write of the state took.
+    took: Duration,
     keeper: Keeper,
     failed: bool,
 }
@@ -101,7 +102,6 @@ impl Following {
         let spoke = Arc::new(AtomicBool::new(false));
         let now = Instant::now();
         let mut thread = Thread {
-            checkpoints: checkpoints(&sources).to_vec(),
             sources,
             state,
             until,
@@ -109,6 +109,7 @@ impl Following {
             spoke: Arc::clone(&spoke),
             told: (now, 0),
             saved: (now, 0),
+            took: Duration::ZERO,
             keeper,
             failed: false,
         };
@@ -157,20 +158,23 @@ impl<R: Report> Thread<R> {
             }
         }
         for path in self.keeper.look(checkpoints(&self.sources), self.spoke.load(Ordering::Relaxed)) {
-            let text = format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
+            let text =
+                format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
             self.to.note(&text);
         }
-        let declared = checkpoints(&self.sources) != self.checkpoints;
-        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= SAVES);
-        if declared || due {
-            self.saved = (Instant::now(), changes);
+        // The report itself is read again by a later attempt, so that only other sources need the state between.
+        let pause = SAVES.max(self.took * SAVES_PER_TIME);
+        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
+        if due {
+            let begun = Instant::now();
             self.save();
+            self.took = begun.elapsed();
+            self.saved = (Instant::now(), changes);
         }
     }
 
     /// Keeps what was read for a later attempt.
     fn save(&mut self) {
-        self.checkpoints = checkpoints(&self.sources).to_vec();
         if let Err(error) = State::save(&self.state, &self.sources)
             && !std::mem::replace(&mut self.failed, true)
         {
@@ -188,7 +192,9 @@ impl<R: Report> Thread<R> {
             }
         }
         let done = step.unwrap_or(0);
-        Progress { done, total: total.or(self.until).unwrap_or(0).max(done), series, ..Progress::default() }
+        // Without a known end, the total is 0.
+        let total = total.or(self.until).map_or(0, |total| total.max(done));
+        Progress { done, total, series, ..Progress::default() }
     }
 }
 
