@@ -23,7 +23,7 @@ name: study
 steps:
   train:
     uses: command
-    matrix: {{ lr: [0.5, 0.25] }}
+    matrix: {{ lr: {rates} }}
     with:
       argv: [{python}, train.py]
       inputs: [train.py]
@@ -42,8 +42,11 @@ TRAIN = """
     state["from"].append(loop.start)
     hold = os.environ.get("HOLD")
     for step in loop:
-        while step == 20 and hold and os.path.exists(hold) and not os.path.exists(os.environ["SWEEP_STOP"]):
+        if step == 20 and hold and os.path.exists(hold):
+            # Longer than the time between two looks for the file.
             time.sleep(0.15)
+            while not os.path.exists(os.environ["SWEEP_STOP"]):
+                time.sleep(0.15)
         state["sum"] += step * p.lr
         stop = sweep.report(step, loss=abs(step - 12) * p.lr, sum=state["sum"], step_ms=2)
         if stop or step % 8 == 7:
@@ -60,8 +63,11 @@ class Program(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         self.hold = self.root / "hold"
-        (self.root / "study.yaml").write_text(STUDY.format(python=sys.executable))
+        self.write([0.5])
         (self.root / "train.py").write_text(textwrap.dedent(TRAIN))
+
+    def write(self, rates: List[float]) -> None:
+        (self.root / "study.yaml").write_text(STUDY.format(python=sys.executable, rates=rates))
 
     def start(self) -> "subprocess.Popen[str]":
         environment = {**driver.clean_environment(), "SWEEP_LOCKS": str(self.root), "HOLD": str(self.hold)}
@@ -79,15 +85,18 @@ class Program(unittest.TestCase):
         return sorted(found, key=lambda record: str(record["label"]))
 
     def wait_for_checkpoints(self, process: "subprocess.Popen[str]", number: int) -> None:
-        """Waits until both jobs have declared so many checkpoints."""
+        """Waits until the job has declared so many checkpoints."""
         until = time.monotonic() + driver.PATIENCE
-        while len(list(self.root.glob("results/store/partial/*/**/checkpoints/0*"))) < 2 * number:
+        reports = "results/store/partial/*/.sweep/report.jsonl"
+        while sum(path.read_text().count('{"checkpoint":') for path in self.root.glob(reports)) < number:
             self.assertIsNone(process.poll(), "the run has ended")
             self.assertLess(time.monotonic(), until, "no checkpoints")
             time.sleep(0.05)
 
-    def check(self, begun: List[float]) -> None:
-        for record, lr in zip(self.records(), (0.25, 0.5)):
+    def check(self, rates: List[float], begun: List[float]) -> None:
+        records = self.records()
+        self.assertEqual(len(records), len(rates))
+        for record, lr in zip(records, rates):
             outcome = record["outcome"]
             loss = outcome["curves"]["loss"]
             self.assertEqual(loss["at"], list(range(30)))
@@ -100,8 +109,9 @@ class Program(unittest.TestCase):
             self.assertEqual(metrics["attempts"], 1 if metrics["begun"] == 0 else 2)
 
     def test_curves_metrics_and_frames(self) -> None:
+        self.write([0.25, 0.5])
         self.run_to_its_end()
-        self.check([0])
+        self.check([0.25, 0.5], [0])
         try:
             import pandas  # noqa: F401
         except ImportError:
@@ -118,13 +128,11 @@ class Program(unittest.TestCase):
         self.hold.touch()
         process = self.start()
         self.wait_for_checkpoints(process, 2)
-        # The worker reads reports ten times a second.
-        time.sleep(1)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         self.hold.unlink()
         self.run_to_its_end()
-        self.check([16])
+        self.check([0.5], [16])
 
     def test_a_stopped_run_goes_on_from_the_step_of_the_stop(self) -> None:
         self.hold.touch()
@@ -136,7 +144,7 @@ class Program(unittest.TestCase):
         self.assertEqual(self.records(), [], said)
         self.hold.unlink()
         self.run_to_its_end()
-        self.check(list(range(17, 30)))
+        self.check([0.5], list(range(17, 30)))
 
 
 if __name__ == "__main__":
