@@ -301,5 +301,5 @@ fn a_parser_for_a_file_of_defaults_is_not_the_one() {
                   known, rest = first.parse_known_args()\nparser = argparse.ArgumentParser(parents=[first])\n\
                   parser.add_argument('--depth', type=int, default=4)\nprint('depth=%d' % parser.parse_args(rest).depth)\n";
     sandbox.write("train.py", script);
-    assert_eq!(params(&sandbox, &["train.py"])["params"], json!({ "depth": 4 }));
+    assert_eq!(params(&sandbox, &["train.py"])["params"], json!({ "config": null, "depth": 4 }));
 }
