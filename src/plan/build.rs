@@ -346,7 +346,10 @@ impl Builder<'_> {
                     .filter_map(|id| self.result(*id, *product, reference))
                     .map(|flow| Value::Text(flow.placeholder()))
                     .collect();
-                let is_list = step.task.param(&param.value).is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
+                let is_list = step
+                    .task
+                    .param(&param.value)
+                    .is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
                 let value = match flows.as_slice() {
                     _ if flows.len() < jobs.len() => None,
                     [] => None,

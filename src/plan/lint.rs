@@ -73,8 +73,9 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
         let variable = name.to_uppercase().replace('-', "_");
         let message =
             format!("`{name}` looks like a secret, but its value will be stored in records, reports and bundles");
-        let help =
-            format!("`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them");
+        let help = format!(
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
+        );
         problems.warn(&recipe.sources, span, message, help);
     }
 }

@@ -12,9 +12,7 @@ use crate::{
 /// A recipe with one step, whose `with` this is.
 fn step(with: &str) -> String {
     let with = with.replace('\n', "\n      ");
-    format!(
-        "name: study\nsteps:\n  job:\n    uses: command\n    with:\n      {with}\n    resources: {{ cpus: 1 }}\n"
-    )
+    format!("name: study\nsteps:\n  job:\n    uses: command\n    with:\n      {with}\n    resources: {{ cpus: 1 }}\n")
 }
 
 /// A step with a Python program; `more` are other keys of `with`.
@@ -135,12 +133,10 @@ say(val_loss=0.5, loss=7, size={'value': 1, 'unit': 'KiB'})
     assert_eq!(curve(&record, "loss"), (vec![10, 20, 30, 40, 50, 60], vec![1.0, 0.5, 1.0 / 3.0, 0.25, 0.2, 0.1]));
     let metrics = record["outcome"]["metrics"].as_object().unwrap();
     let shown = |name: &str| format!("{} {}", metrics[name]["value"], metrics[name]["unit"].as_str().unwrap());
-    let names = [
-        "eval.loss", "eval.loss.step", "eval.time", "loss", "peak_mib", "size", "step_ms", "tokens_per_s", "val_loss",
-    ];
-    let expected = [
-        "5.0 1", "50.0 count", "0.003 s", "7.0 1", "2097152.0 B", "1024.0 B", "0.0125 s", "1000.0 tokens/s", "0.5 1",
-    ];
+    let names =
+        ["eval.loss", "eval.loss.step", "eval.time", "loss", "peak_mib", "size", "step_ms", "tokens_per_s", "val_loss"];
+    let expected =
+        ["5.0 1", "50.0 count", "0.003 s", "7.0 1", "2097152.0 B", "1024.0 B", "0.0125 s", "1000.0 tokens/s", "0.5 1"];
     assert_eq!(names.map(shown), expected);
     assert_eq!(record["outcome"]["curves"]["step_ms"]["unit"], "s");
     assert!(record["outcome"]["curves"].get("val_loss").is_none() && !metrics.contains_key("step"));
@@ -149,9 +145,13 @@ say(val_loss=0.5, loss=7, size={'value': 1, 'unit': 'KiB'})
 
 #[test]
 fn a_series_becomes_the_metric_that_the_recipe_asks_for() {
-    for (how, expected, step) in
-        [("last", 3.0, None), ("min", 1.0, Some(2.0)), ("max", 4.0, Some(1.0)), ("mean", 8.0 / 3.0, None), ("first", 4.0, None)]
-    {
+    for (how, expected, step) in [
+        ("last", 3.0, None),
+        ("min", 1.0, Some(2.0)),
+        ("max", 4.0, Some(1.0)),
+        ("mean", 8.0 / 3.0, None),
+        ("first", 4.0, None),
+    ] {
         let sandbox = python(
             "for step, loss in [(1, 4), (2, 1), (3, 3)]: say(step=step, loss=loss)\n",
             &format!("metrics: {{ loss: {how} }}"),
@@ -193,8 +193,15 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
     assert!(!ended.stderr.contains('\u{1b}'), "no control characters: {:?}", ended.stderr);
     let record = sandbox.records().remove("job").unwrap();
     assert_eq!(curve(&record, "loss"), (vec![1, 4, 8, 9, 10], vec![5.0, 4.0, 3.0, 2.5, 2.0]));
-    assert_eq!((metric(&record, "loss"), metric(&record, "bad"), metric(&record, "ok name")), (Some(2.0), None, Some(2.0)));
-    assert_eq!(record["outcome"]["curves"].as_object().unwrap().len(), 199, "200 series with `bad`, which has no point");
+    assert_eq!(
+        (metric(&record, "loss"), metric(&record, "bad"), metric(&record, "ok name")),
+        (Some(2.0), None, Some(2.0))
+    );
+    assert_eq!(
+        record["outcome"]["curves"].as_object().unwrap().len(),
+        199,
+        "200 series with `bad`, which has no point"
+    );
     assert!(metric(&record, "wide").is_some());
     let mut said = Transcript::default();
     for note in notes(&sandbox) {
@@ -263,10 +270,7 @@ fn a_diverged_series_has_no_last_value() {
     assert_eq!(curve(&record, "loss"), (vec![1], vec![1.0]));
     assert_eq!(
         notes(&sandbox),
-        [
-            "`loss` is NaN at step 2, which is not a number: no point",
-            "`final` is NaN, which is not a number: ignored"
-        ]
+        ["`loss` is NaN at step 2, which is not a number: no point", "`final` is NaN, which is not a number: ignored"]
     );
 }
 

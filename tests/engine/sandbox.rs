@@ -112,7 +112,11 @@ impl Sandbox {
         let ended = self.journal("ended").pop().expect("a run has ended");
         // Without a stopped job, its number is left out.
         let count = |kind| (kind, ended["event"]["ended"][kind].as_u64().unwrap_or(0));
-        ["cached", "done", "failed", "tolerated", "stopped", "skipped"].map(count).into_iter().filter(|(_, n)| *n > 0).collect()
+        ["cached", "done", "failed", "tolerated", "stopped", "skipped"]
+            .map(count)
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect()
     }
 
     /// Asserts that everything is in the store already: no run begins.

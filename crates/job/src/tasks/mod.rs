@@ -32,8 +32,8 @@ pub use bench::{
 };
 pub use check::{Check, Checking};
 pub use command::{
-    Booleans, Collect, Command, FLAGS, FlagStyle, Launch, MetricsFrom, STEP_NAMES, Texts, compile_pattern, complete_ranks,
-    inherited, input_name,
+    Booleans, Collect, Command, FLAGS, FlagStyle, Launch, MetricsFrom, STEP_NAMES, Texts, compile_pattern,
+    complete_ranks, inherited, input_name,
 };
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};

@@ -220,7 +220,8 @@ fn report(line: &Line<'_>, sink: &mut Series) {
     }
     let Some(entries) = parse(line) else {
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        return sink.once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
+        return sink
+            .once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
     };
     // Of several processes that report, the first one counts.
     if entries.get("rank").and_then(Value::as_i64).is_some_and(|rank| rank != 0) {

@@ -158,7 +158,8 @@ impl<R: Report> Thread<R> {
             }
         }
         for path in self.keeper.look(checkpoints(&self.sources), self.spoke.load(Ordering::Relaxed)) {
-            let text = format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
+            let text =
+                format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
             self.to.note(&text);
         }
         // The report itself is read again by a later attempt, so that only other sources need the state between.
