@@ -317,7 +317,7 @@ fn foot(out: &mut String, name: &str, axes: &[Axis]) {
         let _ = write!(
             out,
             "\ntables:\n  results:\n    from: {name}\n    rows: [{}]\n    # Add the metrics that the script reports.\n    \
-             cells: [time.run]\n\n# figures:\n#   loss: {{ from: {name}, kind: line, x: step, y: loss, color: {} }}\n",
+             cells: [time.run]\n\n# figures:\n#   loss: {{ from: {name}, kind: line, x: iteration, y: loss, color: {} }}\n",
             rows.join(", "),
             axis.name
         );

@@ -213,6 +213,23 @@ fn parameters_of_the_module() {
     assert_eq!(params["argv"].as_array().unwrap().len(), 2, "no flags: {params}");
 }
 
+/// What a new recipe has in comments is valid, too.
+#[test]
+fn suggestions_plan_without_their_comment_signs() {
+    let sandbox = Sandbox::new();
+    let script = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float, default=0.1)\n\
+                  parser.parse_args()\n";
+    sandbox.write("train.py", script);
+    assert_eq!(init(&sandbox, &["train.py"]).code, Some(0));
+    let mut text = sandbox.read("train.yaml").replace("[0.1]  # [0.05, 0.1, 0.2]", "[0.05, 0.1, 0.2]");
+    for key in ["reads:", "metrics:", "outputs:", "resources:", "figures:", "  loss:"] {
+        assert_eq!(text.matches(&format!("# {key}")).count(), 1, "{key}: {text}");
+        text = text.replace(&format!("# {key}"), key);
+    }
+    sandbox.write("train.yaml", &text);
+    assert_eq!(sandbox.plan_tally(&["train.yaml"]), (0, 3), "{text}");
+}
+
 /// Each with a part of the reason that is given.
 #[test]
 fn scripts_without_parameters_get_a_recipe_with_a_comment() {
@@ -301,5 +318,5 @@ fn a_parser_for_a_file_of_defaults_is_not_the_one() {
                   known, rest = first.parse_known_args()\nparser = argparse.ArgumentParser(parents=[first])\n\
                   parser.add_argument('--depth', type=int, default=4)\nprint('depth=%d' % parser.parse_args(rest).depth)\n";
     sandbox.write("train.py", script);
-    assert_eq!(params(&sandbox, &["train.py"])["params"], json!({ "depth": 4 }));
+    assert_eq!(params(&sandbox, &["train.py"])["params"], json!({ "config": null, "depth": 4 }));
 }
