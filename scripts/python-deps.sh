@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
-# clone: MLflow and TensorBoard, which read exports; the parsers whose parameters `sweep init` reads; PyTorch as the distribution
-# packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
-# accelerate, which its Trainer needs, and Lightning.
+# clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
+# linters; the parsers whose parameters `sweep init` reads; PyTorch as the distribution packages it (the one of PyPI brings
+# gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks, accelerate, which its Trainer needs,
+# and Lightning.
 # Where they cannot be installed it says why and succeeds; the tests then say the same.
 set -euo pipefail
 
@@ -35,6 +36,13 @@ readers="${SWEEP_PYTHON_EXPORTS:-$HOME/.cache/sweep/exports}"
 if ! { [ -x "$readers/bin/python" ] && "$readers/bin/python" -c 'import mlflow, tensorboard' 2>/dev/null; }; then
     # In a shell of its own, because transformers may be there all the same.
     (what='MLflow and TensorBoard' options=() && environment "$readers" 'import mlflow, tensorboard' 'mlflow==3.17.2' 'tensorboard==2.21.0')
+fi
+
+module="${SWEEP_PYTHON_MODULE:-$HOME/.cache/sweep/module}"
+works='import numpy, pandas, polars, pyarrow, wandb, mypy, ruff'
+if ! { [ -x "$module/bin/python" ] && "$module/bin/python" -c "$works" 2>/dev/null; }; then
+    (what='pandas, polars and wandb' options=() && environment "$module" "$works" 'numpy==2.4.6' 'pandas==3.1.1' \
+        'polars==2.1.0' 'pyarrow==26.0.1' 'wandb==0.31.0' 'mypy==2.4.1' 'ruff==0.17.6')
 fi
 
 parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"

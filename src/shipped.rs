@@ -89,7 +89,9 @@ mod tests {
     #[test]
     fn what_the_demo_needs_is_shipped() {
         let shipped = |path: &str| FILES.iter().any(|(name, content)| *name == path && !content.is_empty());
-        for path in [DEMO, "recipes/bitter.yaml", "recipes/command.yaml", "sweeps/quick.yaml", "crates/lab/data/kjv.txt"] {
+        for path in
+            [DEMO, "recipes/bitter.yaml", "recipes/command.yaml", "sweeps/quick.yaml", "crates/lab/data/kjv.txt"]
+        {
             assert!(shipped(path), "{path}");
         }
         assert!(FILES.iter().all(|(name, _)| Path::new(name).is_relative()));

@@ -19,7 +19,8 @@ use rustix::{
     stdio::{dup2_stdout, stderr, stdout},
 };
 use sweep_job::{
-    Backend, Failure, FailureKind, Job, Message, Outcome, PROTOCOL, Probe, Progress, Report, Task, for_each_task,
+    Backend, Failure, FailureKind, Job, Message, Observed, Outcome, PROTOCOL, Probe, Progress, Report, Task,
+    for_each_task,
 };
 
 /// Runs the job that standard input holds. The process dies with the engine, whose process is `engine`.
@@ -166,5 +167,9 @@ impl Report for Channel {
 
     fn alive(&mut self) {
         self.say(&Message::Alive);
+    }
+
+    fn observed(&mut self, observed: Observed) {
+        self.say(&Message::Observed(observed));
     }
 }

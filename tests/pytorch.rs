@@ -265,7 +265,8 @@ fn the_lab_trains_as_pytorch_does() {
     assert_eq!(claims.len(), 4);
     assert!(claims.iter().all(|claim| claim["state"] == "supported"), "{claims:?}");
     let records = study.records();
-    let compared: Vec<&Value> = records.iter().filter(|(label, _)| label.starts_with("compare")).map(|(_, r)| r).collect();
+    let compared: Vec<&Value> =
+        records.iter().filter(|(label, _)| label.starts_with("compare")).map(|(_, r)| r).collect();
     assert_eq!(compared.len(), 2);
     for record in compared {
         assert_eq!(curve(record, "loss.difference").len(), 50);

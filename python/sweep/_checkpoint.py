@@ -74,7 +74,8 @@ class Checkpoint:
 
     def _commit(self, folder: Path) -> None:
         reports = reporter()
-        done = reports.step if self._step is None else self._step
+        made = reports.step if reports.loop_step is None else reports.loop_step
+        done = made if self._step is None else self._step
         reported = -1 if reports.step is None else reports.step
         about = {"format": 1, "next_step": 0 if done is None else done + 1, "next_report": reported + 1}
         with open(folder / _ABOUT, "w", encoding="ascii") as file:
@@ -149,6 +150,10 @@ def _sync_one(path: Path) -> None:
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
+    except OSError:
+        # Some file systems cannot sync a folder.
+        if not path.is_dir():
+            raise
     finally:
         os.close(file)
 

@@ -33,6 +33,8 @@ class Reporter:
         self.prints = prints
         #: The step that was reported last.
         self.step: Optional[int] = None
+        #: The newest step of the loop over `steps`, if there is one.
+        self.loop_step: Optional[int] = None
         #: The number of steps, if the program has reported it.
         self.total: Optional[int] = None
         #: True if a step was reported since it was set to False.
@@ -132,7 +134,7 @@ class Reporter:
         if name in self._warned:
             return
         self._warned.add(name)
-        warnings.warn(f"sweep: {text}", RuntimeWarning, stacklevel=2)
+        _tell(text)
         if self.path is not None and rank() == 0:
             self.write({"note": text})
 
@@ -169,8 +171,7 @@ class Reporter:
                 self._size += len(rest)
             if "" not in self._warned:
                 self._warned.add("")
-                text = f"sweep: the report file {self.path} cannot be written: {error}"
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                _tell(f"the report file {self.path} cannot be written: {error}")
 
     def _later(self) -> None:
         """Has the thread write what waits."""
@@ -195,7 +196,8 @@ class Reporter:
         """Writes what waits, and whether the program ended early."""
         self._at_once = True
         if os.getpid() == self._owner and rank() == 0 and not hasattr(sys, "last_type"):
-            is_complete = self.total is not None and self.step is not None and self.step >= self.total
+            # Steps count from 0 or from 1.
+            is_complete = self.total is not None and self.step is not None and self.step + 1 >= self.total
             if self.told and not is_complete if self.ended_early is None else self.ended_early:
                 self.write({"stopped": True})
         self.flush()
@@ -206,6 +208,14 @@ class Reporter:
             self._due = now + 2 * INTERVAL
             shown = " ".join(f"{name}={_shown(value)}" for name, value in values.items())
             print(f"sweep: {'' if step is None else f'step {step} '}{shown}", file=sys.stderr, flush=True)
+
+
+def _tell(text: str) -> None:
+    """Warns the user. A training must not end for it, even where warnings are errors."""
+    try:
+        warnings.warn(f"sweep: {text}", RuntimeWarning, stacklevel=4)
+    except RuntimeWarning:
+        print(f"sweep: {text}", file=sys.stderr, flush=True)
 
 
 def _plain(value: Any) -> Any:

@@ -94,7 +94,7 @@ class Steps:
                 is_last = last.reached(step)
                 if progress is not None:
                     progress.at(step)
-                reports.step = step
+                reports.loop_step = step
                 reports.told = False
                 reports.is_last = None if alone else is_last
                 yield step

@@ -146,8 +146,6 @@ class Callback(_Callback):  # type: ignore[misc]
         # Every rank takes part; the first one writes.
         with checkpoint("state.ckpt", step=step) as path:
             trainer.save_checkpoint(path)
-            if not trainer.is_global_zero:
-                path.touch()
 
 
 def _end(trainer: Any) -> Optional[int]:

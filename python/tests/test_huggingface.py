@@ -10,12 +10,17 @@ TRAIN = """
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments, set_seed
     set_seed(1)
     torch.set_num_threads(1)
+    def wait():
+        # Longer than the time between two looks for the file.
+        time.sleep(0.15)
+        while not os.path.exists(os.environ["SWEEP_STOP"]):
+            time.sleep(0.15)
     hold = int(os.environ.get("HOLD", -1))
 
     class Hold(TrainerCallback):
         def on_step_begin(self, args, state, control, **_):
-            while state.global_step == hold and not os.path.exists(os.environ["SWEEP_STOP"]):
-                time.sleep(0.01)
+            if state.global_step == hold:
+                wait()
 
     data = [{"input_ids": torch.arange(i, i + 8) % 50, "labels": torch.arange(i, i + 8) % 50} for i in range(64)]
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=8, n_embd=16, n_layer=1, n_head=2))

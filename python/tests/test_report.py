@@ -59,6 +59,12 @@ class Reports(unittest.TestCase):
             self.assertIn("`deep.odd` is a Odd that is no number (only one element)", ended.stderr)
             self.assertIn("`c` is a complex", ended.stderr)
 
+    def test_warnings_that_are_errors_end_no_training(self) -> None:
+        with Job() as job:
+            script = "import sweep; sweep.report(1, x=object(), y=2); sweep.report(2, x=object(), y=3)"
+            ended = job.run(script, PYTHONWARNINGS="error")
+            self.assertEqual((ended.curve("y"), ended.stderr.count("`x` is a object")), ({1: 2, 2: 3}, 1), ended.stderr)
+
     def test_nan_is_written_as_a_word(self) -> None:
         with Job() as job:
             job.run("import sweep; sweep.report(1, a=float('nan'), b=float('inf'), c=-float('inf'))")

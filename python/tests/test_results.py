@@ -12,7 +12,7 @@ import driver
 
 sys.path.insert(0, str(driver.MODULE))
 
-import sweep  # noqa: E402
+import sweep
 
 STUDY = """\
 name: study
@@ -42,7 +42,8 @@ class Results(unittest.TestCase):
         for frame in FRAMES:
             found = sweep.results(self.results, self.recipe, "small", frame=frame, sort=["-loss", "seed"])
             self.assertTrue(type(found).__module__.startswith(frame), type(found))
-            for name, expected in [("lr", [0.2, 0.2, 0.1, 0.1]), ("seed", [0, 1, 0, 1]), ("loss", [0.2, 0.2, 0.1, 0.1])]:
+            falling = [0.2, 0.2, 0.1, 0.1]
+            for name, expected in [("lr", falling), ("seed", [0, 1, 0, 1]), ("loss", falling)]:
                 self.assertEqual(list(found[name]), expected, (frame, name))
             everything = sweep.results(str(self.results), frame=frame)
             self.assertEqual((len(everything), "key" in everything.columns), (5, True))

@@ -8,6 +8,11 @@ from driver import Job, by_hand
 
 TRAIN = """
     import json, os, sweep, time
+    def wait():
+        # Longer than the time between two looks for the file.
+        time.sleep(0.15)
+        while not os.path.exists(os.environ["SWEEP_STOP"]):
+            time.sleep(0.15)
     hold = int(os.environ.get("HOLD", -1))
     state = {"sum": 0}
     if (path := sweep.resume()) is not None:
@@ -15,8 +20,8 @@ TRAIN = """
     print("from", state)
     for step in sweep.steps(40):
         state["sum"] += step
-        while step == hold and not os.path.exists(os.environ["SWEEP_STOP"]):
-            time.sleep(0.01)
+        if step == hold:
+            wait()
         stop = sweep.report(step, sum=state["sum"])
         if stop or step % 10 == 9:
             with sweep.checkpoint() as path:
@@ -180,6 +185,53 @@ class Checkpoints(unittest.TestCase):
             job.run(script)
             ended = job.run("import sweep; print(list(sweep.steps(3)))")
             self.assertEqual(ended.stdout, "[0, 1, 2]\n")
+
+    def test_steps_may_be_reported_under_other_numbers(self) -> None:
+        with Job() as job:
+            job.run(
+                """
+                import sweep
+                for step in sweep.steps(5):
+                    sweep.report(10 * (step + 1), loss=1)
+                    if step == 2:
+                        with sweep.checkpoint() as path:
+                            path.touch()
+                        break
+                """
+            )
+            ended = job.run("import sweep; sweep.resume(); print(list(sweep.steps(5)))")
+            self.assertEqual(ended.stdout, "[3, 4]\n")
+
+    def test_a_kill_at_any_moment_leaves_whole_checkpoints(self) -> None:
+        script = """
+            import os, sweep, sweep._checkpoint as own
+            kill = lambda *_: os.kill(os.getpid(), 9)
+            if AT == 1:
+                own.sync = kill
+            if AT == 2:
+                own.os.rename = kill
+            if AT == 3:
+                own._sync_one = lambda path: kill() if path.name == "checkpoints" else None
+            if AT == 4:
+                own._prune = kill
+            path = sweep.resume()
+            value = int(path.read_text()) if path else 0
+            with sweep.checkpoint(step=value) as path:
+                path.write_text(str(value + 1))
+                if AT == 0:
+                    kill()
+            print(value)
+            """
+        with Job() as job:
+            job.run(script.replace("AT", "9"))
+            for at, declared in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2)]:
+                ended = job.end(job.start(script.replace("AT", str(at))))
+                self.assertEqual(ended.code, -signal.SIGKILL, ended.stderr)
+                newest = (job.scratch / job.checkpoints[-1]).read_text()
+                self.assertEqual(newest, str(declared), f"killed at {at}")
+            self.assertEqual(job.run(script.replace("AT", "9")).stdout, "2\n")
+            names = [path.name for path in (job.scratch / "checkpoints").iterdir()]
+            self.assertFalse([name for name in names if name.startswith(".new")], names)
 
     def test_a_path_outside_of_a_block_is_an_error(self) -> None:
         with Job() as job:

@@ -10,6 +10,11 @@ TRAIN = """
     import os, random, time, numpy, torch, sweep, sweep.torch
     torch.manual_seed(1); random.seed(2); numpy.random.seed(3)
     torch.set_num_threads(1)
+    def wait():
+        # Longer than the time between two looks for the file.
+        time.sleep(0.15)
+        while not os.path.exists(os.environ["SWEEP_STOP"]):
+            time.sleep(0.15)
     hold = int(os.environ.get("HOLD", -1))
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.3), torch.nn.Linear(16, 1))
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
@@ -19,8 +24,8 @@ TRAIN = """
     if restored is not None:
         best = restored["best"]
     for step in sweep.steps(30):
-        while step == hold and not os.path.exists(os.environ["SWEEP_STOP"]):
-            time.sleep(0.01)
+        if step == hold:
+            wait()
         batch = torch.randn(4, 8) + random.random() + float(numpy.random.rand())
         loss = (net(batch) - batch.sum(1, keepdim=True)).pow(2).mean()
         optimizer.zero_grad(); loss.backward(); optimizer.step(); schedule.step()

@@ -25,7 +25,9 @@ pub(super) const LINE: Declaration = Declaration {
 fn together(curves: &[&Curve]) -> BTreeMap<u64, Vec<f64>> {
     let points: Vec<Vec<(u64, f64)>> = curves
         .iter()
-        .map(|curve| curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, y)| y.is_finite()).collect())
+        .map(|curve| {
+            curve.at.iter().copied().zip(curve.values.iter().copied()).filter(|(_, y)| y.is_finite()).collect()
+        })
         .collect();
     let all: BTreeSet<u64> = points.iter().flatten().map(|(x, _)| *x).collect();
     let longest = points.iter().map(Vec::len).max().unwrap_or(0);
@@ -121,6 +123,9 @@ mod tests {
         let odd: Vec<(u64, f64)> = (0..1000).map(|x| (x * 2 + 1, x as f64)).collect();
         let found = together(&[&curve(&long), &curve(&odd)]);
         assert!((1000..=1001).contains(&found.len()), "{}", found.len());
-        assert_eq!((found.first_key_value().map(|(x, _)| *x), found.last_key_value().map(|(x, _)| *x)), (Some(0), Some(1999)));
+        assert_eq!(
+            (found.first_key_value().map(|(x, _)| *x), found.last_key_value().map(|(x, _)| *x)),
+            (Some(0), Some(1999))
+        );
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
     host,
-    plan::Plan,
+    plan::{Digests, Plan},
     recipe::{Draft, Request},
     record::Key,
     remote::keygen,
@@ -122,7 +122,7 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
         CacheCommand::Ls { job } => ls(&store, job.as_deref().unwrap_or_default()),
         CacheCommand::Verify => verify(&store),
         CacheCommand::Gc { recipes, values, recent, yes } => {
-            let reached = reached(results, recipes, values, *recent)?;
+            let reached = reached(&store, recipes, values, *recent)?;
             gc(&store, &reached, *yes)
         }
         CacheCommand::Export { which, output, values } => match destination(output.as_deref(), which) {
@@ -137,7 +137,7 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
             let mut keys = BTreeSet::new();
             for backend in Backend::ALL {
                 if !recipes.is_empty() {
-                    keys.extend(keys_of(recipes, values, backend)?);
+                    keys.extend(keys_of(&store, recipes, values, backend)?);
                 }
             }
             remote::pull_all(&store, remote, (!recipes.is_empty()).then(|| keys.into_iter().collect()))
@@ -192,13 +192,13 @@ fn verify(store: &Store) -> Result<Exit, Error> {
 }
 
 /// The keys that may still be looked up.
-fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) -> Result<HashSet<Key>, Error> {
+fn reached(store: &Store, recipes: &[PathBuf], values: &Values, recent: f64) -> Result<HashSet<Key>, Error> {
     let mut reached = HashSet::new();
     for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {
-        reached.extend(keys_of(recipes, values, *backend)?);
+        reached.extend(keys_of(store, recipes, values, *backend)?);
     }
     let now = host::clock::now();
-    for folder in RunFolder::all(results) {
+    for folder in RunFolder::all(store.results()) {
         // A run that was killed while it began has no plan and no record.
         let Ok(manifest) = folder.manifest() else { continue };
         if folder.is_live() || now.duration_since(manifest.at).as_secs_f64() <= recent {
@@ -210,12 +210,13 @@ fn reached(results: &Path, recipes: &[PathBuf], values: &Values, recent: f64) ->
 }
 
 /// The keys of all jobs of recipes or sweep files.
-fn keys_of(paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Vec<Key>, Error> {
+fn keys_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Vec<Key>, Error> {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(", ");
     let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, only: &[] })
         .map_err(Error::recipe(name.clone()))?;
-    let plan = Plan::new(draft, backend).map_err(Error::plan(name))?;
+    let digests = Digests::open(store.digests()).with_manifests(store.manifests());
+    let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
     Ok(plan.jobs().map(|(_, job)| job.key).collect())
 }
 
@@ -255,9 +256,8 @@ fn recorded(store: &Store, which: &[String], values: &Values) -> Result<BTreeSet
     for name in which {
         if Path::new(name).is_file() {
             for backend in Backend::ALL {
-                keys.extend(
-                    keys_of(&[PathBuf::from(name)], values, backend)?.into_iter().filter(|key| store.contains(*key)),
-                );
+                let all = keys_of(store, &[PathBuf::from(name)], values, backend)?;
+                keys.extend(all.into_iter().filter(|key| store.contains(*key)));
             }
         } else {
             keys.insert(runs::find_record(store, name)?.key);

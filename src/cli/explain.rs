@@ -49,7 +49,8 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
         return Ok(Exit::Done);
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
-    let explanation = Explainer::new(&plan, &entries).explain(id);
+    let explainer = Explainer::new(&plan, &entries).with_manifests(store.manifests());
+    let explanation = explainer.explain(id);
     let mut lines = vec![format!("{label} will run: no record has its key {}", job.key.short())];
     describe(&plan, &explanation, &mut lines);
     let then = downstream(&plan, id, &store);
@@ -90,6 +91,10 @@ fn list(plan: &Plan, causes: &[Cause], depth: usize, lines: &mut Vec<String>) {
             Cause::Changed { what, old, new, place } => {
                 let place = place.map(|place| format!("   {}", plan.sources().location(place))).unwrap_or_default();
                 lines.push(format!("{indent}{what}   {} → {}{place}", clean(old), clean(new)));
+            }
+            Cause::Code { what, old, new, by, .. } => {
+                let by = by.as_ref().map(|by| format!("   imported by {}", clean(by))).unwrap_or_default();
+                lines.push(format!("{indent}{}   {} → {}{by}", clean(what), clean(old), clean(new)));
             }
             Cause::Need { job, causes } if causes.is_empty() => {
                 lines.push(format!("{indent}it needs {}, which is new", clean(&plan.job(*job).label.to_string())));

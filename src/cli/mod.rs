@@ -352,7 +352,8 @@ impl ChangeArgs {
             (None, BackendChoice::Only(backend)) => backend,
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
-        let digests = Digests::open(Store::new(results).digests());
+        let store = Store::new(results);
+        let digests = Digests::open(store.digests()).with_manifests(store.manifests());
         let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
         span.record("jobs", plan.len());
         Ok(Prepared { plan: ManuallyDrop::new(plan), device })

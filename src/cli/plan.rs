@@ -103,7 +103,9 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     };
     let about = History::new(&entries).duration(&plan, &open, limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
-    let view = View { plan: &plan, selected, cached, blocked, about, explainer: Explainer::new(&plan, &entries) };
+    let explainer = Explainer::new(&plan, &entries);
+    let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
+    let view = View { plan: &plan, selected, cached, blocked, about, explainer };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),

@@ -131,6 +131,9 @@ impl<'a> Experiment<'a> {
 /// Writes a file that is named as what is in it.
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = folder.join(file_name(name));
+    // A name may lead through another one: `train` and `train/loss`.
+    let is_blocked = path.is_dir() || path.ancestors().skip(1).take_while(|above| *above != folder).any(Path::is_file);
+    let path = if is_blocked { folder.join(file_name(&name.replace('/', "_"))) } else { path };
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }

@@ -7,6 +7,7 @@ pub mod devices;
 pub(crate) mod failpoints;
 pub mod log;
 pub mod machine;
+pub(crate) mod packages;
 mod program;
 pub(crate) mod sharing;
 pub(crate) mod system;

@@ -71,6 +71,8 @@ def main():
     except Refused as error:
         none("in line %d it begins to work before it reads any: %s" % (line_of(error), error))
     except SyntaxError as error:
+        if error.filename != SCRIPT:
+            none("in line %d it fails before it reads any: %s: %s" % (line_of(error), error.filename, error.msg))
         tell(source="broken", parameters=[], line=error.lineno or 0, why=text(error.msg))
     except ImportError as error:
         tell(source="broken", parameters=[], line=line_of(error), why=text(error), module=text(error.name or ""))

@@ -109,6 +109,7 @@ def of_action(parser, action, exclusive):
         help = action.help
     default = None if action.default is module.SUPPRESS else action.default
     kind = getattr(action.type, "__name__", None)
+    kind = None if kind == "<lambda>" else kind
     more = {"default": default, "kind": kind, "choices": action.choices, "help": help, "required": action.required}
     if not action.option_strings:
         more["required"] = action.nargs not in ("?", "*")

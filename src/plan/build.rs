@@ -8,10 +8,13 @@ use std::{
     sync::Arc,
 };
 
-use sweep_job::{Backend, Kind, Param, ParamError, Value, Values};
+use sweep_job::{
+    Backend, Kind, Param, ParamError, TaskSpec, Value, Values,
+    tasks::{Command, complete_ranks},
+};
 
 use super::{
-    Digests, Job, JobId, Label, ListId, Origin, PlanError, Point, lint,
+    Digests, Job, JobId, Label, ListId, Manifests, Origin, PlanError, Point, lint,
     needs::Needs,
     room::{Room, weight_of},
     selection::{resolved, selected},
@@ -77,12 +80,14 @@ pub(super) struct Jobs {
     pub(super) rounds: Vec<usize>,
     by_key: HashMap<Key, JobId>,
     pub(super) digests: Digests,
+    manifests: Manifests,
 }
 
 impl Jobs {
     /// None yet, with digests of input files from earlier runs.
-    pub(super) fn new(digests: Digests) -> Self {
-        Self { digests, ..Self::default() }
+    pub(super) fn new(mut digests: Digests) -> Self {
+        let manifests = std::mem::take(&mut digests.manifests);
+        Self { digests, manifests, ..Self::default() }
     }
 
     /// The keys of a list's jobs.
@@ -124,19 +129,24 @@ impl Builder<'_> {
         for point in points {
             let needs = self.needed_jobs(step, point, &mut joins);
             let Some((values, inputs)) = self.values(step, point, &needs) else { continue };
+            if self.steps[index].is_empty() {
+                lint::scripts(self.recipe, step, point, self.problems);
+            }
             lint::point(self.recipe, step, point, &self.label(step, point), self.problems);
             let round = self.round(step, point, &needs);
             let backend = step.task.on_device.then_some(self.backend);
             let lists = || needs.iter().filter_map(|group| group.list);
             let keys = lists().map(|list| self.jobs.keys(list)).collect();
-            let identity = Identity::new(step.task, &values, backend, inputs, keys);
-            let key = identity.key()?;
+            let mut identity = Identity::new(step.task, &values, backend, inputs, keys);
+            let folder = self.recipe.sources.folder(step.name.span.source);
+            let Jobs { manifests, digests, .. } = &mut *self.jobs;
+            let (key, code) = manifests.keyed(&mut identity, &values, folder, digests)?;
             let id = match self.jobs.by_key.get(&key) {
                 Some(id) => *id,
                 None => {
                     let label = self.label(step, point);
                     let Step { task, resources, policy, .. } = *step;
-                    let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds };
+                    let job = Job { key, identity, task, values, resources, policy, turn: None, label, seeds, code };
                     let id = JobId::new(self.jobs.all.len());
                     self.jobs.all.push(job);
                     self.jobs.needs.push(lists());
@@ -311,6 +321,9 @@ impl Builder<'_> {
             }
         }
         let mut values = step.task.complete(given);
+        if step.task.name == <Command as TaskSpec>::NAME {
+            complete_ranks(&mut values, step.resources.gpus);
+        }
         let inputs = self.inputs(step, &mut values, &places)?;
         if !ok {
             return None;
@@ -340,7 +353,10 @@ impl Builder<'_> {
                     .filter_map(|id| self.result(*id, *product, reference))
                     .map(|flow| Value::Text(flow.placeholder()))
                     .collect();
-                let is_list = step.task.param(&param.value).is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
+                let is_list = step
+                    .task
+                    .param(&param.value)
+                    .is_some_and(|param| matches!(param.kind, Kind::List(_) | Kind::Map(Kind::Any)));
                 let value = match flows.as_slice() {
                     _ if flows.len() < jobs.len() => None,
                     [] => None,

@@ -17,6 +17,8 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use super::code::Manifests;
+
 /// Digests of files, remembered from one run of the program to the next.
 #[derive(Debug, Default)]
 pub struct Digests {
@@ -32,6 +34,8 @@ pub struct Digests {
     read: usize,
     /// Digests of files that are not on this machine.
     locked: Option<Locked>,
+    /// Files that earlier runs of jobs read.
+    pub(super) manifests: Manifests,
 }
 
 /// Digests of files on the machine that had them.
@@ -91,6 +95,20 @@ impl Digests {
         Self { locked: Some(Locked { digests, here, there }), ..Self::default() }
     }
 
+    /// The same, with the files that earlier runs of jobs read.
+    #[must_use]
+    pub fn with_manifests(self, manifests: Manifests) -> Self {
+        Self { manifests, ..self }
+    }
+
+    /// The digest of a file's content; an error for anything else.
+    pub(crate) fn of_file(&mut self, path: &Path) -> io::Result<String> {
+        if self.asked.contains_key(path) || fs::metadata(path)?.is_file() {
+            return self.of(path);
+        }
+        Err(io::Error::other("it is not a file"))
+    }
+
     /// The digest of a file's content, or of a folder's: the names and digests of its files, sorted. The same path has the same
     /// digest as long as this lives.
     pub fn of(&mut self, path: &Path) -> io::Result<String> {
@@ -99,9 +117,14 @@ impl Digests {
 
     /// The digest that a path has now.
     pub(crate) fn now(&mut self, path: &Path) -> io::Result<String> {
+        self.forget();
+        self.of(path)
+    }
+
+    /// Looks at every path again from now on.
+    pub(crate) fn forget(&mut self) {
         self.asked.clear();
         self.folders.clear();
-        self.of(path)
     }
 
     /// The BLAKE3 digest that a file of the store has now, in hexadecimal.

@@ -1,15 +1,19 @@
 //! Warnings: values that are valid in a recipe but possibly unintended.
 
-use sweep_job::{Part, Unit, Value};
+use std::path::Path;
+
+use sweep_job::{Part, Unit, Value, tasks::Tracks};
 
 use super::{Label, Point};
 use crate::recipe::{Collector, Names, Recipe, Scope, Spanned, Statement, Step, TableKind, Template};
 
 /// The task that runs programs.
-const COMMAND: &str = "command";
+pub(super) const COMMAND: &str = "command";
 /// Characters with a meaning in a shell. Blanks are omitted: several words may be intended.
 const SPECIAL: &[char] =
     &['$', '`', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '*', '?', '[', ']', '{', '}', '~', '#', '!', '\n'];
+/// Extensions of the names of scripts.
+const SCRIPTS: &[&str] = &["R", "jl", "js", "lua", "pl", "py", "rb", "sh"];
 /// Parts of the names of variables with confidential values.
 const SECRETS: &[&str] = &[
     "TOKEN",
@@ -73,9 +77,66 @@ fn secrets(recipe: &Recipe, template: &Template, matrix: &Names, problems: &mut 
         let variable = name.to_uppercase().replace('-', "_");
         let message =
             format!("`{name}` looks like a secret, but its value will be stored in records, reports and bundles");
-        let help =
-            format!("`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them");
+        let help = format!(
+            "`env: {{ {variable}: {{ from: {variable} }} }}` reads it from the environment and keeps it out of them"
+        );
         problems.warn(&recipe.sources, span, message, help);
+    }
+}
+
+/// Warns about scripts of a program whose content is not part of the key, at one point of a step.
+pub(super) fn scripts(recipe: &Recipe, step: &Step, point: &Point, problems: &mut Collector) {
+    if step.task.name != COMMAND {
+        return;
+    }
+    let matrix: Names = point.values.iter().cloned().collect();
+    let template = |name: &str| step.with.iter().find(|(param, _)| param.value == name).map(|(_, template)| template);
+    // With a result of another job, the names are not known yet.
+    let list = |name: &str| match template(name) {
+        Some(template) => match template.resolve(&recipe.params, &matrix)?.value {
+            Value::List(items) => Some(items),
+            one => Some(vec![one]),
+        },
+        None => Some(Vec::new()),
+    };
+    let (Some(argv), Some(inputs)) = (list("argv"), list("inputs")) else { return };
+    let declared: Vec<&str> = inputs.iter().filter_map(Value::as_text).collect();
+    let names: Vec<&str> = declared.iter().filter_map(|input| Path::new(input).file_name()?.to_str()).collect();
+    let folder = recipe.sources.folder(step.name.span.source);
+    let is_python = argv.first().and_then(Value::as_text).is_some_and(|program| {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        name.starts_with("python") || name.starts_with("pypy")
+    });
+    let tracks = template("tracks").and_then(|tracks| tracks.resolve(&recipe.params, &matrix));
+    let tracks = tracks.and_then(|tracks| tracks.value.as_text().map(str::to_owned));
+    let is_tracked = match tracks.as_deref() {
+        Some(word) => word == Tracks::Code.word(),
+        None => is_python || template("depfile").is_some(),
+    };
+    for (index, item) in argv.iter().enumerate() {
+        let Some(path) = item.as_text().filter(|path| {
+            Path::new(path).extension().and_then(|end| end.to_str()).is_some_and(|end| SCRIPTS.contains(&end))
+        }) else {
+            continue;
+        };
+        let is_declared = path.split('/').find(|part| *part != ".").is_some_and(|first| names.contains(&first))
+            || declared.iter().any(|input| Path::new(path).starts_with(folder.join(input)));
+        if is_declared || !folder.join(path).is_file() {
+            continue;
+        }
+        let absolute = Path::new(path).is_absolute();
+        if absolute && is_tracked {
+            continue;
+        }
+        let Some(argv) = template("argv") else { continue };
+        let span = argv.part(&Part::Item(index)).unwrap_or(argv).span;
+        let name = &step.name.value;
+        let message = if absolute {
+            format!("`{name}` runs `{path}`, but a change of this file does not run the job again")
+        } else {
+            format!("`{name}` runs `{path}`, which is not in the job's folder")
+        };
+        problems.warn(&recipe.sources, span, message, format!("add `{path}` to `inputs`"));
     }
 }
 

@@ -4,6 +4,7 @@
 //! value fits its task, and that every key is computed.
 
 mod build;
+mod code;
 mod digest;
 mod dimension;
 mod effects;
@@ -21,6 +22,7 @@ mod turns;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,7 @@ use self::{
     order::expand_all,
 };
 pub use self::{
+    code::{Code, CodeFile, Manifests},
     digest::Digests,
     expand::Point,
     needs::{ListId, Numbering},
@@ -42,6 +45,7 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
+    code::{digest_now, set_file},
     digest::normal,
     effects::{Layout, LayoutError},
     lint::is_secret,
@@ -124,6 +128,8 @@ pub struct Job {
     pub label: Label,
     /// Seeds that its step plans; `None` for a step without seeds.
     pub seeds: Option<SeedPlan>,
+    /// Files of the project that earlier runs were observed to read; `None` if nothing is observed.
+    pub code: Option<Arc<Code>>,
 }
 
 /// Name of a job for people.
@@ -314,6 +320,24 @@ impl Plan {
             }
         }
         inputs
+    }
+
+    /// Finds the code of jobs that another process has planned. A job whose key it is not any more is marked as such.
+    pub(crate) fn find_code(&mut self, digests: &mut Digests) -> Result<(), PlanError> {
+        let mut manifests = std::mem::take(&mut digests.manifests);
+        for job in &mut self.jobs {
+            let Some(code) = &job.code else { continue };
+            let (digest, now) = manifests.resolve(job.identity.base_key()?, code.project.clone(), digests);
+            let stale = digest != job.identity.code;
+            job.code = Some(if stale { Arc::new(now.as_stale()) } else { now });
+        }
+        Ok(())
+    }
+
+    /// The code in the identities of jobs, by their base keys.
+    pub(crate) fn code(&self) -> Result<BTreeMap<Key, String>, serde_json::Error> {
+        let with_code = self.jobs.iter().filter_map(|job| Some((&job.identity, job.identity.code.clone()?)));
+        with_code.map(|(identity, code)| Ok((identity.base_key()?, code))).collect()
     }
 
     /// The artifacts that a job takes: the keys of the jobs that leave them, and their names.

@@ -1,11 +1,15 @@
 //! Jobs in serialized form, so that another process, on another machine, runs them without planning again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
-use super::{Job, JobId, Label, ListId, Plan, Turn, needs::Needs};
+use super::{Code, Job, JobId, Label, ListId, Plan, Turn, needs::Needs};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 use crate::record::{Identity, Key, Needed, SeedPlan};
 
@@ -37,6 +41,9 @@ pub struct SerializedJob {
     /// Seeds that its step plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seeds: Option<SeedPlan>,
+    /// Folder of the project whose files the program is observed to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
 }
 
 /// Error of a file with jobs that are not a plan.
@@ -53,13 +60,15 @@ pub enum DeserializeError {
 impl Plan {
     /// A job as another process gets it. `number` gives the lists that it shares with other jobs their numbers.
     pub fn serialize_job(&self, id: JobId, number: impl FnMut(ListId) -> usize) -> SerializedJob {
-        let Job { key, identity, values, resources, policy, turn, label, seeds, .. } = self.job(id).clone();
+        let Job { key, identity, values, resources, policy, turn, label, seeds, code, .. } = self.job(id).clone();
+        let project = code.map(|code| code.project.clone());
         let (lists, own) = self.written_needs(id);
         let needs = Needed::from(own.iter().map(|need| self.job(*need).key).collect::<Vec<Key>>());
         let identity = Identity { needs, ..identity };
         let needs = own.into_iter().map(JobId::index).collect();
         let lists = lists.into_iter().map(number).collect();
-        SerializedJob { index: id.index(), key, label, identity, values, resources, policy, turn, needs, lists, seeds }
+        let index = id.index();
+        SerializedJob { index, key, label, identity, values, resources, policy, turn, needs, lists, seeds, project }
     }
 
     /// The plan of these jobs, with whole identities. Their places in it are their places in the list, and so are those of
@@ -75,9 +84,9 @@ impl Plan {
             let after = list.iter().max().map_or(0, |last| last + 1);
             known.insert(*number, (graph.list(list.iter().copied().map(JobId::new).collect()), after));
         }
-        for SerializedJob { key, label, identity, values, resources, policy, turn, needs, lists, seeds, .. } in
-            serialized
-        {
+        for serialized in serialized {
+            let SerializedJob { key, label, identity, values, resources, policy, turn, .. } = serialized;
+            let SerializedJob { needs, lists, seeds, project, .. } = serialized;
             let task = Task::info(&identity.task).filter(|task| task.revision == identity.revision);
             let task = task.ok_or_else(|| DeserializeError::Task(identity.task.clone()))?;
             let lists: Option<Vec<(ListId, usize)>> = lists.iter().map(|number| known.get(number).copied()).collect();
@@ -87,7 +96,8 @@ impl Plan {
             };
             let own = (!needs.is_empty()).then(|| graph.list(needs.into_iter().map(JobId::new).collect()));
             graph.push(lists.into_iter().map(|(list, _)| list).chain(own));
-            jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds });
+            let code = project.map(|project| Arc::new(Code::of_project(project)));
+            jobs.push(Job { key, identity, task, values, resources, policy, turn, label, seeds, code });
         }
         Ok(Self::bare(jobs, graph))
     }

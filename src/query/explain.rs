@@ -2,16 +2,19 @@
 //! its place in the recipe.
 
 use std::{
+    cell::RefCell,
     cmp::Reverse,
     collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
 };
 
 use sweep_job::{Task, TaskInfo, Value};
 
 use crate::{
-    plan::{JobId, Plan},
+    format::{clean, count},
+    plan::{Code, JobId, Manifests, Plan},
     recipe::Span,
-    record::{Key, without_keys},
+    record::{ABSENT, Key, without_keys},
     store::Entry,
 };
 
@@ -22,6 +25,7 @@ pub struct Explainer<'a> {
     by_key: HashMap<Key, &'a Entry>,
     by_label: HashMap<&'a str, Vec<&'a Entry>>,
     by_task: HashMap<&'a str, Vec<&'a Entry>>,
+    manifests: RefCell<Manifests>,
 }
 
 /// Difference between a job and the nearest record.
@@ -47,6 +51,19 @@ pub enum Cause {
         /// Its place in the recipe, if it has one.
         place: Option<Span>,
     },
+    /// A file or a package that the job was observed to read has another content.
+    Code {
+        /// The file's path, or the package's name.
+        what: String,
+        /// As it was.
+        old: String,
+        /// As it is.
+        new: String,
+        /// File that imported it, if it is known.
+        by: Option<String>,
+        /// Number of jobs of the plan that read it.
+        readers: usize,
+    },
     /// A needed job is another one.
     Need {
         /// The job that is needed now.
@@ -61,6 +78,8 @@ pub enum Cause {
     },
 }
 
+/// A digest is shown after this word.
+const CONTENT: &str = "content ";
 /// With how many records a job is compared when many jobs are explained at once and none of them has its name.
 const MOST_COMPARED: usize = 200;
 
@@ -77,7 +96,13 @@ impl<'a> Explainer<'a> {
             entries.sort_by_key(|entry| Reverse(entry.started));
         }
         let by_key = entries.iter().map(|entry| (entry.key, entry)).collect();
-        Self { plan, by_key, by_label, by_task }
+        Self { plan, by_key, by_label, by_task, manifests: RefCell::default() }
+    }
+
+    /// The same with what the jobs of records were observed to read.
+    #[must_use]
+    pub fn with_manifests(self, manifests: Manifests) -> Self {
+        Self { manifests: RefCell::new(manifests), ..self }
     }
 
     /// Compares a job with every record.
@@ -123,7 +148,8 @@ impl<'a> Explainer<'a> {
         let gone = then.needs.iter().filter(|key| !now.needs.contains(*key)).count();
         let rest = usize::from(now.revision != then.revision)
             + usize::from(now.backend != then.backend)
-            + usize::from(now.format != then.format);
+            + usize::from(now.format != then.format)
+            + usize::from(now.code != then.code);
         params + inputs + rest + needs.max(gone)
     }
 
@@ -175,8 +201,42 @@ impl<'a> Explainer<'a> {
                 changed(param.name, shown(old), shown(new), place());
             }
         }
+        causes.extend(self.code_causes(id, entry));
         causes.extend(self.need_causes(id, entry));
         causes
+    }
+
+    /// Files and packages that the job of the record read and that are different now.
+    fn code_causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
+        let Some(code) = self.plan.job(id).code.as_deref() else { return Vec::new() };
+        let set = entry.identity.base_key().ok().and_then(|base| self.manifests.borrow_mut().set_of(base, entry.key));
+        let Some(set) = set else { return Vec::new() };
+        let mut causes = Vec::new();
+        let shown = |digest: &str| match digest {
+            ABSENT => "gone".to_owned(),
+            digest => format!("{CONTENT}{}", digest.chars().take(12).collect::<String>()),
+        };
+        for now in &code.files {
+            let Some(then) = set.files.get(&now.path).filter(|then| then.digest != now.digest) else { continue };
+            let readers = self.readers(|code| code.files.iter().any(|file| file.path == now.path));
+            let (old, new) = (shown(&then.digest), shown(&now.digest));
+            causes.push(Cause::Code { what: now.path.clone(), old, new, by: then.by.clone(), readers });
+        }
+        for (name, folder, now) in &code.packages {
+            let then = set.packages.get(name).filter(|then| then.folder == *folder && then.version != *now);
+            let Some(then) = then else { continue };
+            let readers = self.readers(|code| code.packages.iter().any(|(other, ..)| other == name));
+            let new = if now == ABSENT { "gone".to_owned() } else { now.clone() };
+            causes.push(Cause::Code { what: name.clone(), old: then.version.clone(), new, by: None, readers });
+        }
+        causes
+    }
+
+    /// Number of jobs whose code has a property. Many jobs share their code.
+    fn readers(&self, has: impl Fn(&Code) -> bool) -> usize {
+        let mut known: HashMap<*const Code, bool> = HashMap::new();
+        let codes = self.plan.jobs().filter_map(|(_, job)| job.code.as_ref());
+        codes.filter(|code| *known.entry(Arc::as_ptr(code)).or_insert_with(|| has(code))).count()
     }
 
     fn need_causes(&self, id: JobId, entry: &Entry) -> Vec<Cause> {
@@ -232,6 +292,18 @@ impl<'a> Explainer<'a> {
                 Cause::Changed { what, old, new, place } => {
                     let place = place.map(|place| format!("   {}", self.plan.sources().location(place)));
                     format!("{what} {} → {}{}", shortened(old), shortened(new), place.unwrap_or_default())
+                }
+                Cause::Code { what, old, new, readers, .. } => {
+                    let read = if *readers == 1 { "reads" } else { "read" };
+                    let what = clean(what);
+                    let change = if old.starts_with(CONTENT) && new.starts_with(CONTENT) {
+                        format!("{what} changed")
+                    } else if old.starts_with(CONTENT) {
+                        format!("{what} is {new}")
+                    } else {
+                        format!("{what} {old} → {new}")
+                    };
+                    format!("{change}; {} {read} it", count(*readers, "job"))
                 }
                 Cause::Need { job, causes } if causes.is_empty() => {
                     format!("needs {}, which is new", self.plan.job(*job).label)

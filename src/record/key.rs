@@ -32,6 +32,9 @@ pub struct Identity {
     /// The digests of the input files, by parameter; those of a list as `parameter.1`, `parameter.2`, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub inputs: BTreeMap<String, String>,
+    /// Digest of the code that an earlier run of the job was observed to read, as it is now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<String>,
     /// The keys of the jobs that it needs, sorted. Last, see [`Identity::key`].
     #[serde(skip_serializing_if = "Needed::is_empty", default)]
     pub needs: Needed,
@@ -61,7 +64,21 @@ impl Identity {
                 }
             }
         }
-        Self { format: FORMAT, task: task.name.to_owned(), revision: task.revision, backend, params, inputs, needs }
+        Self {
+            format: FORMAT,
+            task: task.name.to_owned(),
+            revision: task.revision,
+            backend,
+            params,
+            inputs,
+            code: None,
+            needs,
+        }
+    }
+
+    /// The key without code, under which the store keeps the manifests of the job's runs.
+    pub fn base_key(&self) -> Result<Key, serde_json::Error> {
+        if self.code.is_none() { self.key() } else { Self { code: None, ..self.clone() }.key() }
     }
 
     /// Its digest.
@@ -214,6 +231,7 @@ mod tests {
             Identity { revision: base.revision + 1, ..base.clone() },
             Identity { backend: Some(Backend::Cuda), ..base.clone() },
             Identity { inputs: BTreeMap::from([("data".into(), "00".into())]), ..base.clone() },
+            Identity { code: Some("00".into()), ..base.clone() },
             identity(&[("seed", Value::Int(1))], vec![]),
             identity(&[], vec![key]),
         ];

@@ -4,6 +4,7 @@ mod conditions;
 mod deferred;
 mod files;
 mod key;
+mod manifest;
 mod needed;
 #[expect(clippy::module_inception, reason = "the module's main type")]
 mod record;
@@ -15,6 +16,7 @@ pub use self::{
     deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
+    manifest::{Manifest, ReadFile, ReadSet},
     needed::{KeyList, Needed},
     record::{Provenance, RECORD_FORMAT, Record, RecordError},
 };
@@ -22,4 +24,5 @@ pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
+    manifest::{ABSENT, code_digest, path_text, text_path},
 };

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     host::{self, machine},
-    plan::{JobId, Plan, SerializedJob},
+    plan::{Digests, JobId, Plan, SerializedJob},
     record::Key,
     run::Arriving,
     store::Store,
@@ -58,7 +58,7 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
     let missing = spec.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
     let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
-    let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() })?;
+    let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() }, &store)?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
@@ -81,9 +81,9 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);
     let manifest = folder.manifest()?;
-    let plan = from_serialized(job_specs::read(folder.path())?)?;
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = store.hold()?;
+    let plan = from_serialized(job_specs::read(folder.path())?, &store)?;
     let keys: Vec<Key> = manifest.jobs.iter().map(|job| job.key).collect();
     let done = store.look(&keys).map_err(io::Error::other)?.whole;
     let jobs = manifest.jobs.iter().zip(done);
@@ -133,8 +133,11 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn from_serialized(specs: JobSpecs) -> io::Result<Plan> {
-    Plan::from_serialized(specs.jobs, &specs.lists).map_err(|error| invalid(error.to_string()))
+fn from_serialized(specs: JobSpecs, store: &Store) -> io::Result<Plan> {
+    let mut plan = Plan::from_serialized(specs.jobs, &specs.lists).map_err(|error| invalid(error.to_string()))?;
+    let mut digests = Digests::open(store.digests()).with_manifests(store.manifests());
+    plan.find_code(&mut digests).map_err(|error| invalid(error.to_string()))?;
+    Ok(plan)
 }
 
 /// True if a needed job has a record, or gets one within the delay of a network file system. A job that is known to

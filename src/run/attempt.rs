@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use sweep_job::{Failure, FailureKind, Outcome, Unit, Values};
+use sweep_job::{Failure, FailureKind, Observed, Outcome, Unit, Values};
 use tracing::warn;
 
 use super::{local::Worker, reads::Reads, scratch::Scratch, slots::Lease};
@@ -39,6 +39,8 @@ pub(super) struct Attempt {
     pub(super) begun: Instant,
     /// Its last message.
     pub(super) outcome: Option<Result<Outcome, Failure>>,
+    /// Files that its program has read.
+    pub(super) observed: Option<Observed>,
     /// `sweep`'s part of its scratch folder.
     pub(super) scratch: Scratch,
     /// True if it shall stop when it can.
@@ -210,7 +212,9 @@ impl Attempt {
             (_, Some(said)) if said.kind == FailureKind::Stopped && self.asked.is_some() => {
                 return Unfinished::Stopped(with_kept(said.message));
             }
-            (Some(Ending::Stopped), _) if kept.is_some() => return Unfinished::Stopped(with_kept("it was ended".into())),
+            (Some(Ending::Stopped), _) if kept.is_some() => {
+                return Unfinished::Stopped(with_kept("it was ended".into()));
+            }
             (Some(Ending::Stopped), _) => return Unfinished::GivenUp,
             (None, Some(said)) => self.with_memory(said.recognized()),
             (None, None) => self.with_memory(self.silent_end(status, strays)),

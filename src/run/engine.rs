@@ -274,6 +274,7 @@ impl<'a, 'o> Run<'a, 'o> {
             Message::Progress(progress) => self.tell(&RunEvent::Progress { job, progress }),
             Message::Note(text) => self.tell(&RunEvent::Note { job, text }),
             Message::Alive => {}
+            Message::Observed(observed) => running.observed = Some(observed),
             Message::Done(outcome) => running.outcome = Some(Ok(outcome)),
             Message::Failed(failure) => running.outcome = Some(Err(failure)),
         }

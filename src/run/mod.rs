@@ -34,10 +34,6 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use sweep_job::{Backend, Device};
 
-pub(crate) use self::{
-    attempt::killed,
-    scratch::{Attempts, Scratch},
-};
 pub use self::{
     arriving::{Arriving, Notice},
     event::{Observer, RunEvent, Summary},
@@ -48,6 +44,10 @@ pub use self::{
     provenance::{FoundProvenance, RunProvenance},
     signals::Signals,
     standing::Standing,
+};
+pub(crate) use self::{
+    attempt::killed,
+    scratch::{Attempts, Scratch},
 };
 use self::{
     scheduler::JobSpec,

@@ -5,14 +5,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
 use fs_err as fs;
-use sweep_job::{Failure, FailureKind};
+use sweep_job::{Failure, FailureKind, FileStamp, Observed, ObservedFile};
 
 use crate::{
-    plan::{Digests, JobId, Plan},
-    record::{Digest, Key},
+    plan::{Code, Digests, JobId, Plan, digest_now},
+    record::{ABSENT, Digest, Key, ReadFile, ReadSet},
     store::Store,
 };
 
@@ -22,6 +23,8 @@ pub(crate) struct Reads {
     /// Input files and folders, with their digests when the job was planned.
     inputs: Vec<(PathBuf, String)>,
     artifacts: Vec<Artifact>,
+    /// Code that earlier runs of the job read, as it was when the job was planned.
+    code: Option<Arc<Code>>,
 }
 
 /// An artifact that one job takes from another.
@@ -58,6 +61,24 @@ pub(crate) enum Changed {
         /// The reason.
         reason: String,
     },
+    /// Code differs, it is not known in which file.
+    #[error("the code of the project {} changed after the job was planned; run again", project.display())]
+    Code {
+        /// The project's folder.
+        project: PathBuf,
+    },
+    /// An installed package has another version.
+    #[error("the package {name} changed from {planned} to {found} after it was planned{during}; run again")]
+    Package {
+        /// The package.
+        name: String,
+        /// Version when the job was planned.
+        planned: String,
+        /// Version now.
+        found: String,
+        /// Time of the change, if it is known.
+        during: &'static str,
+    },
     /// The artifact of a needed job is damaged.
     #[error("the artifact `{name}` of {label} has changed since it was written: {reason}; run again")]
     Artifact {
@@ -74,7 +95,7 @@ impl Changed {
     /// The same, found when the job had run.
     #[must_use]
     pub(crate) fn while_it_ran(mut self) -> Self {
-        if let Self::Input { during, .. } = &mut self {
+        if let Self::Input { during, .. } | Self::Package { during, .. } = &mut self {
             *during = ", while the job ran";
         }
         self
@@ -92,12 +113,13 @@ impl Reads {
     pub(crate) fn of(plan: &Plan, store: &Store, id: JobId) -> Self {
         let taken = plan.taken_by(id).into_iter();
         let artifacts = taken.filter_map(|(key, name)| Artifact::new(store, key, name)).collect();
-        Self { inputs: plan.inputs_of(id), artifacts }
+        Self { inputs: plan.inputs_of(id), artifacts, code: plan.job(id).code.clone() }
     }
 
     /// True if there are no inputs.
     pub(crate) fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.artifacts.is_empty()
+        let no_code = self.code.as_ref().is_none_or(|code| code.files.is_empty() && !code.stale);
+        self.inputs.is_empty() && self.artifacts.is_empty() && no_code
     }
 
     /// Checks that all inputs are unchanged. Files that `digests` lists and that have not changed since are not read
@@ -111,6 +133,56 @@ impl Reads {
             }
         }
         self.artifacts.iter().try_for_each(|artifact| artifact.check(digests))
+    }
+
+    /// Checks that the code is that of the job's key.
+    pub(crate) fn check_code(&self, digests: &mut Digests) -> Result<(), Changed> {
+        let Some(code) = &self.code else { return Ok(()) };
+        if code.stale {
+            return Err(Changed::Code { project: code.project.clone() });
+        }
+        digests.forget();
+        for file in &code.files {
+            let path = code.path(&file.path);
+            if digest_now(digests, &path) != file.digest {
+                return Err(Changed::Input { path, during: "" });
+            }
+        }
+        Ok(())
+    }
+
+    /// The digests of the files that a job has read, which must be those of its key as far as that has them, and of what
+    /// was read.
+    pub(crate) fn observed(&self, observed: Observed, digests: &mut Digests) -> Result<ReadSet, Changed> {
+        let none = Code::default();
+        let code = self.code.as_deref().unwrap_or(&none);
+        let planned: BTreeMap<&str, &str> =
+            code.files.iter().map(|file| (file.path.as_str(), file.digest.as_str())).collect();
+        digests.forget();
+        let mut files = BTreeMap::new();
+        for (name, ObservedFile { stamp, by }) in observed.files {
+            let path = code.path(&name);
+            let unreadable = |error: io::Error| Changed::Unreadable { path: path.clone(), reason: error.to_string() };
+            let digest = digests.of_file(&path).map_err(unreadable)?;
+            let is_same = match planned.get(name.as_str()) {
+                // A file that did not exist then is one that the job makes.
+                Some(planned) if *planned != ABSENT => *planned == digest,
+                // After its digest was computed, which takes time.
+                _ => FileStamp::of(&fs::metadata(&path).map_err(unreadable)?) == stamp,
+            };
+            if !is_same {
+                return Err(Changed::Input { path, during: "" });
+            }
+            files.insert(name, ReadFile { digest, by });
+        }
+        for (name, folder, version) in &code.packages {
+            let found = observed.packages.get(name).filter(|package| package.folder == *folder);
+            if let Some(found) = found.filter(|found| found.version != *version) {
+                let (name, planned, found) = (name.clone(), version.clone(), found.version.clone());
+                return Err(Changed::Package { name, planned, found, during: "" });
+            }
+        }
+        Ok(ReadSet::new(files, observed.packages))
     }
 }
 

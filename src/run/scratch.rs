@@ -199,7 +199,11 @@ fn has_content(path: &Path) -> bool {
     // A link to a folder above it would have no end.
     entries.flatten().any(|entry| {
         let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        if is_link { std::fs::metadata(entry.path()).is_ok_and(|file| file.len() > 0) } else { has_content(&entry.path()) }
+        if is_link {
+            std::fs::metadata(entry.path()).is_ok_and(|file| file.len() > 0)
+        } else {
+            has_content(&entry.path())
+        }
     })
 }
 
@@ -264,8 +268,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(folder.path());
         scratch.ask_to_stop().unwrap();
-        for text in ["", "{", "[]", r#"{"count":1,"spent":-1.0,"resumed":0.0,"seconds":0.0,"checkpoints":[]}"#,
-            r#"{"count":1,"spent":1.0,"resumed":0.0,"seconds":0.0,"checkpoints":[{"path":"../x","seconds":1.0}]}"#] {
+        for text in [
+            "",
+            "{",
+            "[]",
+            r#"{"count":1,"spent":-1.0,"resumed":0.0,"seconds":0.0,"checkpoints":[]}"#,
+            r#"{"count":1,"spent":1.0,"resumed":0.0,"seconds":0.0,"checkpoints":[{"path":"../x","seconds":1.0}]}"#,
+        ] {
             fs::write(scratch.folder.join(STATE), text).unwrap();
             assert_eq!(scratch.attempts(), Attempts::default(), "{text}");
         }

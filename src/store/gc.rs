@@ -132,6 +132,7 @@ impl Store {
             }
             remove_if_there(&aside)?;
         }
+        self.remove_manifests()?;
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod gc;
 mod index;
 mod lease;
 mod lock;
+mod manifests;
 mod origin;
 mod pending;
 mod transfer;

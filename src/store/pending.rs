@@ -3,11 +3,15 @@
 use std::{io, path::PathBuf};
 
 use fs_err as fs;
+use sweep_job::Tool;
 use tracing::{debug_span, field, info_span, warn};
 
 use super::{Origin, Record, Store, StoreError, disk, lock::Lock, remove_if_there};
 use crate::record;
-use crate::{host, record::Key};
+use crate::{
+    host,
+    record::{Identity, Key, Manifest, ReadSet},
+};
 
 /// The right to write one record.
 #[derive(Debug)]
@@ -50,6 +54,13 @@ impl Pending {
     /// Marks the record as one that was not made here.
     pub(super) fn came_from(&self, origin: &Origin) -> io::Result<()> {
         origin.write(&self.staging)
+    }
+
+    /// Stores what the job has read, before its record.
+    pub(crate) fn add_manifest(&self, identity: &Identity, tool: Tool, set: &ReadSet) -> Result<(), StoreError> {
+        let base = identity.base_key().map_err(io::Error::from)?;
+        let manifest = Manifest { base, record: self.key, code: identity.code.clone(), set: set.id(), tool };
+        Ok(self.store.add_manifest(&manifest, set)?)
     }
 
     /// Writes the record, with the digests of its files: afterwards the job is done, whatever happens to the machine.

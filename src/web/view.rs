@@ -205,7 +205,8 @@ impl View {
                 _ => says,
             };
             let seconds = match doing {
-                JobState::Done { seconds: Some(seconds) } | JobState::Failed { seconds, .. }
+                JobState::Done { seconds: Some(seconds) }
+                | JobState::Failed { seconds, .. }
                 | JobState::Stopped { seconds, .. } => Some(*seconds),
                 _ => self.took.get(&index).copied(),
             };

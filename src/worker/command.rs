@@ -3,8 +3,13 @@
 mod contract;
 mod folder;
 mod program;
+mod ranks;
+mod reads;
 mod report;
+mod resume;
+mod tracking;
 mod usage;
+mod verdict;
 mod words;
 
 use std::{
@@ -13,6 +18,7 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{self, ExitStatus},
+    sync::atomic::Ordering,
 };
 
 use sweep_job::{
@@ -26,8 +32,12 @@ use self::{
     contract::Contract,
     folder::Folder,
     program::Ended,
+    ranks::Ranks,
     report::{Following, Gathered},
+    resume::Keeper,
+    tracking::Tracking,
     usage::Usage,
+    verdict::Facts,
     words::Word,
 };
 use super::{Channel, Run};
@@ -39,6 +49,7 @@ impl Run for Command {
         if result.is_err() {
             // Nothing of it will be kept; what cannot be removed here, the engine tries again.
             let _ = folder.keep(&[]);
+            contract::leave(&job.scratch);
         }
         result
     }
@@ -57,9 +68,12 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     let mut found = BTreeMap::new();
     let file = command.metrics.as_ref().and_then(MetricsFrom::file);
     let from_lines = file.is_none();
-    let contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
-    let following = Following::start(contract.sources(), contract.state(), command.until, channel.clone())
+    let mut contract = Contract::open(command, job).map_err(disk("the job's scratch folder cannot be used"))?;
+    let (sources, patterns, keeper) = contract.sources(command, job);
+    let mut programs = prepare(command, job, &contract, &keeper)?;
+    let following = Following::start(sources, contract.state(), command.until, keeper, channel.clone())
         .map_err(disk("the reports cannot be followed"))?;
+    let spoke = following.spoke();
     let mut on_word = |word| match word {
         Some(Word::Metric(name, value)) if from_lines => {
             found.insert(name, value);
@@ -69,23 +83,39 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
         None => channel.alive(),
     };
     let memory = OutOfMemory::now();
+    let tracking =
+        Tracking::begin(command, job).map_err(disk("the files that the program reads cannot be observed"))?;
+    if let Some(tracking) = &tracking {
+        programs.iter_mut().for_each(|program| tracking.prepare(program));
+    }
     let usage = Usage::start().map_err(disk("the program cannot be observed"))?;
-    let ended = program::run(vec![prepare(command, job, &contract)?], |_| (), &mut on_word)
+    let ended = program::run(programs, move |line| patterns.hear(line), &mut on_word)
         .map_err(|error| not_started(command, folder.path(), &error))?;
-    let gathered = following.finish().map_err(disk("the reports cannot be read"))?;
-    if stop.load(std::sync::atomic::Ordering::SeqCst) {
-        // A program that was told to stop early may say that all is well; its result is none.
-        let message = "it was asked to end (SIGTERM); in a script, `kill 0` asks its worker, too".into();
-        return Err(Failure { kind: FailureKind::Crash, message });
+    let (gathered, mut keeper) = following.finish().map_err(disk("the reports cannot be read"))?;
+    let (step, total) = gathered.progress();
+    let facts = Facts {
+        is_success: ended.status.success(),
+        has_reported: spoke.load(Ordering::SeqCst),
+        is_asked: keeper.is_asked(),
+        is_terminated: stop.load(Ordering::SeqCst),
+        says_stopped: gathered.is_stopped(),
+        step,
+        total: [total, command.until].into_iter().flatten().min(),
+    };
+    if let Some(failure) = verdict::stopped(&facts) {
+        return Err(failure);
     }
     if !ended.status.success() {
-        return Err(describe(&ended, OutOfMemory::now().since(memory)));
+        return Err(describe(command, &ended, OutOfMemory::now().since(memory)));
     }
     if let Some(path) = file {
         found = words::read_json(&folder.path().join(&path.0)).map_err(|reason| Failure {
             kind: FailureKind::Experiment,
             message: format!("the metrics file `{}` {reason}", path.0),
         })?;
+    }
+    if let Some(observed) = tracking.map(|tracking| tracking.end(folder.path(), channel)).transpose()?.flatten() {
+        channel.observed(observed);
     }
     let outputs: Vec<&str> = command.outputs.iter().map(|output| output.0.as_str()).collect();
     for output in &outputs {
@@ -94,7 +124,7 @@ fn attempt(command: &Command, job: &Job, folder: &Folder, channel: &mut Channel)
     folder.keep(&outputs).map_err(disk("the job's folder cannot be cleaned up"))?;
 
     let mut outcome = Outcome::default();
-    outcome.set(&Command::TIME_RUN, ended.seconds);
+    keeper.add_to(&mut outcome, ended.seconds);
     usage.finish(ended.seconds, &mut outcome);
     for (name, value) in found {
         if !value.is_finite() {
@@ -123,8 +153,29 @@ fn reported(command: &Command, gathered: &Gathered, outcome: &mut Outcome, chann
     outcome.curves = gathered.curves();
 }
 
+/// The processes of the program, each with its arguments and its environment.
+fn prepare(
+    command: &Command,
+    job: &Job,
+    contract: &Contract,
+    keeper: &Keeper,
+) -> Result<Vec<process::Command>, Failure> {
+    let count = command.processes();
+    let ranks = command.launch.map(|launch| Ranks::new(launch, count, job.threads)).transpose();
+    let ranks = ranks.map_err(disk("there is no free port for the processes"))?;
+    let program = |rank| -> Result<process::Command, Failure> {
+        let mut program = prepare_one(command, job, contract)?;
+        keeper.describe(&mut program);
+        if let Some(ranks) = &ranks {
+            ranks.describe(rank, &mut program);
+        }
+        Ok(program)
+    };
+    (0..count).map(program).collect()
+}
+
 /// The program with its arguments and its environment. Fails if a variable is not set whose value it is to get.
-fn prepare(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
+fn prepare_one(command: &Command, job: &Job, contract: &Contract) -> Result<process::Command, Failure> {
     let argv = match &command.run {
         Some(script) => ["sh", "-eu", "-c", script, "run"].map(str::to_owned).into(),
         None => command.arguments(),
@@ -176,10 +227,11 @@ fn not_started(command: &Command, folder: &Path, error: &io::Error) -> Failure {
     Failure { kind: FailureKind::Input, message }
 }
 
-fn describe(ended: &Ended, out_of_memory: Option<bool>) -> Failure {
+fn describe(command: &Command, ended: &Ended, out_of_memory: Option<bool>) -> Failure {
     let (kind, how) = describe_status(ended.status, out_of_memory);
+    let rank = ended.rank.map_or_else(String::new, |rank| format!("rank {rank} of {}: ", command.processes()));
     let separator = if ended.complaint.is_empty() { "" } else { ": " };
-    Failure { kind, message: format!("{how}{separator}{}", ended.complaint) }
+    Failure { kind, message: format!("{rank}{how}{separator}{}", ended.complaint) }
 }
 
 fn describe_status(status: ExitStatus, out_of_memory: Option<bool>) -> (FailureKind, String) {

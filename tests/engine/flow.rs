@@ -207,7 +207,10 @@ fn a_program_takes_curves_as_parameters() {
     let ended = sandbox.sweep(&["run", "other.yaml"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("has no curve `lost`; it has `loss`"), "{}", ended.stderr);
-    sandbox.write("text.yaml", &recipe.replace("cp \"$SWEEP_PARAMS\" params.json", "echo ${{ needs.measure.curves.loss }}"));
+    sandbox.write(
+        "text.yaml",
+        &recipe.replace("cp \"$SWEEP_PARAMS\" params.json", "echo ${{ needs.measure.curves.loss }}"),
+    );
     let ended = sandbox.sweep(&["plan", "text.yaml"]);
     assert_eq!(ended.code, Some(3), "{}", ended.stdout);
     let train = "steps:

@@ -36,6 +36,9 @@ mod mistakes;
 mod page;
 mod policies;
 mod programs;
+mod programs_ranks;
+mod programs_reads;
+mod programs_stop;
 mod protocol;
 #[cfg(feature = "remote")]
 mod pulls;
@@ -54,5 +57,7 @@ mod summaries;
 mod tables;
 mod tasks;
 mod terminal;
+mod tracking;
+mod tracking_sources;
 #[cfg(feature = "remote")]
 mod trust;

@@ -12,9 +12,7 @@ use crate::{
 /// A recipe with one step, whose `with` this is.
 fn step(with: &str) -> String {
     let with = with.replace('\n', "\n      ");
-    format!(
-        "name: study\nsteps:\n  job:\n    uses: command\n    with:\n      {with}\n    resources: {{ cpus: 1 }}\n"
-    )
+    format!("name: study\nsteps:\n  job:\n    uses: command\n    with:\n      {with}\n    resources: {{ cpus: 1 }}\n")
 }
 
 /// A step with a Python program; `more` are other keys of `with`.
@@ -135,12 +133,10 @@ say(val_loss=0.5, loss=7, size={'value': 1, 'unit': 'KiB'})
     assert_eq!(curve(&record, "loss"), (vec![10, 20, 30, 40, 50, 60], vec![1.0, 0.5, 1.0 / 3.0, 0.25, 0.2, 0.1]));
     let metrics = record["outcome"]["metrics"].as_object().unwrap();
     let shown = |name: &str| format!("{} {}", metrics[name]["value"], metrics[name]["unit"].as_str().unwrap());
-    let names = [
-        "eval.loss", "eval.loss.step", "eval.time", "loss", "peak_mib", "size", "step_ms", "tokens_per_s", "val_loss",
-    ];
-    let expected = [
-        "5.0 1", "50.0 count", "0.003 s", "7.0 1", "2097152.0 B", "1024.0 B", "0.0125 s", "1000.0 tokens/s", "0.5 1",
-    ];
+    let names =
+        ["eval.loss", "eval.loss.step", "eval.time", "loss", "peak_mib", "size", "step_ms", "tokens_per_s", "val_loss"];
+    let expected =
+        ["5.0 1", "50.0 count", "0.003 s", "7.0 1", "2097152.0 B", "1024.0 B", "0.0125 s", "1000.0 tokens/s", "0.5 1"];
     assert_eq!(names.map(shown), expected);
     assert_eq!(record["outcome"]["curves"]["step_ms"]["unit"], "s");
     assert!(record["outcome"]["curves"].get("val_loss").is_none() && !metrics.contains_key("step"));
@@ -149,9 +145,13 @@ say(val_loss=0.5, loss=7, size={'value': 1, 'unit': 'KiB'})
 
 #[test]
 fn a_series_becomes_the_metric_that_the_recipe_asks_for() {
-    for (how, expected, step) in
-        [("last", 3.0, None), ("min", 1.0, Some(2.0)), ("max", 4.0, Some(1.0)), ("mean", 8.0 / 3.0, None), ("first", 4.0, None)]
-    {
+    for (how, expected, step) in [
+        ("last", 3.0, None),
+        ("min", 1.0, Some(2.0)),
+        ("max", 4.0, Some(1.0)),
+        ("mean", 8.0 / 3.0, None),
+        ("first", 4.0, None),
+    ] {
         let sandbox = python(
             "for step, loss in [(1, 4), (2, 1), (3, 3)]: say(step=step, loss=loss)\n",
             &format!("metrics: {{ loss: {how} }}"),
@@ -193,8 +193,15 @@ raw.write(b'ss": 2.5}\n{"step": 10, "loss": 2.0}')
     assert!(!ended.stderr.contains('\u{1b}'), "no control characters: {:?}", ended.stderr);
     let record = sandbox.records().remove("job").unwrap();
     assert_eq!(curve(&record, "loss"), (vec![1, 4, 8, 9, 10], vec![5.0, 4.0, 3.0, 2.5, 2.0]));
-    assert_eq!((metric(&record, "loss"), metric(&record, "bad"), metric(&record, "ok name")), (Some(2.0), None, Some(2.0)));
-    assert_eq!(record["outcome"]["curves"].as_object().unwrap().len(), 199, "200 series with `bad`, which has no point");
+    assert_eq!(
+        (metric(&record, "loss"), metric(&record, "bad"), metric(&record, "ok name")),
+        (Some(2.0), None, Some(2.0))
+    );
+    assert_eq!(
+        record["outcome"]["curves"].as_object().unwrap().len(),
+        199,
+        "200 series with `bad`, which has no point"
+    );
     assert!(metric(&record, "wide").is_some());
     let mut said = Transcript::default();
     for note in notes(&sandbox) {
@@ -263,10 +270,7 @@ fn a_diverged_series_has_no_last_value() {
     assert_eq!(curve(&record, "loss"), (vec![1], vec![1.0]));
     assert_eq!(
         notes(&sandbox),
-        [
-            "`loss` is NaN at step 2, which is not a number: no point",
-            "`final` is NaN, which is not a number: ignored"
-        ]
+        ["`loss` is NaN at step 2, which is not a number: no point", "`final` is NaN, which is not a number: ignored"]
     );
 }
 
@@ -291,7 +295,30 @@ fn a_later_attempt_continues_the_curves() {
         assert_eq!(curve(&record, "loss"), (vec![1, 2, 3, 4, 5, 6, 7], vec![1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0]));
         assert_eq!(curve(&record, "old").0, [1, 2, 3, 4], "nothing is left of what came after the resume");
         assert_eq!(metric(&record, "final"), None, "a final value is that of its attempt");
-        assert!(list(&sandbox.path("results/store/staging")).is_empty(), "the scratch folder is gone");
+        assert!(list(&sandbox.path("results/store/partial")).is_empty(), "the scratch folder is gone");
+    }
+}
+
+#[test]
+fn a_failed_attempt_leaves_its_curves_only_where_another_can_go_on() {
+    let report = r#"echo '{"step": 1, "loss": 1}' >> "$SWEEP_REPORT"; "#;
+    let own = format!(r#"{report}touch "$SWEEP_SCRATCH/own"; "#);
+    for (run, left) in [
+        ("", vec![]),
+        (report, vec![".sweep/attempts.json"]),
+        (&own, vec![".sweep/attempts.json", ".sweep/state.json", "own"]),
+    ] {
+        let sandbox = Sandbox::with(&step(&format!("run: |\n  {run}exit 3")));
+        assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+        let mut found = Vec::new();
+        for scratch in list(&sandbox.path("results/store/partial")) {
+            for path in list(&scratch) {
+                let inner = list(&path);
+                let files = if inner.is_empty() { vec![path] } else { inner };
+                found.extend(files.iter().map(|file| file.strip_prefix(&scratch).unwrap().display().to_string()));
+            }
+        }
+        assert_eq!(found, left);
     }
 }
 
@@ -305,7 +332,7 @@ steps:
     uses: command
     matrix: { lr: [1, 2] }
     with:
-      run: for i in 1 2 3; do echo '{"step":'$i',"train/loss":'$i.5'}' >> "$SWEEP_REPORT"; done
+      run: for i in 1 2 3; do echo '{"step":'$i',"train/loss":'$i.5'}' >> "$SWEEP_REPORT"; done; echo '{"train": 1}' >> "$SWEEP_REPORT"
       env: { LR: "${{ matrix.lr }}" }
 figures:
   curves: { from: job, kind: line, x: iteration, y: train/loss, color: lr }
@@ -323,7 +350,9 @@ figures:
     let event = find(&sandbox.path("events"), &|path| path.to_string_lossy().contains("tfevents")).unwrap();
     let bytes = fs_err::read(event).unwrap();
     assert!(bytes.windows(10).any(|window| window == b"train/loss"));
-    let history = find(&sandbox.path("mlruns"), &|path| path.ends_with("curves/train/loss")).unwrap();
+    let mlflow = |end: &'static str| find(&sandbox.path("mlruns"), &|path| path.ends_with(end));
+    assert!(mlflow("metrics/train").is_some() && mlflow("metrics/train_loss").is_some(), "one leads through the other");
+    let history = mlflow("metrics/curves/train/loss").unwrap();
     let history = fs_err::read_to_string(history).unwrap();
     let steps: Vec<&str> = history.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     assert_eq!(steps, ["1", "2", "3"]);
@@ -344,7 +373,7 @@ fn points_reach_other_processes_while_the_program_runs() {
         "step = 0
 while not os.path.exists(os.environ['SWEEP_SCRATCH'] + '/go'):
     step += 1
-    say(step=step, total=100000, loss=1 / step, second=2)
+    say(step=step, total=100000, loss=1 / step, best=2)
     time.sleep(0.05)
 ",
         "",
@@ -355,11 +384,11 @@ while not os.path.exists(os.environ['SWEEP_SCRATCH'] + '/go'):
     let first = newest().unwrap();
     assert_eq!(first["total"], 100_000);
     assert_eq!(first["series"][0]["name"], "loss");
-    assert_eq!(first["series"][1], json!({ "name": "second", "step": first["done"], "value": 2.0, "unit": "1" }));
+    assert_eq!(first["series"][1], json!({ "name": "best", "step": first["done"], "value": 2.0, "unit": "1" }));
     until("a later one does", || newest().unwrap()["done"].as_u64() > first["done"].as_u64());
     let status = sandbox.sweep(&["status"]);
     assert!(status.stdout.contains("/100000") && status.stdout.contains("loss "), "{}", status.stdout);
-    let scratch = find(&sandbox.path("results/store/staging"), &|path| path.ends_with("report.jsonl")).unwrap();
+    let scratch = find(&sandbox.path("results/store/partial"), &|path| path.ends_with("report.jsonl")).unwrap();
     fs_err::write(scratch.parent().unwrap().parent().unwrap().join("go"), "").unwrap();
     let ended = engine.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -400,7 +429,7 @@ fn mistakes_have_their_place() {
     ] {
         let sandbox = Sandbox::with(&step(with));
         let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
-        assert_eq!(ended.code, Some(2), "{with}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(3), "{with}: {}", ended.stderr);
         said.add(&with.replace('\n', ", "), &ended.stderr);
     }
     assert_message!(said);

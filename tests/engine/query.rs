@@ -194,5 +194,5 @@ fn curves_are_a_long_table() {
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("no record has `los`; did you mean `loss`?"), "{}", ended.stderr);
     let ended = ask(&asked(), &["--curves", "--format", "csv"]);
-    assert_eq!(ended, "label,value,series,at,value\n", "no curves");
+    assert_eq!(ended, "label,text,params.value,variant,series,at,value\n", "no curves");
 }

@@ -110,8 +110,13 @@ impl Sandbox {
     /// The end of the latest run: how many jobs were cached, done and so on, without those kinds that have none.
     pub(crate) fn tally(&self) -> Vec<(&'static str, u64)> {
         let ended = self.journal("ended").pop().expect("a run has ended");
-        let count = |kind| (kind, ended["event"]["ended"][kind].as_u64().unwrap());
-        ["cached", "done", "failed", "tolerated", "skipped"].map(count).into_iter().filter(|(_, n)| *n > 0).collect()
+        // Without a stopped job, its number is left out.
+        let count = |kind| (kind, ended["event"]["ended"][kind].as_u64().unwrap_or(0));
+        ["cached", "done", "failed", "tolerated", "stopped", "skipped"]
+            .map(count)
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect()
     }
 
     /// Asserts that everything is in the store already: no run begins.

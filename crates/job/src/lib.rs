@@ -8,6 +8,7 @@
 mod backend;
 mod metric;
 mod metric_map;
+mod observed;
 mod outcome;
 mod params;
 mod protocol;
@@ -19,6 +20,7 @@ mod value;
 pub use backend::{Backend, BackendChoice, Device, Probe, Rejected};
 pub use metric::{MetricInfo, Precision};
 pub use metric_map::{Metrics, current_name, same_metric};
+pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Backend, Outcome, Unit, Value};
+use crate::{Backend, Observed, Outcome, Unit, Value};
 
 /// Version of the protocol. Engine and worker are the same binary, so a mismatch means that the binary was replaced
 /// during a run.
@@ -31,6 +31,9 @@ pub struct Job {
     pub scratch: PathBuf,
     /// Interval of heartbeats in seconds, in the absence of other messages; `None` for no heartbeats.
     pub heartbeat: Option<f64>,
+    /// Folder of the project, below which the files that a program reads are observed; `None` to observe nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
 }
 
 /// A message from a worker.
@@ -43,6 +46,8 @@ pub enum Message {
     Note(String),
     /// A heartbeat, sent while the job computes and sends no other message.
     Alive,
+    /// Files that the job has read, before the end.
+    Observed(Observed),
     /// The end, with a result.
     Done(Outcome),
     /// The end, without one.
@@ -175,6 +180,8 @@ pub trait Report {
     fn note(&mut self, text: &str);
     /// Sends a heartbeat, for tasks without other messages for a long time.
     fn alive(&mut self) {}
+    /// Reports the files that the task has read, for tasks that run a program.
+    fn observed(&mut self, _observed: Observed) {}
 }
 
 #[cfg(test)]

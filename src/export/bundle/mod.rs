@@ -57,6 +57,9 @@ pub struct Contents {
     root: PathBuf,
     /// The digests of input files, by their paths.
     inputs: BTreeMap<PathBuf, String>,
+    /// Digests of the code that jobs were observed to read, by the jobs' base keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    code: BTreeMap<Key, String>,
     /// Every job.
     pub jobs: Vec<BundledJob>,
     /// Environment of the results: properties, and their values.
@@ -103,6 +106,9 @@ pub enum BundleError {
     /// The store says no.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A key could not be written.
+    #[error("cannot compute a job's key: {0}")]
+    Key(#[from] serde_json::Error),
     /// It is an archive of something else, or made to do harm.
     #[error("this is not a bundle: {0}")]
     Foreign(String),
@@ -168,6 +174,7 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
         backend: plan.jobs().find_map(|(_, job)| job.identity.backend).unwrap_or(Backend::Cpu),
         root,
         inputs: plan.inputs().into_iter().map(|(path, digest)| (normal(&path), digest)).collect(),
+        code: plan.code()?,
         jobs,
         environment,
         files: std::mem::take(&mut out.files),

@@ -11,7 +11,7 @@ use fs_err as fs;
 use super::{BundleError, Contents, Sum};
 use crate::{
     analysis::Results,
-    plan::{Digests, Plan, PlanError, Room, normal},
+    plan::{Digests, Manifests, Plan, PlanError, Room, normal},
     recipe::{Draft, RecipeError, Request},
     record::Record,
     render::{Page, Report},
@@ -67,8 +67,9 @@ impl Opened {
 
     /// The digests of the input files, which are not in the bundle.
     fn digests(&self) -> Digests {
-        let Contents { inputs, root, .. } = &self.contents;
-        Digests::locked(inputs.clone(), self.sources(), root.clone())
+        let Contents { inputs, root, code, .. } = &self.contents;
+        let digests = Digests::locked(inputs.clone(), self.sources(), root.clone());
+        digests.with_manifests(Manifests::locked(code.clone()))
     }
 
     /// Path of an input file of the recipe when the bundle was made.

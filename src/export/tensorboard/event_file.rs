@@ -193,22 +193,22 @@ fn masked(sum: u32) -> u32 {
 /// The remainders of CRC-32C (Castagnoli) for each byte.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
-    let mut byte = 0;
+    let mut byte = 0_u32;
     while byte < 256 {
-        let mut sum = byte as u32;
+        let mut sum = byte;
         let mut bit = 0;
         while bit < 8 {
             sum = if sum & 1 == 1 { (sum >> 1) ^ 0x82f6_3b78 } else { sum >> 1 };
             bit += 1;
         }
-        table[byte] = sum;
+        table[byte as usize] = sum;
         byte += 1;
     }
     table
 };
 
 fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |sum, byte| (sum >> 8) ^ TABLE[usize::from(sum as u8 ^ byte)])
+    !bytes.iter().fold(u32::MAX, |sum, byte| (sum >> 8) ^ TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)])
 }
 
 #[cfg(test)]
@@ -278,7 +278,7 @@ mod tests {
         for _ in 0..2000 {
             let noise: Vec<u8> = std::iter::repeat_with(|| {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (seed >> 56) as u8
+                seed.to_be_bytes()[0]
             })
             .take(64)
             .collect();

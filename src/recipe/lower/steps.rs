@@ -101,7 +101,7 @@ mapping! {
         ///
         /// The request is the file `SWEEP_STOP`, which appears when the job exceeds its `timeout`, when the run is
         /// interrupted, and when a batch system ends its allocation. In that time a program can save a checkpoint. It
-        /// concerns programs that write reports; see [stop](programs.md#stop). A batch system grants its own time, which
+        /// concerns programs that write reports; see [stop](programs.md#stopping). A batch system grants its own time, which
         /// can be shorter.
         grace: TimeSpan = TimeSpan { zero: true },
         /// The maximum time for which a job may show no activity. A job that exceeds it is ended.

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 use sweep_job::{Kind, Param, TaskInfo};
 
-use super::shapes::{EXPRESSION, Reach, SIZE, SPAN_OF_TIME, expression, one_expression, reference, text_pattern, whole};
+use super::shapes::{
+    EXPRESSION, Reach, SIZE, SPAN_OF_TIME, expression, one_expression, reference, text_pattern, whole,
+};
 
 pub(super) fn with_name(task: &TaskInfo) -> String {
     // A `/` would require escaping in every reference.
@@ -108,7 +110,9 @@ fn kind(kind: Kind, nullable: bool) -> Value {
             "pattern": one_expression(Reach::Everywhere),
         }),
         Kind::Any => reference(ANY),
-        Kind::Either(plain, nested) => json!({ "anyOf": [self::kind(*plain, nullable), self::kind(*nested, nullable)] }),
+        Kind::Either(plain, nested) => {
+            json!({ "anyOf": [self::kind(*plain, nullable), self::kind(*nested, nullable)] })
+        }
         Kind::Map(value) => json!({ "type": types(&["object"]), "additionalProperties": self::kind(*value, false) }),
     }
 }

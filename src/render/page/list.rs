@@ -23,8 +23,10 @@ use crate::{
 };
 
 /// The words for states, in the order in which a list is sorted by them.
-pub(crate) const STATES: [&str; 12] =
-    ["failed", "running", "retrying", "waiting", "stopped", "lost", "skipped", "left out", "reserve", "open", "done", "cached"];
+pub(crate) const STATES: [&str; 12] = [
+    "failed", "running", "retrying", "waiting", "stopped", "lost", "skipped", "left out", "reserve", "open", "done",
+    "cached",
+];
 
 /// So many columns of metrics have room.
 const MOST_COLUMNS: usize = 6;

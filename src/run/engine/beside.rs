@@ -48,8 +48,14 @@ pub(in crate::run) enum NotStored {
     Store(StoreError),
 }
 
-/// Checks that a job's inputs are unchanged.
+/// Checks that a job's inputs and its code are unchanged.
 fn checked(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
+    checked_inputs(reads, digests)?;
+    reads.check_code(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Checks that a job's inputs are unchanged.
+fn checked_inputs(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed> {
     reads.check(&mut digests.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -155,14 +161,22 @@ impl Run<'_, '_> {
             },
         };
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
+        let observed = attempt.observed;
         self.tell(&RunEvent::Storing { job });
         let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
         let store = move || {
             if !reads.is_empty() {
-                checked(&reads, &digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+                checked_inputs(&reads, &digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
             }
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
+            }
+            if let Some(observed) = observed {
+                let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
+                let tool = observed.tool;
+                let set =
+                    reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
+                pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
             }
             pending.commit(record).map(Box::new).map_err(NotStored::Store)
         };

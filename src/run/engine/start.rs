@@ -107,6 +107,7 @@ impl Run<'_, '_> {
             scratch: std::path::absolute(pending.scratch())?,
             // Often enough that a late one is not taken for none.
             heartbeat: planned.policy.heartbeat.map(|heartbeat| (heartbeat.as_secs_f64() / 4.0).min(5.0)),
+            project: planned.code.as_ref().map(|code| code.project.clone()),
         };
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
@@ -130,6 +131,7 @@ impl Run<'_, '_> {
             started,
             begun,
             outcome: None,
+            observed: None,
             scratch,
             unwanted: false,
             asked: None,

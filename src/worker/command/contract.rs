@@ -9,7 +9,11 @@ use std::{
 use fs_err as fs;
 use sweep_job::{Job, tasks::Command};
 
-use super::report::{REPORT, ReportFile, Series, Source, State};
+use super::{
+    reads::{self, Patterns},
+    report::{REPORT, ReportFile, Source, State},
+    resume::Keeper,
+};
 
 /// Version of the contract.
 const VERSION: &str = "1";
@@ -20,8 +24,8 @@ const FOLDER: &str = ".sweep";
 /// The files of the contract of one attempt.
 pub(super) struct Contract {
     folder: PathBuf,
-    /// What the report of earlier attempts has said.
-    earlier: Series,
+    /// What earlier attempts have said.
+    earlier: State,
 }
 
 impl Contract {
@@ -30,11 +34,11 @@ impl Contract {
         let folder = job.scratch.join(FOLDER);
         fs::create_dir_all(&folder)?;
         let (state_file, report) = (folder.join("state.json"), folder.join("report.jsonl"));
-        let mut state = State::load(&state_file, &report);
+        let state = State::load(&state_file, &report);
         state.keep(&state_file)?;
         fs::write(&report, "")?;
         fs::write(folder.join("params.json"), serde_json::to_vec(&command.params)?)?;
-        Ok(Self { folder, earlier: state.take(REPORT) })
+        Ok(Self { folder, earlier: state })
     }
 
     /// The report file.
@@ -47,10 +51,16 @@ impl Contract {
         self.folder.join("state.json")
     }
 
-    /// The sources of curves and metrics.
-    pub(super) fn sources(&self) -> Vec<Source> {
-        let report = ReportFile::new(self.report());
-        vec![Source { name: REPORT.to_owned(), follower: Box::new(report), series: self.earlier.clone() }]
+    /// The sources of curves and metrics, the part of them that hears standard output, and the keeper of the attempt's
+    /// checkpoints.
+    pub(super) fn sources(&mut self, command: &Command, job: &Job) -> (Vec<Source>, Patterns, Keeper) {
+        let series = self.earlier.take(REPORT);
+        let keeper = Keeper::begin(&job.scratch, series.checkpoints());
+        let follower = Box::new(ReportFile::new(self.report()));
+        let (others, patterns) = reads::sources(command, &job.dir, &mut self.earlier);
+        let mut sources = vec![Source { name: REPORT.to_owned(), follower, series }];
+        sources.extend(others);
+        (sources, patterns, keeper)
     }
 
     /// Sets the variables of the contract.
@@ -64,4 +74,18 @@ impl Contract {
             None => program.env_remove("SWEEP_UNTIL"),
         };
     }
+}
+
+/// Removes what an attempt without a result leaves and a later one does not need. Without a file of the program to go on
+/// from, that begins anew, and the curves are removed, too. Files that cannot be removed do no harm.
+pub(super) fn leave(scratch: &Path) {
+    let folder = scratch.join(FOLDER);
+    let mut entries = fs::read_dir(scratch).into_iter().flatten().filter_map(Result::ok);
+    let goes_on = entries.any(|entry| entry.file_name() != FOLDER);
+    // The state is the last.
+    let files = ["report.jsonl", "params.json", "state.json"];
+    for file in &files[..if goes_on { 2 } else { 3 }] {
+        let _ = fs::remove_file(folder.join(file));
+    }
+    let _ = fs::remove_dir(folder);
 }

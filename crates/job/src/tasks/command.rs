@@ -1,19 +1,23 @@
 //! `uses: command`.
 
 mod flags;
+mod launch;
 mod metrics;
+mod reads;
 
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
     Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
-    params::{self, LONGEST, Path as Input, params},
+    params::{self, LONGEST, Path as Input, choice, params},
 };
 
 pub use self::{
     flags::{Booleans, FLAGS, FlagStyle},
+    launch::{Launch, complete_ranks},
     metrics::{Collect, MetricsFrom},
+    reads::{STEP_NAMES, Texts, compile_pattern},
 };
 
 params! {
@@ -48,10 +52,38 @@ params! {
         /// `name=value` on standard output. A map instead of a path gives the value of each reported series that
         /// becomes its metric: `{ loss: min }`. With `min` and `max`, the metric `loss.step` is its step.
         metrics: Option<MetricsFrom> = None;
+        /// Logs that the program writes without knowing of `sweep`, followed while it runs: `csv`, `jsonl` and
+        /// `tensorboard` name files and folders in the job's folder, `stdout` a regular expression with named groups.
+        /// Each may be a list.
+        reads: BTreeMap<String, Texts> = BTreeMap::new();
+        /// Starts the program as several processes on one machine, with the variables that `torchrun` sets. With
+        /// `torchrun` every process sees all GPUs of the job, with `processes` its own only.
+        launch: Option<Launch> = None;
+        /// Number of processes for `launch`. Default: one for each GPU in `resources`.
+        ranks: Option<u64> = None, in 1..=1024;
         /// The step at which the program is to end, passed to it in the environment variable `SWEEP_UNTIL`.
         until: Option<u64> = None, in 1..=9_007_199_254_740_991_i64;
         /// Seed, passed to the program in the environment variable `SWEEP_SEED`.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
+        /// Files that decide whether a record is valid, in addition to the declared `inputs`: `code`, also the files of
+        /// the project that the program was observed to read; `declared`, none; `strict`, none, and a program that
+        /// reads another file of the project fails. By default `code` for Python and with `depfile`, else `declared`.
+        tracks: Option<Tracks> = None, cosmetic true;
+        /// A file in Makefile format that the program writes, as compilers do (`gcc -MD`), with the files that it
+        /// read. Relative paths start from the job's folder.
+        depfile: Option<Inside> = None, cosmetic true;
+    }
+}
+
+choice! {
+    /// Files that decide whether a record is valid.
+    pub enum Tracks {
+        /// Declared inputs, and the files that the program was observed to read.
+        Code = "code",
+        /// Declared inputs.
+        Declared = "declared",
+        /// Declared inputs; a program that reads another file of the project fails.
+        Strict = "strict",
     }
 }
 
@@ -71,8 +103,14 @@ pub fn inherited(values: &Values) -> Vec<&str> {
 
 metrics! {
     impl Command {
-        /// Time from the start of the program to its end.
+        /// Time from the start of the program to its end. For a resumed program, with the time of earlier attempts up to
+        /// the checkpoint.
         TIME_RUN: Seconds = "time.run";
+        /// Time of earlier attempts that was lost because no checkpoint covers it. Only of programs that were resumed
+        /// or that declare checkpoints.
+        TIME_LOST: Seconds = "time.lost";
+        /// Number of attempts, of the same programs.
+        ATTEMPTS: Count = "attempts";
         /// Peak resident memory of the program and of all processes that it starts, sampled five times per second.
         /// Absent if the program ended before the first sample.
         MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
@@ -108,6 +146,8 @@ impl TaskSpec for Command {
         command.check_flags(&mut conflicts);
         command.check_environment(&mut conflicts);
         command.check_names(&mut conflicts);
+        command.check_reads(&mut conflicts);
+        command.check_launch(&mut conflicts);
         conflicts
     }
 }
@@ -172,6 +212,7 @@ impl Command {
             conflicts.push(Conflict { params: vec!["inputs"], message, advice: advice.into() });
         }
         let written = self.outputs.iter().map(|output| ("outputs", output));
+        let written = written.chain(self.depfile.iter().map(|path| ("depfile", path)));
         let file = self.metrics.iter().filter_map(MetricsFrom::file).map(|path| ("metrics", path));
         for (param, path) in written.chain(file) {
             if path.0.contains('\0') || path.0.split('/').any(|name| name.len() > LONGEST_NAME) {

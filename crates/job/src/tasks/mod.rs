@@ -31,7 +31,10 @@ pub use bench::{
     ThresholdSearch, Timing, UpdateKind, Workload, WorkloadMetrics,
 };
 pub use check::{Check, Checking};
-pub use command::{Booleans, Collect, Command, FLAGS, FlagStyle, MetricsFrom, inherited, input_name};
+pub use command::{
+    Booleans, Collect, Command, FLAGS, FlagStyle, Launch, MetricsFrom, STEP_NAMES, Texts, Tracks, compile_pattern,
+    complete_ranks, inherited, input_name,
+};
 pub use computing::{Autotune, Checkpointing, Computing, Precision, Switch, TuningCache};
 pub use data::{Corpus, Data, TokenFormat};
 pub use eval::{Eval, Evaluation};

@@ -70,8 +70,7 @@ impl Range {
 
     /// The kept points in the order of their steps.
     fn points(&self) -> impl Iterator<Item = Point> {
-        let (one, other) =
-            if self.low.step <= self.high.step { (self.low, self.high) } else { (self.high, self.low) };
+        let (one, other) = if self.low.step <= self.high.step { (self.low, self.high) } else { (self.high, self.low) };
         std::iter::once(one).chain((one.step != other.step).then_some(other))
     }
 }
@@ -232,8 +231,11 @@ mod tests {
             let mut from = 0;
             while from <= count * spacing {
                 let part = |of: &[(u64, f64)]| {
-                    let values = of.iter().filter(|(step, _)| (from..from + width).contains(step)).map(|(_, value)| *value);
-                    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+                    let values =
+                        of.iter().filter(|(step, _)| (from..from + width).contains(step)).map(|(_, value)| *value);
+                    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                        (low.min(value), high.max(value))
+                    })
                 };
                 if count <= 100_000 {
                     assert_eq!(part(&all), part(&kept), "{count}: from {from}");

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read as _, Seek as _, SeekFrom},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::PathBuf,
 };
 
@@ -13,16 +13,19 @@ use super::{Follower, Series};
 
 /// A longer line is skipped.
 const LONGEST_LINE: usize = 1 << 20;
+/// Bytes at the beginning of a file by which one that was written anew is recognized.
+const HEAD: usize = 512;
 /// Bytes that one look reads at most, so that other followers have their turn.
 const MOST_AT_ONCE: u64 = 16 << 20;
 
 /// The lines that are appended to a file. The file may be made late, and one that shrinks or is replaced is read anew.
-pub(super) struct Appended {
+pub(in super::super) struct Appended {
     path: PathBuf,
     /// The file and its inode.
     file: Option<(File, u64)>,
-    /// Bytes that were read.
+    /// Bytes that were read, and the first of them.
     offset: u64,
+    head: Vec<u8>,
     /// The beginning of a line whose end is missing.
     begun: Vec<u8>,
     /// True if that line is too long.
@@ -30,8 +33,10 @@ pub(super) struct Appended {
     buffer: Vec<u8>,
 }
 
-/// A line, or that one was too long.
-pub(super) enum Line<'a> {
+/// A line, or that one was too long, or that the file begins anew.
+pub(in super::super) enum Line<'a> {
+    /// The lines before it are not in the file any more.
+    Anew,
     /// Without its end.
     Whole(&'a [u8]),
     /// Longer than a mebibyte.
@@ -39,17 +44,22 @@ pub(super) enum Line<'a> {
 }
 
 impl Appended {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, file: None, offset: 0, begun: Vec::new(), too_long: false, buffer: Vec::new() }
+    pub(in super::super) fn new(path: PathBuf) -> Self {
+        Self { path, file: None, offset: 0, head: Vec::new(), begun: Vec::new(), too_long: false, buffer: Vec::new() }
     }
 
     /// Passes on the lines that were added. `true` if there may be more already.
-    pub(super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
+    pub(in super::super) fn read(&mut self, on_line: &mut dyn FnMut(Line<'_>)) -> io::Result<bool> {
         let Some((length, inode)) = self.state()? else { return Ok(false) };
-        if self.file.as_ref().is_none_or(|(_, known)| *known != inode) || length < self.offset {
+        let is_other = self.file.as_ref().is_none_or(|(_, known)| *known != inode);
+        if is_other || length < self.offset || self.is_rewritten(length) {
+            if self.file.is_some() {
+                on_line(Line::Anew);
+            }
             self.file = Some((File::open(&self.path)?, inode));
             (self.offset, self.too_long) = (0, false);
             self.begun.clear();
+            self.head.clear();
         }
         let Some((file, _)) = &mut self.file else { return Ok(false) };
         if length == self.offset {
@@ -66,6 +76,8 @@ impl Appended {
                 Err(error) => return Err(error),
             };
             self.offset += count as u64;
+            let room = HEAD.saturating_sub(self.head.len()).min(count);
+            self.head.extend_from_slice(&self.buffer[..room]);
             left = left.saturating_sub(count as u64);
             split(&self.buffer[..count], &mut self.begun, &mut self.too_long, on_line);
         }
@@ -73,7 +85,7 @@ impl Appended {
     }
 
     /// Passes on a last line without an end.
-    pub(super) fn rest(&mut self, on_line: &mut dyn FnMut(Line<'_>)) {
+    pub(in super::super) fn rest(&mut self, on_line: &mut dyn FnMut(Line<'_>)) {
         if self.too_long {
             on_line(Line::TooLong);
         } else if !self.begun.is_empty() {
@@ -81,6 +93,14 @@ impl Appended {
         }
         self.begun.clear();
         self.too_long = false;
+    }
+
+    /// True if a file of this length has grown, but does not begin as it did: some programs write a log anew when its
+    /// header changes.
+    fn is_rewritten(&self, length: u64) -> bool {
+        let Some((file, _)) = self.file.as_ref().filter(|_| length > self.offset) else { return false };
+        let mut head = vec![0; self.head.len()];
+        file.read_exact_at(&mut head, 0).is_ok() && head != self.head
     }
 
     /// Length and inode of the file, if there is one.
@@ -152,7 +172,7 @@ impl Follower for ReportFile {
 const NOT_FINITE: &str = "\u{0}not finite";
 
 /// An object of a line. `NaN` and `Infinity`, which Python writes, are accepted.
-fn parse(line: &[u8]) -> Option<Map<String, Value>> {
+pub(in super::super) fn parse(line: &[u8]) -> Option<Map<String, Value>> {
     serde_json::from_slice(line).ok().or_else(|| serde_json::from_slice(&with_words(line)?).ok())
 }
 
@@ -188,6 +208,7 @@ const RESERVED: [&str; 6] = ["step", "total", "checkpoint", "note", "rank", "sto
 
 fn report(line: &Line<'_>, sink: &mut Series) {
     let line = match line {
+        Line::Anew => return,
         Line::Whole(line) => line.trim_ascii(),
         Line::TooLong => {
             let text = || format!("a line of the report is longer than {} MiB: skipped", LONGEST_LINE >> 20);
@@ -199,7 +220,8 @@ fn report(line: &Line<'_>, sink: &mut Series) {
     }
     let Some(entries) = parse(line) else {
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        return sink.once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
+        return sink
+            .once("line", || format!("the report has a line that is no JSON object, which is skipped: {shown}"));
     };
     // Of several processes that report, the first one counts.
     if entries.get("rank").and_then(Value::as_i64).is_some_and(|rank| rank != 0) {
@@ -223,7 +245,7 @@ fn report(line: &Line<'_>, sink: &mut Series) {
             None => sink.once("total", || format!("`total` is {total}, which is no integer from 0: ignored")),
         }
     }
-    values("", &entries, step, sink);
+    values("", &entries, &RESERVED, step, sink);
     if let Some(path) = entries.get("checkpoint") {
         match path.as_str() {
             Some(path) => sink.checkpoint(path),
@@ -242,16 +264,23 @@ fn report(line: &Line<'_>, sink: &mut Series) {
 }
 
 /// A number without a fraction, from 0.
-fn whole(value: &Value) -> Option<u64> {
+pub(in super::super) fn whole(value: &Value) -> Option<u64> {
     const END: f64 = 9_007_199_254_740_992.0;
     let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..END).contains(float));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and from 0 to 2^53")]
     value.as_u64().or_else(|| float().map(|float| float as u64))
 }
 
-fn values(prefix: &str, entries: &Map<String, Value>, step: Option<u64>, sink: &mut Series) {
+/// Adds the numbers of an object, those of inner ones by their paths, without the outer ones with `reserved` names.
+pub(in super::super) fn values(
+    prefix: &str,
+    entries: &Map<String, Value>,
+    reserved: &[&str],
+    step: Option<u64>,
+    sink: &mut Series,
+) {
     for (name, value) in entries {
-        if prefix.is_empty() && RESERVED.contains(&name.as_str()) {
+        if prefix.is_empty() && reserved.contains(&name.as_str()) {
             continue;
         }
         let joined;
@@ -268,7 +297,7 @@ fn values(prefix: &str, entries: &Map<String, Value>, step: Option<u64>, sink: &
         match value {
             Value::Object(inner) => match measured(inner) {
                 Some((value, unit)) => add(value, unit),
-                None => values(&format!("{name}."), inner, step, sink),
+                None => values(&format!("{name}."), inner, reserved, step, sink),
             },
             value => match number(value) {
                 Some(value) => add(value, None),

@@ -22,9 +22,12 @@ use std::{
 
 use sweep_job::{Curve, LIVE_SERIES, Live, Metric, Progress, Report, tasks::Collect};
 
+use super::resume::Keeper;
+use crate::format::clean;
+
 pub(super) use self::{
     curve::Point,
-    lines::ReportFile,
+    lines::{Appended, Line, ReportFile, parse, values, whole},
     series::{Checkpoint, Series},
     state::State,
 };
@@ -55,14 +58,15 @@ pub(super) const REPORT: &str = "report";
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between two messages with the newest values.
 const MESSAGES: Duration = Duration::from_millis(500);
-/// Interval between two writes of the state.
+/// Shortest interval between two writes of the state; it is also so many times the time that the last one took.
 const SAVES: Duration = Duration::from_secs(10);
+const SAVES_PER_TIME: u32 = 100;
 
 /// A thread that follows the sources of a program.
 pub(super) struct Following {
     stop: mpsc::Sender<()>,
     spoke: Arc<AtomicBool>,
-    thread: JoinHandle<Gathered>,
+    thread: JoinHandle<(Gathered, Keeper)>,
 }
 
 /// What the sources of a program have said. Earlier sources count more.
@@ -79,24 +83,25 @@ struct Thread<R> {
     /// Time of the last message and its changes; the same of the state.
     told: (Instant, u64),
     saved: (Instant, u64),
-    /// Checkpoints in the saved state.
-    checkpoints: Vec<Checkpoint>,
+    /// Time that the last write of the state took.
+    took: Duration,
+    keeper: Keeper,
     failed: bool,
 }
 
 impl Following {
-    /// Begins to follow. The state is kept in the file `state`.
+    /// Begins to follow. The state is kept in the file `state`, and the checkpoints by `keeper`.
     pub(super) fn start(
         sources: Vec<Source>,
         state: PathBuf,
         until: Option<u64>,
+        keeper: Keeper,
         to: impl Report + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let spoke = Arc::new(AtomicBool::new(false));
         let now = Instant::now();
         let mut thread = Thread {
-            checkpoints: checkpoints(&sources).to_vec(),
             sources,
             state,
             until,
@@ -104,6 +109,8 @@ impl Following {
             spoke: Arc::clone(&spoke),
             told: (now, 0),
             saved: (now, 0),
+            took: Duration::ZERO,
+            keeper,
             failed: false,
         };
         let run = move || {
@@ -111,7 +118,7 @@ impl Following {
                 thread.look(false);
             }
             thread.look(true);
-            Gathered(thread.sources)
+            (Gathered(thread.sources), thread.keeper)
         };
         Ok(Self { stop, spoke, thread: thread::Builder::new().name("reports".into()).spawn(run)? })
     }
@@ -122,7 +129,7 @@ impl Following {
     }
 
     /// Reads the rest, after the program's end.
-    pub(super) fn finish(self) -> io::Result<Gathered> {
+    pub(super) fn finish(self) -> io::Result<(Gathered, Keeper)> {
         let _ = self.stop.send(());
         self.thread.join().map_err(|_| io::Error::other("the thread that reads the reports has panicked"))
     }
@@ -150,17 +157,24 @@ impl<R: Report> Thread<R> {
                 progress => self.to.progress(progress),
             }
         }
-        let declared = checkpoints(&self.sources) != self.checkpoints;
-        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= SAVES);
-        if declared || due {
-            self.saved = (Instant::now(), changes);
+        for path in self.keeper.look(checkpoints(&self.sources), self.spoke.load(Ordering::Relaxed)) {
+            let text =
+                format!("the checkpoint `{}` is not kept: it is no file with content in SWEEP_SCRATCH", clean(&path));
+            self.to.note(&text);
+        }
+        // The report itself is read again by a later attempt, so that only other sources need the state between.
+        let pause = SAVES.max(self.took * SAVES_PER_TIME);
+        let due = changes > self.saved.1 && (is_last || self.saved.0.elapsed() >= pause);
+        if due {
+            let begun = Instant::now();
             self.save();
+            self.took = begun.elapsed();
+            self.saved = (Instant::now(), changes);
         }
     }
 
     /// Keeps what was read for a later attempt.
     fn save(&mut self) {
-        self.checkpoints = checkpoints(&self.sources).to_vec();
         if let Err(error) = State::save(&self.state, &self.sources)
             && !std::mem::replace(&mut self.failed, true)
         {
@@ -178,7 +192,9 @@ impl<R: Report> Thread<R> {
             }
         }
         let done = step.unwrap_or(0);
-        Progress { done, total: total.or(self.until).unwrap_or(0).max(done), series, ..Progress::default() }
+        // Without a known end, the total is 0.
+        let total = total.or(self.until).map_or(0, |total| total.max(done));
+        Progress { done, total, series, ..Progress::default() }
     }
 }
 

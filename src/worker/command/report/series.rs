@@ -229,9 +229,11 @@ impl Series {
         self.changes
     }
 
-    /// The newest points with their units, the series that began first first.
+    /// The newest points with their units: a loss first, then the series that began first.
     pub(in super::super) fn newest(&self) -> impl Iterator<Item = (&str, super::Point, Unit)> {
-        self.order.iter().filter_map(|name| {
+        let is_loss = |name: &&String| name.rsplit(['/', '.', '_']).next() == Some("loss");
+        let (losses, others): (Vec<_>, Vec<_>) = self.order.iter().partition(is_loss);
+        losses.into_iter().chain(others).filter_map(|name| {
             let points = self.curves.get(name)?;
             Some((name.as_str(), points.last()?, points.unit))
         })

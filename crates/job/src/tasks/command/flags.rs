@@ -192,7 +192,8 @@ fn quoted(text: &str) -> String {
 /// A name, also of an inner map, that cannot be part of a flag.
 fn bad_name(values: &BTreeMap<String, Value>) -> Option<&str> {
     values.iter().find_map(|(name, value)| {
-        let bad = name.is_empty() || name.contains(|char: char| char.is_whitespace() || char.is_control() || char == '=');
+        let bad =
+            name.is_empty() || name.contains(|char: char| char.is_whitespace() || char.is_control() || char == '=');
         match value {
             _ if bad => Some(name.as_str()),
             Value::Map(inner) => bad_name(inner),
@@ -218,15 +219,13 @@ mod tests {
         arguments[1..arguments.len() - 1].to_vec()
     }
 
-    const VALUES: &str = r#"{"lr":0.1,"big_net":true,"bias":false,"opt":{"lr":2,"name":"a b"},"layers":[1,2],"none":null}"#;
+    const VALUES: &str =
+        r#"{"lr":0.1,"big_net":true,"bias":false,"opt":{"lr":2,"name":"a b"},"layers":[1,2],"none":null}"#;
 
     #[test]
     fn dashes() {
         let found = spread(VALUES, |_| {});
-        assert_eq!(
-            found,
-            ["--big_net", "--layers", "1", "2", "--lr", "0.1", "--opt.lr", "2", "--opt.name", "a b"]
-        );
+        assert_eq!(found, ["--big_net", "--layers", "1", "2", "--lr", "0.1", "--opt.lr", "2", "--opt.name", "a b"]);
         let found = spread(VALUES, |command| {
             command.hyphens = true;
             command.booleans = Booleans::NoFlag;
@@ -245,8 +244,7 @@ mod tests {
             command.flags = FlagStyle::Equals;
             command.booleans = Booleans::Value;
         });
-        let expected =
-            ["--bias=false", "--big_net=true", "--layers=[1,2]", "--lr=0.1", "--opt.lr=2", "--opt.name=a b"];
+        let expected = ["--bias=false", "--big_net=true", "--layers=[1,2]", "--lr=0.1", "--opt.lr=2", "--opt.name=a b"];
         assert_eq!(found, expected);
     }
 

@@ -1,0 +1,64 @@
+//! The code and data that a program was observed to read, as its worker reports them to the engine.
+
+use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt as _};
+
+use serde::{Deserialize, Serialize};
+
+/// Files and packages that a program read, in addition to its declared inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Source of the observation.
+    pub tool: Tool,
+    /// Files, by their path from the project's folder, or absolute outside of it, in the form of a record.
+    pub files: BTreeMap<String, ObservedFile>,
+    /// Installed packages of Python that were imported, by name.
+    pub packages: BTreeMap<String, Package>,
+}
+
+/// Source of an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tool {
+    /// Python's audit events.
+    Audit,
+    /// A file of dependencies that the program wrote.
+    Depfile,
+}
+
+/// A file that a program read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedFile {
+    /// State of the file when it was read.
+    pub stamp: FileStamp,
+    /// File that imported it, in the same form as its own path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Values that change with a file's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change of the content, in nanoseconds since 1970.
+    pub mtime: i64,
+    /// Inode.
+    pub inode: u64,
+}
+
+/// An installed package of Python.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Package {
+    /// Version.
+    pub version: String,
+    /// Folder that it is installed in, in the form of a record.
+    pub folder: String,
+}
+
+impl FileStamp {
+    /// The state of a file now.
+    pub fn of(metadata: &Metadata) -> Self {
+        let mtime = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        Self { size: metadata.size(), mtime, inode: metadata.ino() }
+    }
+}

@@ -1,0 +1,347 @@
+//! The code that programs were observed to read, as it is now: which of a job's records is still valid, and the key of
+//! the job if none is.
+//!
+//! A record is valid if the files and packages of its manifest are unchanged. Otherwise the key contains the present
+//! digests of *all* files that any earlier run of the job read, not only of those of the latest: a file that only some
+//! versions of the code read would be missing otherwise, and the key could be that of a record made with another
+//! content of this file.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use fs_err as fs;
+use sweep_job::{ParamType as _, Values, tasks::Tracks};
+
+use super::{Digests, lint};
+use crate::{
+    host::packages,
+    record::{ABSENT, Identity, Key, Manifest, ReadSet, code_digest, text_path},
+};
+
+/// Files whose presence marks the folder of a project.
+const MARKS: [&str; 2] = [".git", "pyproject.toml"];
+
+/// The manifests of a store.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    /// The folder of the sets.
+    sets: PathBuf,
+    by_base: HashMap<Key, Vec<Manifest>>,
+    /// The code of jobs on the machine that had the files, by their base keys.
+    locked: BTreeMap<Key, String>,
+    /// Sets that were read; `None` for those that cannot be.
+    known: HashMap<String, Option<Arc<ReadSet>>>,
+    /// The present state of sets and of unions of sets, below a project's folder.
+    states: HashMap<(PathBuf, Vec<String>), Arc<Code>>,
+    /// Packages installed in a folder.
+    installed: HashMap<String, BTreeMap<String, String>>,
+    /// Folders of projects, by the folders of recipes.
+    projects: HashMap<PathBuf, PathBuf>,
+}
+
+/// The code of a job, as it was when the job was planned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Code {
+    /// Folder of the project.
+    pub project: PathBuf,
+    /// Files that earlier runs read.
+    pub files: Vec<CodeFile>,
+    /// Packages that earlier runs imported: name, folder and version.
+    pub packages: Vec<(String, String, String)>,
+    /// True if the files are as the sets have them.
+    unchanged: bool,
+    /// Digest of all of it.
+    digest: String,
+    /// True if the code is not that of the job's key.
+    pub(crate) stale: bool,
+}
+
+/// A file of a job's code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeFile {
+    /// Path from the project's folder, as text.
+    pub path: String,
+    /// Digest when the job was planned.
+    pub digest: String,
+    /// File that imported it in the latest run.
+    pub by: Option<String>,
+}
+
+impl Code {
+    /// Code of which only the project is known.
+    pub(crate) fn of_project(project: PathBuf) -> Self {
+        Self { project, ..Self::default() }
+    }
+
+    /// The same, marked as not that of the job's key.
+    pub(super) fn as_stale(&self) -> Self {
+        Self { stale: true, ..self.clone() }
+    }
+
+    /// Path at which a file can be opened.
+    pub(crate) fn path(&self, text: &str) -> PathBuf {
+        self.project.join(text_path(text))
+    }
+}
+
+impl Manifests {
+    /// The manifests of the list in `list`, whose sets are in `sets`. What cannot be read was not observed.
+    pub fn open(list: &Path, sets: PathBuf) -> Self {
+        let mut by_base: HashMap<Key, Vec<Manifest>> = HashMap::new();
+        let text = fs::read(list).unwrap_or_default();
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            // A line may be torn.
+            if let Ok(manifest) = serde_json::from_slice::<Manifest>(line) {
+                by_base.entry(manifest.base).or_default().push(manifest);
+            }
+        }
+        Self { sets, by_base, ..Self::default() }
+    }
+
+    /// Those of jobs whose files are on another machine: their code, by their base keys.
+    pub fn locked(code: BTreeMap<Key, String>) -> Self {
+        Self { locked: code, ..Self::default() }
+    }
+
+    /// What the job of a record read in its latest run that was observed.
+    pub fn set_of(&mut self, base: Key, record: Key) -> Option<Arc<ReadSet>> {
+        let manifest = self.by_base.get(&base)?.iter().rfind(|manifest| manifest.record == record)?;
+        let id = manifest.set.clone();
+        self.set(&id)
+    }
+
+    /// The folder of the project that a folder belongs to: the nearest one with `.git` or `pyproject.toml`, else itself.
+    pub(super) fn project(&mut self, folder: &Path) -> PathBuf {
+        let find = || {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+            let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
+            marked.unwrap_or(&real).to_owned()
+        };
+        self.projects.entry(folder.to_owned()).or_insert_with(find).clone()
+    }
+
+    /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is
+    /// observed. `folder` has the recipe.
+    pub(super) fn keyed(
+        &mut self,
+        identity: &mut Identity,
+        values: &Values,
+        folder: &Path,
+        digests: &mut Digests,
+    ) -> Result<(Key, Option<Arc<Code>>), serde_json::Error> {
+        let base = identity.key()?;
+        let tracks = values.get("tracks").and_then(<Option<Tracks>>::from_value).flatten();
+        if identity.task != lint::COMMAND || tracks == Some(Tracks::Declared) {
+            return Ok((base, None));
+        }
+        let project = self.project(folder);
+        if tracks == Some(Tracks::Strict) {
+            return Ok((base, Some(Arc::new(Code::of_project(project)))));
+        }
+        let (digest, code) = self.resolve(base, project, digests);
+        identity.code = digest;
+        let key = if identity.code.is_some() { identity.key()? } else { base };
+        Ok((key, Some(code)))
+    }
+
+    /// The code in the identity of a job with this base key, and what of it there is now.
+    pub(super) fn resolve(
+        &mut self,
+        base: Key,
+        project: PathBuf,
+        digests: &mut Digests,
+    ) -> (Option<String>, Arc<Code>) {
+        if let Some(code) = self.locked.get(&base) {
+            return (Some(code.clone()), Arc::new(Code::of_project(project)));
+        }
+        let Some(manifests) = self.by_base.get(&base) else { return (None, Arc::new(Code::of_project(project))) };
+        let mut seen = HashSet::new();
+        // A job that has run again has read what its latest run has.
+        let latest = manifests.iter().rev().filter(|manifest| seen.insert(manifest.record));
+        let latest: Vec<(Option<String>, String)> =
+            latest.map(|manifest| (manifest.code.clone(), manifest.set.clone())).collect();
+        let all: BTreeSet<String> = manifests.iter().map(|manifest| manifest.set.clone()).collect();
+        for (code, set) in latest {
+            let state = self.state(&project, vec![set], digests);
+            if state.unchanged {
+                return (code, state);
+            }
+        }
+        let union = self.state(&project, all.into_iter().collect(), digests);
+        (Some(union.digest.clone()), union)
+    }
+
+    fn set(&mut self, id: &str) -> Option<Arc<ReadSet>> {
+        if let Some(set) = self.known.get(id) {
+            return set.clone();
+        }
+        let text = set_file(&self.sets, id).and_then(|file| fs::read(file).ok());
+        let set = text.and_then(|text| ReadSet::parse(&text, id)).map(Arc::new);
+        self.known.insert(id.to_owned(), set.clone());
+        set
+    }
+
+    /// The present state of what some sets have.
+    fn state(&mut self, project: &Path, sets: Vec<String>, digests: &mut Digests) -> Arc<Code> {
+        let place = (project.to_owned(), sets);
+        if let Some(state) = self.states.get(&place) {
+            return Arc::clone(state);
+        }
+        let (project, sets) = &place;
+        let mut unchanged = true;
+        let (mut files, mut packages) = (BTreeMap::new(), BTreeMap::new());
+        for id in sets {
+            let Some(set) = self.set(id) else {
+                // Without it, the key must not be one that a record may have had with it.
+                unchanged = false;
+                files.insert(format!("set {id}"), (ABSENT.to_owned(), None));
+                continue;
+            };
+            for (path, file) in &set.files {
+                let now = files
+                    .entry(path.clone())
+                    .or_insert_with(|| (digest_now(digests, &project.join(text_path(path))), None));
+                unchanged &= now.0 == file.digest;
+                now.1.clone_from(&file.by);
+            }
+            for (name, package) in &set.packages {
+                let now = self.version(&package.folder, name);
+                unchanged &= now == package.version;
+                packages.insert((name.clone(), package.folder.clone()), now);
+            }
+        }
+        let digest = code_digest(
+            files.iter().map(|(path, (digest, _))| (path.as_str(), digest.as_str())),
+            packages.iter().map(|((name, folder), version)| (name.as_str(), folder.as_str(), version.as_str())),
+        );
+        let files = files.into_iter().map(|(path, (digest, by))| CodeFile { path, digest, by }).collect();
+        let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
+        let code = Arc::new(Code { project: project.clone(), files, packages, unchanged, digest, stale: false });
+        self.states.insert(place, Arc::clone(&code));
+        code
+    }
+
+    fn version(&mut self, folder: &str, name: &str) -> String {
+        let installed =
+            self.installed.entry(folder.to_owned()).or_insert_with(|| packages::installed(&text_path(folder)));
+        installed.get(name).cloned().unwrap_or_else(|| ABSENT.to_owned())
+    }
+}
+
+/// File of a set in the folder of sets; `None` if the identifier is none.
+pub(crate) fn set_file(sets: &Path, id: &str) -> Option<PathBuf> {
+    let is_digest = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_digest.then(|| sets.join(&id[..2]).join(id))
+}
+
+/// The digest that a file has now, or a word for its absence.
+pub(crate) fn digest_now(digests: &mut Digests, path: &Path) -> String {
+    match digests.of_file(path) {
+        Ok(digest) => digest,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => ABSENT.to_owned(),
+        Err(_) => "unreadable".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Tool;
+
+    use super::*;
+    use crate::record::ReadFile;
+
+    /// A project with manifests.
+    struct World {
+        folder: tempfile::TempDir,
+        lines: String,
+    }
+
+    fn key(digit: char) -> Key {
+        digit.to_string().repeat(64).parse().unwrap()
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { folder: tempfile::tempdir().unwrap(), lines: String::new() }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.folder.path().join(name), text).unwrap();
+        }
+
+        fn resolve(&self) -> (Option<String>, Arc<Code>) {
+            let list = self.folder.path().join("list");
+            fs::write(&list, &self.lines).unwrap();
+            let mut manifests = Manifests::open(&list, self.folder.path().join("sets"));
+            manifests.resolve(key('b'), self.folder.path().to_owned(), &mut Digests::default())
+        }
+
+        /// A run that reads these files, as they are now.
+        fn run(&mut self, record: char, code: Option<String>, names: &[&str]) {
+            let file = |name: &&str| {
+                let path = self.folder.path().join(name);
+                let digest = Digests::default().of(&path).unwrap();
+                ((*name).to_owned(), ReadFile { digest, by: None })
+            };
+            let set = ReadSet::new(names.iter().map(file).collect(), BTreeMap::new());
+            let path = set_file(&self.folder.path().join("sets"), &set.id()).unwrap();
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, serde_json::to_vec(&set).unwrap()).unwrap();
+            let manifest = Manifest { base: key('b'), record: key(record), code, set: set.id(), tool: Tool::Audit };
+            self.lines += &(serde_json::to_string(&manifest).unwrap() + "\n");
+        }
+    }
+
+    #[test]
+    fn what_has_a_valid_record_has_its_code() {
+        let mut world = World::new();
+        world.write("a.py", "1");
+        assert_eq!(world.resolve().0, None, "nothing is known");
+        world.run('1', None, &["a.py"]);
+        assert_eq!(world.resolve().0, None, "the first record is valid");
+        world.write("a.py", "2");
+        let second = world.resolve().0;
+        assert!(second.is_some());
+        world.run('2', second.clone(), &["a.py"]);
+        assert_eq!(world.resolve().0, second, "so is the second");
+        world.write("a.py", "1");
+        assert_eq!(world.resolve().0, None, "and the first again");
+        world.lines += "{\"torn";
+        assert_eq!(world.resolve().0, None);
+    }
+
+    /// `train.py` reads `extra.py` in its second version only. If the key had the files of the latest run only, the return
+    /// to this version would give the key of the record with the old content of `extra.py`.
+    #[test]
+    fn a_file_that_only_some_versions_read_is_not_forgotten() {
+        let mut world = World::new();
+        world.write("train.py", "1");
+        world.write("extra.py", "old");
+        world.run('1', None, &["train.py"]);
+        world.write("train.py", "2");
+        let second = world.resolve().0;
+        world.run('2', second.clone(), &["train.py", "extra.py"]);
+        world.write("train.py", "3");
+        let third = world.resolve().0;
+        world.run('3', third.clone(), &["train.py"]);
+        world.write("train.py", "2");
+        assert_eq!(world.resolve().0, second);
+        world.write("extra.py", "new");
+        let fourth = world.resolve().0;
+        assert!(fourth != second && fourth != third && fourth.is_some());
+    }
+
+    #[test]
+    fn a_lost_set_is_no_set_without_files() {
+        let mut world = World::new();
+        world.write("a.py", "1");
+        world.run('1', None, &["a.py"]);
+        fs::remove_dir_all(world.folder.path().join("sets")).unwrap();
+        assert!(world.resolve().0.is_some());
+    }
+}

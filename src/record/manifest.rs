@@ -1,0 +1,185 @@
+//! Files and packages that a finished job was observed to read, and the manifests that tie them to records.
+//!
+//! A job's *base key* is the key of its identity without code. Under it the store keeps manifests: each names the
+//! record of one run and the set of what that run read. Sets are stored once by content, because thousands of jobs read
+//! the same files.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sweep_job::{Package, Tool};
+
+use crate::record::Key;
+
+/// Version of a set's JSON. 1: first.
+const SET_FORMAT: u32 = 1;
+
+/// In place of the digest of a file, or the version of a package, that does not exist.
+pub(crate) const ABSENT: &str = "absent";
+
+/// Files and packages that a job read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadSet {
+    format: u32,
+    /// Files, by their path from the project's folder, or absolute outside of it, as [`path_text`] writes them.
+    pub files: BTreeMap<String, ReadFile>,
+    /// Installed packages of Python, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, Package>,
+}
+
+/// A file that a job read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadFile {
+    /// Digest of its content, as inputs have it.
+    pub digest: String,
+    /// File that imported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// A line of the store's list of manifests: a record, and what its job read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Base key of the job.
+    pub base: Key,
+    /// Key of the record.
+    pub record: Key,
+    /// The code in the record's identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Identifier of the set.
+    pub set: String,
+    /// Source of the observation.
+    pub tool: Tool,
+}
+
+impl ReadSet {
+    /// The set of these files and packages.
+    pub fn new(files: BTreeMap<String, ReadFile>, packages: BTreeMap<String, Package>) -> Self {
+        Self { format: SET_FORMAT, files, packages }
+    }
+
+    /// Reads a set; `None` if the text is no set of this version with this identifier.
+    pub fn parse(text: &[u8], id: &str) -> Option<Self> {
+        let set: Self = serde_json::from_slice(text).ok()?;
+        (set.format == SET_FORMAT && set.id() == id).then_some(set)
+    }
+
+    /// Its identifier: the digest of the paths with their digests and of the packages with their versions.
+    pub fn id(&self) -> String {
+        let files = self.files.iter().map(|(path, file)| (path.as_str(), file.digest.as_str()));
+        let packages = self.packages.iter();
+        let packages =
+            packages.map(|(name, package)| (name.as_str(), package.folder.as_str(), package.version.as_str()));
+        code_digest(files, packages)
+    }
+}
+
+/// Digest of paths with the digests of their content, and of packages with their folders and versions; both sorted.
+pub(crate) fn code_digest<'a>(
+    files: impl Iterator<Item = (&'a str, &'a str)>,
+    packages: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
+) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |parts: &[&str]| {
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+    };
+    for (path, digest) in files {
+        add(&["file", path, digest]);
+    }
+    for (name, folder, version) in packages {
+        add(&["package", name, folder, version]);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// A path as text: bytes that are not UTF-8, control characters and backslashes are escaped.
+pub(crate) fn path_text(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '\\' => text.push_str(r"\\"),
+                char if char.is_control() => {
+                    let mut bytes = [0; 4];
+                    escape(char.encode_utf8(&mut bytes).as_bytes(), &mut text);
+                }
+                char => text.push(char),
+            }
+        }
+        escape(chunk.invalid(), &mut text);
+    }
+    text
+}
+
+fn escape(bytes: &[u8], text: &mut String) {
+    for byte in bytes {
+        text.push_str(&format!("\\x{byte:02x}"));
+    }
+}
+
+/// The path that a text of [`path_text`] stands for. Other text stands for itself as far as possible.
+pub(crate) fn text_path(text: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = match (first, tail) {
+            (b'\\', [b'\\', tail @ ..]) => {
+                bytes.push(b'\\');
+                tail
+            }
+            (b'\\', [b'x', high, low, tail @ ..]) => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                bytes.extend(digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low));
+                tail
+            }
+            _ => {
+                bytes.push(*first);
+                tail
+            }
+        };
+    }
+    PathBuf::from(OsStr::from_bytes(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_path_survives_as_a_line_of_text(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let path = Path::new(OsStr::from_bytes(&bytes));
+            let text = path_text(path);
+            prop_assert_eq!(text_path(&text), path);
+            prop_assert!(!text.chars().any(char::is_control));
+        }
+    }
+
+    #[test]
+    fn a_set_is_known_by_its_contents() {
+        let file = |digest: &str| ReadFile { digest: digest.into(), by: Some("train.py".into()) };
+        let package = |version: &str| Package { version: version.into(), folder: "/lib".into() };
+        let set = |digest: &str, version: &str| {
+            ReadSet::new([("a.py".into(), file(digest))].into(), [("numpy".into(), package(version))].into())
+        };
+        let one = set("1", "2");
+        assert_ne!(one.id(), set("2", "2").id());
+        assert_ne!(one.id(), set("1", "3").id());
+        let text = serde_json::to_vec(&one).unwrap();
+        assert_eq!(ReadSet::parse(&text, &one.id()), Some(one.clone()));
+        assert_eq!(ReadSet::parse(&text, &set("2", "2").id()), None, "another content");
+        assert_eq!(ReadSet::parse(b"{", &one.id()), None);
+    }
+}

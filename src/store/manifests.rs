@@ -1,0 +1,131 @@
+//! Manifests: what the jobs of records were observed to read.
+//!
+//! `manifests/list.jsonl` has a line for each observed run, appended before its record is committed: a manifest without
+//! record is harmless, while a record without manifest would be taken for one whose job reads its declared inputs only.
+//! `manifests/sets/` has the sets of files, each once.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use fs_err as fs;
+
+use super::{Store, entries};
+use crate::{
+    host::failpoints,
+    plan::{Manifests, set_file},
+    record::{Key, Manifest, ReadSet},
+};
+
+/// Held while a line is appended.
+static APPENDING: Mutex<()> = Mutex::new(());
+/// Name of the lock of the list in a store that several machines use.
+const LOCK: &str = "manifests";
+
+impl Store {
+    /// The manifests of all records.
+    pub fn manifests(&self) -> Manifests {
+        Manifests::open(&self.manifest_list(), self.sets())
+    }
+
+    fn manifest_list(&self) -> PathBuf {
+        self.root.join("manifests").join("list.jsonl")
+    }
+
+    fn sets(&self) -> PathBuf {
+        self.root.join("manifests").join("sets")
+    }
+
+    pub(super) fn add_manifest(&self, manifest: &Manifest, set: &ReadSet) -> io::Result<()> {
+        let Some(path) = set_file(&self.sets(), &manifest.set) else {
+            return Err(io::Error::other("the identifier of a set is none"));
+        };
+        if !path.exists() {
+            self.add_set(&path, set)?;
+        }
+        let list = self.manifest_list();
+        let mut line = serde_json::to_vec(manifest)?;
+        line.push(b'\n');
+        // Appending is atomic among the processes of one machine only, and a failure in the middle of a line is not.
+        let _appending = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = if self.is_shared() { Some(self.wait_for_lock()?) } else { None };
+        let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&list)?;
+        if is_torn(&mut file)? {
+            line.insert(0, b'\n');
+        }
+        failpoints::write_all(&mut file, &line, "manifest: before the line", "manifest: in the line")?;
+        file.sync_data()?;
+        failpoints::point("manifest: done")
+    }
+
+    fn add_set(&self, path: &Path, set: &ReadSet) -> io::Result<()> {
+        let Some(folder) = path.parent() else { return Err(io::Error::from(io::ErrorKind::InvalidInput)) };
+        failpoints::point("manifest: before the set")?;
+        fs::create_dir_all(folder)?;
+        // In the store's own folder, where the remains of killed processes are found.
+        let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+        failpoints::write_all(&mut file, &serde_json::to_vec(set)?, "manifest: set made", "manifest: in the set")?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        failpoints::point("manifest: set written")
+    }
+
+    fn wait_for_lock(&self) -> io::Result<super::Held> {
+        loop {
+            if let Some(held) = self.lock(LOCK)? {
+                return Ok(held);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Removes the manifests without record, and the sets without manifest. The store must not be in use.
+    pub(super) fn remove_manifests(&self) -> io::Result<()> {
+        let list = self.manifest_list();
+        let text = match fs::read(&list) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            text => text?,
+        };
+        let mut exists: HashMap<Key, bool> = HashMap::new();
+        let (mut kept, mut sets) = (Vec::with_capacity(text.len()), HashSet::new());
+        for line in text.split(|byte| *byte == b'\n') {
+            let Ok(manifest) = serde_json::from_slice::<Manifest>(line) else { continue };
+            if *exists.entry(manifest.record).or_insert_with(|| self.contains(manifest.record)) {
+                kept.extend_from_slice(line);
+                kept.push(b'\n');
+                sets.insert(manifest.set);
+            }
+        }
+        if kept != text {
+            let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+            file.write_all(&kept)?;
+            file.as_file().sync_all()?;
+            failpoints::point("gc: before the manifests")?;
+            file.persist(&list).map_err(|error| error.error)?;
+        }
+        for shard in entries(&self.sets())? {
+            for set in entries(&shard)? {
+                if !set.file_name().and_then(|name| name.to_str()).is_some_and(|name| sets.contains(name)) {
+                    super::lock::remove_file_if_there(&set)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if a file does not end with a whole line: a process was killed while it wrote.
+fn is_torn(file: &mut fs::File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}

@@ -1,0 +1,73 @@
+//! Follows a file of JSON objects, one a line, that was not written for `sweep`.
+
+use std::{io, path::PathBuf};
+
+use super::{
+    super::report::{Appended, Follower, Line, Series, parse, values, whole},
+    step_column,
+};
+
+/// Follower of a file.
+pub(super) struct JsonLines {
+    lines: Appended,
+    state: State,
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of lines with an object.
+    count: u64,
+    /// True if a line had a step: then one without has final values.
+    steps: bool,
+}
+
+impl JsonLines {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { lines: Appended::new(path), state: State::default() }
+    }
+}
+
+impl Follower for JsonLines {
+    fn poll(&mut self, sink: &mut Series) -> io::Result<()> {
+        self.lines.read(&mut |line| self.state.line(&line, sink)).map(drop)
+    }
+
+    fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
+        while self.lines.read(&mut |line| self.state.line(&line, sink))? {}
+        self.lines.rest(&mut |line| {
+            // A last line that is torn says nothing.
+            if matches!(&line, Line::Whole(line) if parse(line).is_some()) {
+                self.state.line(&line, sink);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl State {
+    fn line(&mut self, line: &Line<'_>, sink: &mut Series) {
+        let line = match line {
+            Line::Anew => return *self = Self::default(),
+            Line::Whole(line) => line.trim_ascii(),
+            Line::TooLong => {
+                return sink.once("line too long", || "a line of the JSON file is too long: skipped".into());
+            }
+        };
+        if line.is_empty() {
+            return;
+        }
+        let Some(entries) = parse(line) else {
+            return sink.once("line", || "the JSON file has a line that is no object, which is skipped".into());
+        };
+        self.count += 1;
+        let name = step_column(entries.keys().map(String::as_str)).and_then(|place| entries.keys().nth(place));
+        let step = name.and_then(|name| whole(entries.get(name)?));
+        self.steps |= step.is_some();
+        let step = if self.steps { step } else { Some(self.count) };
+        if let Some(step) = step {
+            sink.at(step);
+        }
+        let own: Vec<&str> = name.map(String::as_str).into_iter().collect();
+        values("", &entries, &own, step, sink);
+    }
+}

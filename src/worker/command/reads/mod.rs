@@ -1,0 +1,43 @@
+//! Followers of what programs write without knowing of `sweep`: `reads:`.
+
+mod csv;
+mod jsonl;
+mod pattern;
+mod tensorboard;
+
+use std::path::Path;
+
+use sweep_job::tasks::{Command, STEP_NAMES, compile_pattern};
+
+pub(super) use self::pattern::Patterns;
+use self::{csv::Csv, jsonl::JsonLines, tensorboard::EventFiles};
+use super::report::{Follower, Source, State};
+
+/// The sources that a job's `reads` names, and the part of them that hears standard output. Paths start from the job's
+/// folder; each source continues what it had in earlier attempts.
+pub(super) fn sources(command: &Command, folder: &Path, state: &mut State) -> (Vec<Source>, Patterns) {
+    let mut patterns = Patterns::default();
+    let mut sources = Vec::new();
+    for (kind, place) in command.sources() {
+        let path = folder.join(place);
+        let follower: Box<dyn Follower> = match kind {
+            "csv" => Box::new(Csv::new(path)),
+            "jsonl" => Box::new(JsonLines::new(path)),
+            "tensorboard" => Box::new(EventFiles::new(path)),
+            // The plan has compiled it, too.
+            _ => match compile_pattern(place) {
+                Ok(regex) => Box::new(patterns.add(regex)),
+                Err(_) => continue,
+            },
+        };
+        let name = format!("{kind} {place}");
+        let series = state.take(&name);
+        sources.push(Source { name, follower, series });
+    }
+    (sources, patterns)
+}
+
+/// The place of the name that says the step, in any case of letters.
+fn step_column<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<usize> {
+    STEP_NAMES.iter().find_map(|step| names.clone().position(|name| name.trim().eq_ignore_ascii_case(step)))
+}

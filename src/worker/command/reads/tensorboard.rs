@@ -1,0 +1,170 @@
+//! Follows the event files of `TensorBoard` in a folder and its subfolders.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fs::File,
+    io::{self, BufReader, Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use super::super::report::{Follower, Series};
+use crate::export::tensorboard::event_file::{FOOTER, HEADER, content_length, is_whole, scalars};
+
+/// A longer record is no scalar, and is skipped.
+const LONGEST_RECORD: u64 = 4 << 20;
+/// Most event files of a folder, and levels of subfolders.
+const MOST_FILES: usize = 1000;
+const MOST_LEVELS: usize = 8;
+/// Bytes that one look reads of a file at most, so that other followers have their turn.
+const MOST_AT_ONCE: u64 = 16 << 20;
+
+/// Follower of a folder, or of one file.
+pub(super) struct EventFiles {
+    path: PathBuf,
+    files: BTreeMap<PathBuf, EventFile>,
+}
+
+/// A file that is being followed.
+struct EventFile {
+    /// Bytes that were read.
+    offset: u64,
+    /// Text before the names of its series.
+    prefix: String,
+    /// True if its framing is damaged: where the next record begins is unknown.
+    damaged: bool,
+}
+
+impl EventFiles {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, files: BTreeMap::new() }
+    }
+
+    /// Finds new files. Links are not followed: they may lead in circles.
+    fn find(&mut self, folder: &Path, level: usize) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+            if kind.is_dir() && level < MOST_LEVELS {
+                self.find(&path, level + 1);
+            } else if kind.is_file() && is_event_file(&path) && self.files.len() < MOST_FILES {
+                self.add(path);
+            }
+        }
+    }
+
+    fn add(&mut self, path: PathBuf) {
+        let below = path.parent().and_then(|folder| folder.strip_prefix(&self.path).ok());
+        let names = below.into_iter().flat_map(Path::components).map(|name| name.as_os_str().to_string_lossy());
+        let prefix: String = names.filter(|name| !is_of_a_run(name)).map(|name| format!("{name}/")).collect();
+        if let Entry::Vacant(place) = self.files.entry(path) {
+            place.insert(EventFile { offset: 0, prefix, damaged: false });
+        }
+    }
+
+    /// Reads what is new; `true` if there may be more.
+    fn look(&mut self, sink: &mut Series) -> io::Result<bool> {
+        let path = self.path.clone();
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_file() => self.add(path),
+            Ok(_) => self.find(&path, 0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let mut more = false;
+        for (path, file) in &mut self.files {
+            match file.read(path, sink) {
+                Ok(rest) => more |= rest,
+                Err(error) => {
+                    let shown = path.display();
+                    sink.once(&shown.to_string(), || format!("`{shown}` cannot be read: {error}"));
+                }
+            }
+        }
+        Ok(more)
+    }
+}
+
+impl Follower for EventFiles {
+    fn poll(&mut self, sink: &mut Series) -> io::Result<()> {
+        self.look(sink).map(drop)
+    }
+
+    fn finish(&mut self, sink: &mut Series) -> io::Result<()> {
+        while self.look(sink)? {}
+        Ok(())
+    }
+}
+
+impl EventFile {
+    /// Reads the whole records that were added; `true` if there may be more.
+    fn read(&mut self, path: &Path, sink: &mut Series) -> io::Result<bool> {
+        let length = std::fs::metadata(path)?.len();
+        if length < self.offset {
+            (self.offset, self.damaged) = (0, false);
+        }
+        if self.damaged || length < self.offset + (HEADER + FOOTER) as u64 {
+            return Ok(false);
+        }
+        let mut file = BufReader::new(File::open(path)?);
+        file.seek(SeekFrom::Start(self.offset))?;
+        let end = self.offset.saturating_add(MOST_AT_ONCE);
+        let mut content = Vec::new();
+        while self.offset < end {
+            let mut header = [0; HEADER];
+            if length - self.offset < (HEADER + FOOTER) as u64 {
+                return Ok(false);
+            }
+            file.read_exact(&mut header)?;
+            let shown = path.display();
+            let Some(size) = content_length(header) else {
+                self.damaged = true;
+                let text = || format!("`{shown}` is damaged from byte {}: the rest is not read", self.offset);
+                sink.once(&shown.to_string(), text);
+                return Ok(false);
+            };
+            let Some(next) = size.checked_add((HEADER + FOOTER) as u64).and_then(|size| size.checked_add(self.offset))
+            else {
+                self.damaged = true;
+                return Ok(false);
+            };
+            if next > length {
+                // Its end is still to be written.
+                return Ok(false);
+            }
+            if size > LONGEST_RECORD {
+                file.seek(SeekFrom::Start(next))?;
+            } else {
+                content.resize(usize::try_from(size).unwrap_or(0) + FOOTER, 0);
+                file.read_exact(&mut content)?;
+                let (event, footer) = content.split_at(content.len() - FOOTER);
+                if is_whole(event, footer) {
+                    self.pass_on(event, sink);
+                } else {
+                    sink.once(&format!("sum of {shown}"), || {
+                        format!("`{shown}` has a damaged record, which is skipped")
+                    });
+                }
+            }
+            self.offset = next;
+        }
+        Ok(true)
+    }
+
+    fn pass_on(&self, event: &[u8], sink: &mut Series) {
+        let (step, scalars) = scalars(event);
+        for scalar in scalars {
+            sink.point(step, &format!("{}{}", self.prefix, scalar.tag), scalar.value, None);
+        }
+    }
+}
+
+fn is_event_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
+}
+
+/// True for the name of a folder that says only which run it is: a version or a date, as `version_0` and
+/// `Nov22_11-04-07_host`. In `train` and `validation`, the name says what was measured.
+fn is_of_a_run(name: &str) -> bool {
+    let version = name.strip_prefix("version_").is_some_and(|number| number.chars().all(|char| char.is_ascii_digit()));
+    version || name.chars().filter(char::is_ascii_digit).count() >= 4
+}

@@ -1,0 +1,111 @@
+//! The checkpoints of a program: which one an attempt resumes from, and which ones it declares.
+
+use std::{
+    path::{Path, PathBuf},
+    process,
+    time::{Duration, Instant},
+};
+
+use sweep_job::{Outcome, tasks::Command};
+
+use super::report::Checkpoint;
+use crate::run::{Attempts, Scratch};
+
+/// Interval between two writes of the time that an attempt has taken.
+const SAVES: Duration = Duration::from_secs(5);
+
+/// Keeper of an attempt's checkpoints and time.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    scratch: Scratch,
+    attempts: Attempts,
+    begun: Instant,
+    resume: Option<PathBuf>,
+    /// The declared checkpoints at the last look.
+    declared: Vec<Checkpoint>,
+    saved: Instant,
+    /// True if the state is on disk.
+    known: bool,
+}
+
+impl Keeper {
+    /// Begins an attempt; `earlier` are the checkpoints in the reports of the attempts before it.
+    pub(super) fn begin(scratch: &Path, earlier: &[Checkpoint]) -> Self {
+        let scratch = Scratch::new(scratch);
+        let mut attempts = scratch.attempts();
+        // The worker may have been killed before it had read of the last one.
+        for checkpoint in earlier {
+            if let Some(path) = scratch.inside(&checkpoint.path)
+                && !attempts.knows(&path, checkpoint.step)
+            {
+                attempts.add(path, checkpoint.step);
+            }
+        }
+        let newest = scratch.newest(&attempts);
+        attempts.begin(newest.as_ref());
+        let resume = newest.map(|newest| scratch.path(&newest));
+        let now = Instant::now();
+        let mut keeper =
+            Self { scratch, attempts, begun: now, resume, declared: earlier.to_vec(), saved: now, known: false };
+        if keeper.attempts.count > 1 || keeper.resume.is_some() {
+            keeper.save();
+        }
+        keeper
+    }
+
+    /// Sets the variables of the program.
+    pub(super) fn describe(&self, program: &mut process::Command) {
+        program.env("SWEEP_STOP", self.scratch.stop());
+        match &self.resume {
+            Some(path) => program.env("SWEEP_RESUME", path),
+            None => program.env_remove("SWEEP_RESUME"),
+        };
+    }
+
+    /// Takes up the checkpoints that the program has declared by now; `is_new` says that it has reported anything. Answers
+    /// those that are not in the scratch folder.
+    pub(super) fn look(&mut self, declared: &[Checkpoint], is_new: bool) -> Vec<String> {
+        let mut refused = Vec::new();
+        let mut added = false;
+        for checkpoint in declared.iter().filter(|checkpoint| !self.declared.contains(checkpoint)) {
+            match self.scratch.inside(&checkpoint.path) {
+                Some(path) => {
+                    self.attempts.set_time(self.begun.elapsed());
+                    self.attempts.add(path, checkpoint.step);
+                    added = true;
+                }
+                None => refused.push(checkpoint.path.clone()),
+            }
+        }
+        if declared != self.declared.as_slice() {
+            self.declared = declared.to_vec();
+        }
+        if added || (is_new && !self.known) || (self.known && self.saved.elapsed() >= SAVES) {
+            self.save();
+        }
+        refused
+    }
+
+    /// True if the program has been asked to stop.
+    pub(super) fn is_asked(&self) -> bool {
+        self.scratch.is_asked()
+    }
+
+    /// Adds the time and the number of attempts to an outcome. A resumed program has the time of the work in its checkpoint,
+    /// too.
+    pub(super) fn add_to(&mut self, outcome: &mut Outcome, seconds: f64) {
+        self.attempts.set_time(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        outcome.set(&Command::TIME_RUN, self.attempts.counted());
+        if self.attempts.count > 1 || self.attempts.has_checkpoints() {
+            outcome.set(&Command::ATTEMPTS, f64::from(self.attempts.count));
+            outcome.set(&Command::TIME_LOST, self.attempts.lost());
+        }
+    }
+
+    fn save(&mut self) {
+        self.attempts.set_time(self.begun.elapsed());
+        self.saved = Instant::now();
+        // Where it cannot be written, the next attempt begins anew, which is no reason to fail.
+        self.known |= self.scratch.save(&self.attempts).is_ok();
+    }
+}

@@ -1,0 +1,261 @@
+//! The reports of the module `sitecustomize.py`, which Python imports at its start.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use fs_err as fs;
+use sweep_job::{FileStamp, Package};
+
+use super::Read;
+use crate::{
+    host::packages::{installed, named, normalized},
+    record::path_text,
+};
+
+/// The module.
+const MODULE: &str = include_str!("sitecustomize.py");
+/// The longest list of installed files that is searched for a module, in bytes.
+const LONGEST_LIST: u64 = 16 << 20;
+/// The longest report that is read, in bytes; of a longer one, the beginning.
+const LONGEST_REPORT: usize = 256 << 20;
+
+/// The folder with the module, and the file that it writes.
+pub(super) struct Audit {
+    folder: PathBuf,
+}
+
+/// Reports of a program's processes.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// True if a process has reported.
+    pub(super) begun: bool,
+    /// Files that were read, by their absolute paths.
+    pub(super) read: BTreeMap<PathBuf, Noted>,
+    /// Files that were written.
+    pub(super) written: BTreeSet<PathBuf>,
+    /// Modules of installed packages, with the folders that they are installed in.
+    pub(super) packages: BTreeSet<(PathBuf, String)>,
+}
+
+/// A file that was read.
+pub(super) struct Noted {
+    pub(super) read: Read,
+    /// True if the program had written it by then.
+    pub(super) was_written_first: bool,
+}
+
+impl Audit {
+    /// Writes the module below a folder that is removed with the job.
+    pub(super) fn begin(beside: &Path) -> io::Result<Self> {
+        let folder = beside.join("tracking");
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir(&folder)?;
+        let audit = Self { folder };
+        fs::write(audit.folder.join("sitecustomize.py"), MODULE)?;
+        fs::write(audit.reads(), "")?;
+        Ok(audit)
+    }
+
+    fn reads(&self) -> PathBuf {
+        self.folder.join("reads")
+    }
+
+    /// Adds the variables that make Python import the module.
+    pub(super) fn prepare(&self, program: &mut Command, project: &Path, skipped: &[PathBuf]) {
+        let own =
+            program.get_envs().find(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value.map(OsStr::to_owned));
+        let before = own.unwrap_or_else(|| std::env::var_os("PYTHONPATH")).filter(|path| !path.is_empty());
+        let mut path = self.folder.clone().into_os_string();
+        // An empty part would be the folder in which Python is started.
+        if let Some(before) = before {
+            path.push(":");
+            path.push(before);
+        }
+        let skipped: Vec<&OsStr> = skipped.iter().map(|path| path.as_os_str()).collect();
+        program.env("PYTHONPATH", path).env("SWEEP_READS", self.reads()).env("SWEEP_PROJECT", project);
+        program.env("SWEEP_SKIPPED", skipped.join(OsStr::new("\n")));
+    }
+
+    /// What the module has reported.
+    pub(super) fn read(&self) -> io::Result<Seen> {
+        let text = fs::read(self.reads())?;
+        Ok(parse(text.get(..LONGEST_REPORT).unwrap_or(&text)))
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        // What remains is removed with the folder of the attempt.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Understands a report. Lines that are torn, or that something else has written, are left out.
+fn parse(text: &[u8]) -> Seen {
+    let mut seen = Seen::default();
+    for line in text.split(|byte| *byte == b'\n') {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
+        match fields.as_slice() {
+            [b"begin", _] => seen.begun = true,
+            [b"read", size, mtime, inode, path, by] => {
+                let stamp = || {
+                    let text = |field: &[u8]| str::from_utf8(field).ok().map(str::to_owned);
+                    let (size, inode) = (text(size)?.parse().ok()?, text(inode)?.parse().ok()?);
+                    Some(FileStamp { size, mtime: text(mtime)?.parse().ok()?, inode })
+                };
+                let Some(stamp) = stamp() else { continue };
+                let path = PathBuf::from(unescaped(path));
+                if !path.is_absolute() {
+                    continue;
+                }
+                let by = (!by.is_empty()).then(|| PathBuf::from(unescaped(by)));
+                let was_written_first = seen.written.contains(&path);
+                let noted = Noted { read: Read { stamp, by }, was_written_first };
+                let known = seen.read.entry(path).or_insert(noted);
+                // Read again with another content: no digest would be that of what was read.
+                if known.read.stamp != stamp {
+                    known.read.stamp = FileStamp { inode: 0, ..stamp };
+                }
+            }
+            [b"write", path] => {
+                seen.written.insert(PathBuf::from(unescaped(path)));
+            }
+            [b"package", folder, module] => {
+                if let Ok(module) = str::from_utf8(module) {
+                    seen.packages.insert((PathBuf::from(unescaped(folder)), module.to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+    seen
+}
+
+fn unescaped(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.iter();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'\\' => match rest.next() {
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(b'r') => b'\r',
+                Some(other) => *other,
+                None => b'\\',
+            },
+            byte => *byte,
+        });
+    }
+    OsString::from_vec(bytes)
+}
+
+/// The packages that modules belong to, with their versions. Modules without a package are left out.
+pub(super) fn packages(modules: &BTreeSet<(PathBuf, String)>) -> BTreeMap<String, Package> {
+    let mut by_folder: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
+    for (folder, module) in modules {
+        by_folder.entry(folder).or_default().insert(module);
+    }
+    let mut found = BTreeMap::new();
+    for (folder, mut modules) in by_folder {
+        let versions = installed(folder);
+        let mut add = |name: String| {
+            if let Some(version) = versions.get(&name) {
+                found.insert(name, Package { version: version.clone(), folder: path_text(folder) });
+            }
+        };
+        modules.retain(|module| {
+            let name = normalized(module);
+            let is_named = versions.contains_key(&name);
+            if is_named {
+                add(name);
+            }
+            !is_named
+        });
+        for name in owners(folder, &modules) {
+            add(name);
+        }
+    }
+    found
+}
+
+/// The packages in a folder that have installed one of these modules, by their lists of files.
+fn owners(folder: &Path, modules: &BTreeSet<&str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = modules.clone();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for entry in entries.filter_map(Result::ok) {
+        if open.is_empty() {
+            break;
+        }
+        let Some((name, _)) = entry.file_name().to_str().and_then(named) else { continue };
+        let text = |file: &str| {
+            let path = entry.path().join(file);
+            let short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= LONGEST_LIST);
+            if short { fs::read_to_string(&path).unwrap_or_default() } else { String::new() }
+        };
+        let (tops, files) = (text("top_level.txt"), text("RECORD"));
+        let of_file = |line: &str| {
+            let path = line.split(',').next().unwrap_or_default().to_owned();
+            let first = path.split('/').next().unwrap_or_default().to_owned();
+            if path.contains('/') { first } else { first.split('.').next().unwrap_or_default().to_owned() }
+        };
+        let own: BTreeSet<String> =
+            tops.lines().map(|line| line.trim().to_owned()).chain(files.lines().map(of_file)).collect();
+        let before = open.len();
+        open.retain(|module| !own.contains(*module));
+        if open.len() < before {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn reports_are_read_whatever_is_between_them() {
+        let text = b"begin\t7\nread\t3\t5\t9\t/p/a\\nb\\\\.py\t/p/train.py\ngarbage\nread\tx\t5\t9\t/p/c\t\n\
+            write\t/p/out\nread\t1\t1\t1\t/p/out\t\npackage\t/v/site-packages\tyaml\nread\t3\t5\t9\trelative\t\n\
+            read\t1\t2\t3\t/p/\xff.py\t\nread\t3\t5";
+        let seen = parse(text);
+        assert!(seen.begun);
+        let paths: Vec<&[u8]> = seen.read.keys().map(|path| path.as_os_str().as_bytes()).collect();
+        assert_eq!(paths, [b"/p/a\nb\\.py".as_slice(), b"/p/out", b"/p/\xff.py"]);
+        assert!(seen.read[Path::new("/p/out")].was_written_first);
+        assert_eq!(seen.packages.len(), 1);
+        assert!(!parse(b"").begun);
+    }
+
+    #[test]
+    fn modules_have_packages() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = folder.path();
+        for (name, file, text) in [
+            ("numpy-2.1.0.dist-info", "RECORD", "numpy/__init__.py,,\n"),
+            ("PyYAML-6.0.dist-info", "RECORD", "_yaml/x.py,,\nyaml/__init__.py,sha256=1,2\n"),
+            ("python_dateutil-2.9.egg-info", "top_level.txt", "dateutil\n"),
+            ("unused-1.dist-info", "RECORD", "unused.py,,\n"),
+        ] {
+            fs::create_dir_all(site.join(name)).unwrap();
+            fs::write(site.join(name).join(file), text).unwrap();
+        }
+        let modules = ["numpy", "yaml", "dateutil", "nobodys"].map(|name| (site.to_owned(), name.to_owned()));
+        let found = packages(&modules.into());
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(name, package)| (name.as_str(), package.version.as_str())).collect();
+        assert_eq!(found, [("numpy", "2.1.0"), ("python-dateutil", "2.9"), ("pyyaml", "6.0")]);
+    }
+}

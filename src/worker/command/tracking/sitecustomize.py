@@ -1,0 +1,207 @@
+"""Records the files and packages that a Python program reads, for `sweep`.
+
+Python imports this module at its start, because its folder is the first on PYTHONPATH. It appends a line to the file
+SWEEP_READS for each file below SWEEP_PROJECT that is read or written, and for each installed package that is imported.
+Lines have fields between tabs, of bytes, because paths need not be text, and because `json` would take longer to import
+than all of this:
+
+    begin  process
+    read   size  time  inode  path  importer
+    write  path
+    package  folder  module
+
+Nothing here may fail or change what the program does: every error is ignored, and the module that has the name
+`sitecustomize` without this one is imported in its place.
+"""
+
+import os
+import sys
+
+
+def _observe():
+    reads = os.environ.get("SWEEP_READS")
+    project = os.environ.get("SWEEP_PROJECT")
+    if not reads or not project:
+        return
+    from posix import O_ACCMODE, O_APPEND, O_RDONLY, O_WRONLY, close, open as os_open, stat, write
+
+    fsencode, fspath, realpath = os.fsencode, os.fspath, os.path.realpath
+    getframe = sys._getframe
+    top = os.path.join(os.path.realpath(project), "")
+    seen = set()
+    skipped = [folder for folder in os.environ.get("SWEEP_SKIPPED", "").split("\n") if folder]
+    # An environment in the project's folder, or a project in the environment's.
+    skipped += [folder for folder in map(realpath, {sys.prefix, sys.base_prefix}) if not top.startswith(folder)]
+    skipped = tuple(os.path.join(folder, "") for folder in [top + ".git", *skipped])
+    library = os.path.join(os.path.dirname(os.__file__), "")
+
+    def escaped(path):
+        data = fsencode(path)
+        return data.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
+
+    def say(*fields):
+        # Opened for each line: a program may close all files that it does not know.
+        file = os_open(reads, O_WRONLY | O_APPEND)
+        try:
+            write(file, b"\t".join(fields) + b"\n")
+        finally:
+            close(file)
+
+    def source(path):
+        """The source of a compiled module; the path itself for any other file."""
+        if not path.endswith(".pyc"):
+            return path
+        folder, name = path.rsplit("/", 1)
+        if not folder.endswith("__pycache__"):
+            return path
+        return os.path.join(folder[: -len("__pycache__")], name.split(".", 1)[0] + ".py")
+
+    def installed(path):
+        """Records a file of an installed package; false for any other file."""
+        for name in ("/site-packages/", "/dist-packages/"):
+            at = path.find(name)
+            if at >= 0:
+                break
+        else:
+            return False
+        if path.endswith((".pth", ".egg-link")):
+            return True
+        inner = path[at + len(name) :]
+        if inner.startswith("__pycache__/"):
+            inner = inner[len("__pycache__/") :]
+        module = inner.split("/", 1)[0]
+        if module.endswith((".dist-info", ".egg-info")):
+            return True
+        if "/" not in inner:
+            module = module.split(".", 1)[0]
+        folder = path[: at + len(name) - 1]
+        if (folder, module) not in seen:
+            seen.add((folder, module))
+            say(b"package", escaped(os.path.abspath(folder)), escaped(module))
+        return True
+
+    def importer():
+        """The file of the statement that imports, which is not of the standard library."""
+        try:
+            frame = getframe(2)
+            while frame is not None:
+                name = frame.f_code.co_filename
+                # The import system, `runpy`, and this file.
+                if not name.startswith("<frozen ") and name != __file__ and not name.startswith(library):
+                    return b"" if name.startswith("<") else escaped(realpath(name))
+                frame = frame.f_back
+        except ValueError:
+            pass
+        return b""
+
+    def absolute(path):
+        return path if path.startswith("/") else os.path.join(os.getcwd(), path)
+
+    def read(path):
+        path = source(absolute(path))
+        if path in seen or installed(path) or path.startswith(library):
+            return
+        if len(seen) < 200_000 or path.startswith(top):
+            seen.add(path)
+        real = realpath(path)
+        if not real.startswith(top) or real.startswith(skipped) or installed(real):
+            return
+        is_code = real.endswith((".py", ".so", ".pyc"))
+        by = importer() if is_code else b""
+        state = stat(real)
+        if state.st_mode & 0o170000 != 0o100000:
+            return
+        numbers = [b"%d" % number for number in (state.st_size, state.st_mtime_ns, state.st_ino)]
+        say(b"read", *numbers, escaped(real), by)
+
+    def written(path):
+        path = absolute(path)
+        if ("write", path) in seen or "__pycache__" in path:
+            return
+        seen.add(("write", path))
+        real = realpath(path)
+        if real.startswith(top) and not real.startswith(skipped):
+            say(b"write", escaped(real))
+
+    def text(path):
+        """A path as text; nothing for a file that is open already, or for what is no path."""
+        if type(path) is str:
+            return path
+        if isinstance(path, int) or path is None:
+            return None
+        path = fspath(path)
+        return os.fsdecode(path) if isinstance(path, bytes) else path
+
+    def hook(event, arguments):
+        if event == "open":
+            try:
+                path, mode, flags = arguments
+                if path == reads:
+                    return
+                path = text(path)
+                if path is None:
+                    return
+                if mode is not None:
+                    writing = "+" in mode or "r" not in mode
+                else:
+                    writing = (flags or 0) & O_ACCMODE != O_RDONLY
+                if writing:
+                    written(path)
+                else:
+                    read(path)
+            except Exception:
+                pass
+        elif event == "import":
+            try:
+                # Only of an extension module the file is known here.
+                path = text(arguments[1])
+                if path:
+                    read(path)
+            except Exception:
+                pass
+        elif event == "cpython.run_file":
+            try:
+                path = text(arguments[0])
+                if path:
+                    read(path)
+            except Exception:
+                pass
+
+    def modules():
+        """Modules that were imported before, and those that were found without opening a file."""
+        for module in list(sys.modules.values()):
+            try:
+                path = getattr(module, "__file__", None)
+                if type(path) is str and path != __file__:
+                    read(path)
+            except Exception:
+                pass
+
+    say(b"begin", b"%d" % os.getpid())
+    modules()
+    sys.addaudithook(hook)
+    import atexit
+
+    atexit.register(modules)
+
+
+def _next():
+    """Imports the module that would have this name without this one, and leaves this folder out of the path."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != own]
+    del sys.modules["sitecustomize"]
+    import sitecustomize  # noqa: F401
+
+
+try:
+    _observe()
+except Exception:
+    pass
+_own = sys.modules.get("sitecustomize")
+try:
+    _next()
+except ModuleNotFoundError as error:
+    if error.name != "sitecustomize":
+        raise
+    if _own is not None:
+        sys.modules["sitecustomize"] = _own

@@ -1,0 +1,86 @@
+//! The difference between a program that has finished and one that has stopped because it was asked to.
+
+use sweep_job::{Failure, FailureKind};
+
+/// Facts about the end of a program.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Facts {
+    /// It has ended with exit code 0.
+    pub(super) is_success: bool,
+    /// It has written reports.
+    pub(super) has_reported: bool,
+    /// It was asked to stop.
+    pub(super) is_asked: bool,
+    /// SIGTERM was sent.
+    pub(super) is_terminated: bool,
+    /// It has said that it stops early.
+    pub(super) says_stopped: bool,
+    /// The newest step.
+    pub(super) step: Option<u64>,
+    /// Number of steps in all.
+    pub(super) total: Option<u64>,
+}
+
+/// The failure of a program that has ended early although it may say that all is well.
+pub(super) fn stopped(facts: &Facts) -> Option<Failure> {
+    let at = match (facts.step, facts.total) {
+        (Some(step), Some(total)) => format!(" at step {step} of {total}"),
+        (Some(step), None) => format!(" at step {step}"),
+        (None, _) => String::new(),
+    };
+    let stopped = |message: String| Some(Failure { kind: FailureKind::Stopped, message });
+    if facts.says_stopped {
+        let unasked = if facts.is_asked { "" } else { ", and was not asked to" };
+        return stopped(format!("the program stopped{at}{unasked}"));
+    }
+    if !facts.is_success || !(facts.is_asked || facts.is_terminated) {
+        return None;
+    }
+    if facts.has_reported {
+        // Steps count from 0 or from 1.
+        return match (facts.step, facts.total) {
+            (Some(step), Some(total)) if step.saturating_add(1) >= total => None,
+            (_, Some(_)) => stopped(format!("the program ended{at} after it was asked to stop")),
+            (_, None) => stopped(format!(
+                "the program ended{at} after it was asked to stop; without `total` in its reports it is not known whether it has finished"
+            )),
+        };
+    }
+    // One that knows no request to stop has not heard of it before SIGTERM.
+    facts.is_terminated.then(|| Failure {
+        kind: FailureKind::Crash,
+        message: "it was asked to end (SIGTERM); in a script, `kill 0` asks its worker, too".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Facts = Facts {
+        is_success: true,
+        has_reported: false,
+        is_asked: false,
+        is_terminated: false,
+        says_stopped: false,
+        step: None,
+        total: None,
+    };
+
+    #[test]
+    fn what_ended_early_is_no_result() {
+        let kind = |facts: Facts| stopped(&facts).map(|failure| failure.kind);
+        let spoken = Facts { has_reported: true, is_asked: true, step: Some(8), total: Some(10), ..QUIET };
+        assert_eq!(kind(QUIET), None);
+        assert_eq!(kind(Facts { is_asked: true, ..QUIET }), None, "it has not heard of it");
+        assert_eq!(kind(Facts { is_terminated: true, ..QUIET }), Some(FailureKind::Crash));
+        assert_eq!(kind(spoken), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { total: None, ..spoken }), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { step: Some(9), ..spoken }), None, "it has finished anyway");
+        assert_eq!(kind(Facts { step: Some(9), is_terminated: true, ..spoken }), None);
+        assert_eq!(kind(Facts { step: Some(9), says_stopped: true, ..spoken }), Some(FailureKind::Stopped));
+        assert_eq!(kind(Facts { is_asked: false, ..spoken }), None, "without a request, it knows when it is done");
+        assert_eq!(kind(Facts { is_success: false, ..spoken }), None, "it has its own failure");
+    }
+}

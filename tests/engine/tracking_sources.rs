@@ -1,0 +1,147 @@
+//! Sources of an observation: Python as it is started, files of dependencies, and reports and manifests with anything in
+//! them.
+
+use std::os::unix::ffi::OsStringExt as _;
+
+use serde_json::Value;
+
+use crate::{
+    sandbox::Sandbox,
+    tracking::{files, manifests, open, run, study},
+};
+
+#[test]
+fn the_script_behaves_as_without_observation() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, with: { argv: [python3, a.py], inputs: [a.py], env: { PYTHONPATH: '${{ params.own }}' } } } }
+params: { own: x }",
+    );
+    sandbox.write("own/sitecustomize.py", "import builtins\nbuiltins.mine = True\n");
+    sandbox.write("own/helper.py", "x = 1\n");
+    sandbox.write(
+        "a.py",
+        "import sys, sitecustomize, helper
+assert mine and sitecustomize.__file__.endswith('own/sitecustomize.py'), sitecustomize.__file__
+assert not any('tracking' in folder for folder in sys.path), sys.path
+for fd in range(3, 64):
+    try:
+        import os; os.close(fd)
+    except OSError:
+        pass
+import late
+print('ok=1')
+",
+    );
+    sandbox.write("late.py", "");
+    let own = sandbox.path("own");
+    let ended = sandbox.sweep(&["run", "recipe.yaml", "--set", &format!("own={}", own.display())]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(files(&sandbox, &manifests(&sandbox)[0]), ["late.py", "own/helper.py", "own/sitecustomize.py"]);
+}
+
+#[test]
+fn a_python_that_ignores_its_environment_is_not_observed_and_says_so() {
+    for option in ["-I", "-E", "-S"] {
+        let sandbox = Sandbox::with(&format!(
+            "steps: {{ a: {{ uses: command, with: {{ argv: [python3, {option}, a.py], inputs: [a.py] }} }} }}"
+        ));
+        sandbox.write("a.py", "print('ok=1')\n");
+        let said = run(&sandbox);
+        assert!(said.contains("the files that the program read are not tracked"), "{said}");
+        assert_eq!(manifests(&sandbox), Vec::<Value>::new());
+        sandbox.assert_all_cached(&["recipe.yaml"]);
+    }
+}
+
+#[test]
+fn a_compiler_lists_its_dependencies() {
+    let sandbox = Sandbox::with(
+        "steps: { a: { uses: command, with: { argv: [sh, ./build.sh], inputs: [build.sh], depfile: out.d, outputs: [out] } } }",
+    );
+    // As gcc writes it, with a blank in a name.
+    sandbox.write(
+        "build.sh",
+        "here=$(dirname \"$(readlink -f build.sh)\")\necho x > out\nprintf 'out: %s/a.c \\\\\\n %s/my\\\\ dir/b.h build.sh\\n' \"$here\" \"$here\" > out.d\necho ok=1\n",
+    );
+    sandbox.write("a.c", "1");
+    sandbox.write("my dir/b.h", "1");
+    run(&sandbox);
+    let found = manifests(&sandbox);
+    assert_eq!(found[0]["tool"], "depfile");
+    assert_eq!(files(&sandbox, &found[0]), ["a.c", "my dir/b.h"]);
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("my dir/b.h", "2");
+    assert_eq!(open(&sandbox), ["a"]);
+    run(&sandbox);
+    sandbox.write("build.sh", "echo no rule > out.d; echo x > out\n");
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(sandbox.failure("a")["message"].as_str().unwrap().contains("is not in Makefile format"));
+}
+
+#[test]
+fn names_of_any_bytes() {
+    let sandbox = Sandbox::with("steps: { a: { uses: command, with: { argv: [python3, a.py], inputs: [a.py] } } }");
+    sandbox.write(
+        "a.py",
+        "import os
+here = os.fsencode(os.path.dirname(os.path.realpath(__file__)))
+for name in (b'new\\nline', b'not utf-8 \\xff', b'tab\\t\\\\slash', b'\\x1b[31mred'):
+    open(os.path.join(here, name)).read()
+print('ok=1')
+",
+    );
+    let names: [&[u8]; 4] = [b"new\nline", b"not utf-8 \xff", b"tab\t\\slash", b"\x1b[31mred"];
+    let path = |name: &[u8]| sandbox.path("").join(std::ffi::OsString::from_vec(name.to_vec()));
+    for name in names {
+        fs_err::write(path(name), "1").unwrap();
+    }
+    run(&sandbox);
+    assert_eq!(files(&sandbox, &manifests(&sandbox)[0]).len(), 4);
+    for name in names {
+        sandbox.assert_all_cached(&["recipe.yaml"]);
+        fs_err::write(path(name), "2").unwrap();
+        assert_eq!(open(&sandbox), ["a"]);
+        let said = sandbox.sweep(&["explain", "recipe.yaml", "a"]).stdout;
+        assert!(!said.contains('\u{1b}') && said.contains("content"), "{said:?}");
+        fs_err::write(path(name), "1").unwrap();
+    }
+}
+
+#[test]
+fn a_list_of_manifests_that_is_damaged() {
+    let sandbox = study();
+    run(&sandbox);
+    let list = sandbox.path("results/store/manifests/list.jsonl");
+    let whole = fs_err::read_to_string(&list).unwrap();
+    // A torn line is followed by whole ones.
+    fs_err::write(&list, format!("{{\"base\": 7}}\n\u{0}\u{1}\n{whole}{{\"base\":\"12")).unwrap();
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("utils.py", "def loss():\n    return 2\n");
+    run(&sandbox);
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    sandbox.write("utils.py", "def loss():\n    return 1\n");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+}
+
+#[test]
+fn a_script_that_is_no_input() {
+    let sandbox = Sandbox::with("steps: { a: { uses: command, with: { argv: [sh, run.sh] } } }");
+    sandbox.write("run.sh", "echo ok=1\n");
+    let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert!(ended.stderr.contains("`a` runs `run.sh`, which is not in the job's folder"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("add `run.sh` to `inputs`"), "{}", ended.stderr);
+    let absolute = sandbox.path("run.sh").display().to_string();
+    sandbox.write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ argv: [sh, {absolute}] }} }} }}"));
+    let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert!(ended.stderr.contains("a change of this file does not run the job again"), "{}", ended.stderr);
+    sandbox.write("run.py", "print('ok=1')\n");
+    let absolute = sandbox.path("run.py").display().to_string();
+    sandbox
+        .write("recipe.yaml", &format!("steps: {{ a: {{ uses: command, with: {{ argv: [python3, {absolute}] }} }} }}"));
+    let ended = sandbox.sweep(&["plan", "recipe.yaml"]);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    run(&sandbox);
+    sandbox.write("run.py", "print('ok=2')\n");
+    assert_eq!(open(&sandbox), ["a"]);
+}
