@@ -122,7 +122,7 @@ fn metric(record: &Value, name: &str) -> f64 {
 #[test]
 fn a_study_in_pytorch_has_curves_and_figures() {
     let Some(study) = Study::new() else { return };
-    let args = ["--set", "iters=20", "--axis", "lr=3e-3", "--axis", "seed=0", "--axis", "dropout=0.0,0.2"];
+    let args = ["--set", "iters=20", "--axis", "lr=1e-3", "--axis", "seed=0", "--axis", "dropout=0.0,0.2"];
     study.run("pytorch.yaml", &args);
     let records = study.records();
     assert_eq!(records.len(), 2, "{records:?}");
