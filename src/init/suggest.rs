@@ -77,20 +77,21 @@ mod tests {
 
     use super::*;
 
-    fn parameter(name: &str, default: Json, choices: &[Json]) -> Parameter {
-        let text = json!({ "name": name, "style": "value", "required": false, "default": default, "choices": choices });
+    fn parameter(name: &str, default: impl Into<Json>, choices: &[Json]) -> Parameter {
+        let text =
+            json!({ "name": name, "style": "value", "required": false, "default": default.into(), "choices": choices });
         serde_json::from_value(text).unwrap()
     }
 
     #[test]
     fn the_learning_rate_comes_first_and_paths_never() {
         let parameters = [
-            parameter("batch_size", json!(32), &[]),
-            parameter("out_dir", json!("out"), &[json!("out"), json!("x")]),
-            parameter("log_interval", json!(10), &[]),
-            parameter("optimizer", json!("adamw"), &[json!("adamw"), json!("sgd")]),
-            parameter("dropout", json!(0.0), &[]),
-            parameter("opt.lr", json!(0.0003), &[]),
+            parameter("batch_size", 32, &[]),
+            parameter("out_dir", "out", &[json!("out"), json!("x")]),
+            parameter("log_interval", 10, &[]),
+            parameter("optimizer", "adamw", &[json!("adamw"), json!("sgd")]),
+            parameter("dropout", 0.0, &[]),
+            parameter("opt.lr", 0.0003, &[]),
         ];
         let found = axes(&parameters);
         let shown: Vec<[&str; 3]> = found.iter().map(|axis| [&*axis.name, &*axis.value, &*axis.more]).collect();

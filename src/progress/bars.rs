@@ -210,6 +210,28 @@ fn curve(values: &[f64]) -> String {
     values.iter().filter(|value| value.is_finite()).map(|value| block(*value)).collect()
 }
 
+impl Bars {
+    /// Shows how many jobs are cached, and a bar for all jobs if some are not.
+    fn begin(&mut self, plan: &Plan, jobs: usize, cached: usize) {
+        let widest = WIDEST_NAME.min(columns() * 2 / 5);
+        self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
+        if cached > 0 {
+            self.print(&format!("  {} {} cached", self.styled("=", Style::new().dimmed()), count(cached, "job")));
+        }
+        if cached < jobs {
+            self.quiet = Quiet::new();
+            self.shown = Some(Shown::new(&self.multi));
+            self.whole = self.multi.add(ProgressBar::new(jobs as u64));
+            let noun = if jobs == 1 { "job" } else { "jobs" };
+            let template = format!("  {{bar:24}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
+            self.whole.set_style(style(&template).progress_chars("━╸─"));
+            self.whole.set_position(cached as u64);
+            self.count();
+            self.whole.enable_steady_tick(Duration::from_millis(500));
+        }
+    }
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -219,24 +241,7 @@ impl Observer for Bars {
         let (green, red, dim) = (Style::new().green(), Style::new().red().bold(), Style::new().dimmed());
         self.pace.on(event);
         match event {
-            RunEvent::Begun { jobs, cached } => {
-                let widest = WIDEST_NAME.min(columns() * 2 / 5);
-                self.width = plan.jobs().map(|(_, job)| name(job).chars().count()).max().unwrap_or(0).min(widest);
-                if *cached > 0 {
-                    self.print(&format!("  {} {} cached", self.styled("=", dim), count(*cached, "job")));
-                }
-                if cached < jobs {
-                    self.quiet = Quiet::new();
-                    self.shown = Some(Shown::new(&self.multi));
-                    self.whole = self.multi.add(ProgressBar::new(*jobs as u64));
-                    let noun = if *jobs == 1 { "job" } else { "jobs" };
-                    let template = format!("  {{bar:24}}  {{pos}}/{{len}} {noun}{{msg}} · {{elapsed}}");
-                    self.whole.set_style(style(&template).progress_chars("━╸─"));
-                    self.whole.set_position(*cached as u64);
-                    self.count();
-                    self.whole.enable_steady_tick(Duration::from_millis(500));
-                }
-            }
+            RunEvent::Begun { jobs, cached } => self.begin(plan, *jobs, *cached),
             RunEvent::Added { job, because } => {
                 self.whole.inc_length(1);
                 let because = format!("because {}", clean(because));

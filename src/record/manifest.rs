@@ -123,7 +123,7 @@ pub(crate) fn path_text(path: &Path) -> String {
 
 fn escape(bytes: &[u8], text: &mut String) {
     for byte in bytes {
-        text.push_str(&format!("\\x{byte:02x}"));
+        text.extend(["\\x", &format!("{byte:02x}")]);
     }
 }
 

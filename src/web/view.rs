@@ -169,9 +169,8 @@ impl View {
     fn snapshot(&mut self) -> std::io::Result<Snapshot> {
         let (snapshot, lines) = self.watch.look()?;
         for line in lines {
-            match line.event {
-                RunEvent::Progress { job, progress } => draw_on(self.curves.entry(job).or_default(), &progress),
-                _ => {}
+            if let RunEvent::Progress { job, progress } = line.event {
+                draw_on(self.curves.entry(job).or_default(), &progress);
             }
         }
         for (job, state) in snapshot.jobs.iter().enumerate() {

@@ -157,7 +157,7 @@ fn marks_tell_rows_apart() {
 
 /// Two widths with three seeds each are two units, not six.
 /// Three seeds in four methods: own errors with two degrees of freedom tell nothing apart after Holm's correction, one error
-/// with six does. The numbers are those of SciPy and NumPy.
+/// with six does. The numbers are those of `SciPy` and `NumPy`.
 #[test]
 fn comparisons_with_a_baseline_can_share_one_error() {
     let methods = [("x", "10.1 11.2 12.0"), ("y", "10.4 11.3 12.4"), ("z", "8.0 9.4 9.8"), ("w", "10.0 11.4 11.9")];

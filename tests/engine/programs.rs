@@ -68,8 +68,19 @@ booleans: no-flag"#,
     assert_eq!(serde_json::from_str::<Value>(params).unwrap(), expected);
     let flags: Vec<&str> = flags.lines().map(|flag| flag.trim_matches(['<', '>'])).collect();
     let expected_flags = [
-        "--amp", "--lr", "0.001", "--net.depth", "4", "--net.name", "a b", "--no-slow", "--tags", "x", "2",
-        "{\"y\":null}", "last",
+        "--amp",
+        "--lr",
+        "0.001",
+        "--net.depth",
+        "4",
+        "--net.name",
+        "a b",
+        "--no-slow",
+        "--tags",
+        "x",
+        "2",
+        "{\"y\":null}",
+        "last",
     ];
     assert_eq!(flags, expected_flags);
     assert_eq!(record["identity"]["params"]["params"], expected);
@@ -374,9 +385,11 @@ figures:
 
 /// A file below a folder.
 fn find(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<std::path::PathBuf> {
-    list(folder).into_iter().find_map(|path| {
-        if path.is_dir() { find(&path, wanted) } else { wanted(&path).then_some(path) }
-    })
+    list(folder).into_iter().find_map(
+        |path| {
+            if path.is_dir() { find(&path, wanted) } else { wanted(&path).then_some(path) }
+        },
+    )
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Curves of programs that do not know of `sweep`: logs in CSV, JSON Lines, TensorBoard's event files and standard output.
+//! Curves of programs that do not know of `sweep`: logs in CSV, JSON Lines, `TensorBoard`'s event files and standard output.
 
 use serde_json::Value;
 

@@ -225,7 +225,9 @@ mod tests {
 
     fn event(values: &[Message]) -> Vec<u8> {
         let mut summary = Message::default();
-        values.iter().for_each(|value| summary.bytes(1, value.content()));
+        for value in values {
+            summary.bytes(1, value.content());
+        }
         let mut event = Message::default();
         event.double(1, 1e9);
         event.number(2, 300);

@@ -227,7 +227,7 @@ mod tests {
     fn the_batch_system_waits_longer_than_all_attempts_take() {
         let policy = Policy { retries: 2, timeout: Some(Duration::from_mins(10)), ..Policy::default() };
         assert_eq!(backstop(&policy), Some(Duration::from_secs(3 * 600 + 1 + 2 + 120)));
-        let with_grace = Policy { grace: Some(Duration::from_secs(60)), ..policy };
+        let with_grace = Policy { grace: Some(Duration::from_mins(1)), ..policy };
         assert_eq!(backstop(&with_grace), Some(Duration::from_secs(3 * 660 + 1 + 2 + 120)));
         assert_eq!(backstop(&Policy::default()), None, "then the cluster's own limit holds");
     }

@@ -64,7 +64,8 @@ impl Table {
             self.begun.clear();
             return sink.once("row", || "a row of the CSV file is too long: skipped".into());
         }
-        if self.begun.iter().filter(|byte| **byte == b'"').count() % 2 == 1 {
+        // An odd number of quotation marks: the row goes on in the next line.
+        if self.begun.iter().fold(false, |open, byte| open != (*byte == b'"')) {
             return;
         }
         let row = std::mem::take(&mut self.begun);
@@ -112,13 +113,13 @@ impl Table {
 
     fn header(&mut self, columns: Vec<String>) {
         self.columns = columns.into_iter().map(|name| name.trim().trim_start_matches('\u{feff}').to_owned()).collect();
-        self.step = step_column(self.columns.iter().map(String::as_str));
+        self.step = step_column(|| self.columns.iter().map(String::as_str));
     }
 }
 
 /// The separator of a header: the most frequent of the usual ones.
 fn separator(header: &[u8]) -> u8 {
-    let count = |separator: u8| header.iter().filter(|byte| **byte == separator).count();
+    let count = |separator: u8| header.split(|byte| *byte == separator).count();
     [b';', b'\t', b','].into_iter().max_by_key(|separator| count(*separator)).unwrap_or(b',')
 }
 

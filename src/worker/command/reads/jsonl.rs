@@ -60,7 +60,7 @@ impl State {
             return sink.once("line", || "the JSON file has a line that is no object, which is skipped".into());
         };
         self.count += 1;
-        let name = step_column(entries.keys().map(String::as_str)).and_then(|place| entries.keys().nth(place));
+        let name = step_column(|| entries.keys().map(String::as_str)).and_then(|place| entries.keys().nth(place));
         let step = name.and_then(|name| whole(entries.get(name)?));
         self.steps |= step.is_some();
         let step = if self.steps { step } else { Some(self.count) };

@@ -38,6 +38,6 @@ pub(super) fn sources(command: &Command, folder: &Path, state: &mut State) -> (V
 }
 
 /// The place of the name that says the step, in any case of letters.
-fn step_column<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<usize> {
-    STEP_NAMES.iter().find_map(|step| names.clone().position(|name| name.trim().eq_ignore_ascii_case(step)))
+fn step_column<'a, N: Iterator<Item = &'a str>>(names: impl Fn() -> N) -> Option<usize> {
+    STEP_NAMES.iter().find_map(|step| names().position(|name| name.trim().eq_ignore_ascii_case(step)))
 }

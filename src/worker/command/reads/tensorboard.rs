@@ -55,7 +55,7 @@ impl EventFiles {
     fn add(&mut self, path: PathBuf) {
         let below = path.parent().and_then(|folder| folder.strip_prefix(&self.path).ok());
         let names = below.into_iter().flat_map(Path::components).map(|name| name.as_os_str().to_string_lossy());
-        let prefix: String = names.filter(|name| !is_of_a_run(name)).map(|name| format!("{name}/")).collect();
+        let prefix: String = names.filter(|name| !is_of_a_run(name)).flat_map(|name| [name, "/".into()]).collect();
         if let Entry::Vacant(place) = self.files.entry(path) {
             place.insert(EventFile { offset: 0, prefix, damaged: false });
         }
