@@ -123,7 +123,7 @@ fn results_that_cannot_be_are_refused() {
         ("unknown metric", step("value: '${{ needs.make.metrics.valeu }}'")),
         ("unknown artifact", step("input: '${{ needs.make.artifacts.txet }}'")),
         ("several jobs", step("input: '${{ needs.make.artifacts.text }}'")),
-        ("neither metric nor artifact", step("value: '${{ needs.make.curves.loss }}'")),
+        ("neither metric nor artifact", step("value: '${{ needs.make.logs.loss }}'")),
         ("artifact for a number", step("value: '${{ needs.make.artifacts.text }}'").replace("seed: [1, 2]", "seed: [1]")),
         ("metric for a word", step("end: '${{ needs.make.metrics.value }}'").replace("seed: [1, 2]", "seed: [1]")),
         ("in a matrix", "steps:\n  make: { uses: mock }\n  use: { needs: make, uses: mock, matrix: { value: ['${{ needs.make.metrics.value }}'] } }\n".to_owned()),
@@ -205,7 +205,7 @@ fn a_program_takes_curves_as_parameters() {
     // A curve that was not recorded fails the job that takes it; one that cannot be is a mistake of the recipe.
     sandbox.write("other.yaml", &recipe.replace("curves.loss", "curves.lost"));
     let ended = sandbox.sweep(&["run", "other.yaml"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
     assert!(ended.stderr.contains("has no curve `lost`; it has `loss`"), "{}", ended.stderr);
     sandbox.write(
         "text.yaml",

@@ -424,7 +424,7 @@ fn telemetry_is_measured_for_programs() {
     let sandbox = python(
         "block = bytearray(64 << 20)
 for index in range(0, len(block), 4096): block[index] = 1
-end = time.process_time() + 0.5
+end = time.process_time() + 1.5
 while time.process_time() < end: pass
 ",
         "",
@@ -433,7 +433,7 @@ while time.process_time() < end: pass
     assert!(metric(&record, "memory.peak").unwrap() > f64::from(64 << 20));
     let cores = std::thread::available_parallelism().unwrap().get() as f64;
     let used = metric(&record, "utilization.cpu").unwrap() * metric(&record, "time.run").unwrap() * cores;
-    assert!((0.4..5.0).contains(&used), "{used} s of processor time");
+    assert!((1.4..9.0).contains(&used), "{used} s of processor time");
 }
 
 #[test]

@@ -262,7 +262,7 @@ mod tests {
             value("content", tensor(2, |tensor| tensor.bytes(4, &4.5_f64.to_le_bytes()))),
             value("text", tensor(7, |tensor| tensor.bytes(8, b"abcd"))),
             value("two", tensor(1, |tensor| tensor.bytes(4, &[0; 8]))),
-            value("histogram", |value| value.bytes(5, &[0; 8])),
+            value("images", |value| value.bytes(5, &[0; 8])),
         ]);
         let (step, found) = scalars(&event);
         let found: Vec<(&str, f64)> = found.iter().map(|scalar| (scalar.tag, scalar.value)).collect();

@@ -63,7 +63,7 @@ pub(in crate::recipe) fn expression(reach: Reach) -> Option<String> {
         Reach::Nowhere => return None,
         Reach::Params => format!(r"params\.{NAME}"),
         Reach::Everywhere => {
-            format!(r"(?:(?:params|matrix)\.{NAME}|needs\.{NAME}\.(?:metrics|artifacts)\.[^\s{{}}$]+)")
+            format!(r"(?:(?:params|matrix)\.{NAME}|needs\.{NAME}\.(?:metrics|artifacts|curves)\.[^\s{{}}$]+)")
         }
     };
     Some(format!(r"{EXPRESSION}\s*{names}\s*\}}\}}"))

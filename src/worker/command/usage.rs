@@ -11,10 +11,10 @@ use sweep_job::{Outcome, tasks::Command};
 
 use crate::host::machine::{cpus, tree_memory, waited_cpu_seconds};
 
-/// The first interval between two samples; it doubles up to the longest.
-const FIRST: Duration = Duration::from_millis(1);
-/// The longest interval.
-const LONGEST: Duration = Duration::from_millis(200);
+/// Time to the first sample. A program that ends earlier is not measured: what it used has hardly begun to tell.
+const FIRST: Duration = Duration::from_secs(1);
+/// Interval between two samples.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A thread that samples this process's children.
 pub(super) struct Usage {
@@ -30,10 +30,10 @@ impl Usage {
         let own = std::process::id();
         let before = waited_cpu_seconds(own);
         let sample = move || {
-            let (mut peak, mut interval) = (0, FIRST);
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+            let (mut peak, mut wait) = (0, FIRST);
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 peak = peak.max(tree_memory(own));
-                interval = (interval * 2).min(LONGEST);
+                wait = INTERVAL;
             }
             peak
         };
@@ -44,11 +44,8 @@ impl Usage {
     /// Ends, after a program that took so many seconds, and adds what was measured. What was not is absent.
     pub(super) fn finish(self, seconds: f64, outcome: &mut Outcome) {
         drop(self.stop);
-        if let Ok(peak) = self.thread.join()
-            && peak > 0
-        {
-            outcome.set(&Command::MEMORY_PEAK, peak as f64);
-        }
+        let Ok(peak @ 1..) = self.thread.join() else { return };
+        outcome.set(&Command::MEMORY_PEAK, peak as f64);
         if let (Some(before), Some(after)) = (self.before, waited_cpu_seconds(std::process::id())) {
             outcome.set(&Command::UTILIZATION_CPU, (after - before) / seconds / cpus() as f64);
         }

@@ -112,10 +112,10 @@ metrics! {
         /// Number of attempts, of the same programs.
         ATTEMPTS: Count = "attempts";
         /// Peak resident memory of the program and of all processes that it starts, sampled five times per second.
-        /// Absent if the program ended before the first sample.
+        /// Absent if the program ended within a second.
         MEMORY_PEAK: Bytes = "memory.peak", Resolution(4096.0);
         /// Processor time of the program and of all processes that it starts, divided by the elapsed time times the
-        /// number of cores.
+        /// number of cores. Absent if the program ended within a second.
         UTILIZATION_CPU: Fraction = "utilization.cpu";
     }
 }

@@ -145,6 +145,9 @@ impl Points {
             self.ranges.push(rest);
             break;
         }
+        if self.ranges.is_empty() {
+            self.log_width = 0;
+        }
         self.first = self.first.filter(|first| first.step < step);
         let before = self.ranges.last().and_then(|range| range.points().last());
         self.last = before.or(self.first);
