@@ -278,6 +278,7 @@ fn worked(folder: &Path, more: &Value) -> (Outcome, f64) {
         threads: 2,
         dir,
         scratch,
+        project: None,
         heartbeat: None,
     };
     let mut worker = Command::new(env!("CARGO_BIN_EXE_sweep"))
