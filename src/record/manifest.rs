@@ -26,7 +26,7 @@ pub(crate) const ABSENT: &str = "absent";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadSet {
     format: u32,
-    /// Files, by their path from the project's folder, or absolute outside of it, as [`path_text`] writes them.
+    /// Files, by their path from the project's folder, or absolute outside of it, with escapes for bytes that are not text.
     pub files: BTreeMap<String, ReadFile>,
     /// Installed packages of Python, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
