@@ -159,7 +159,7 @@ fn marks() -> Vec<Situation> {
 
 fn baselines() -> Vec<Situation> {
     let situation = |(others, seeds): (usize, usize)| {
-        let name = format!("{others} values equal to their baseline, {seeds} seeds: any told apart (Dunnett)");
+        let name = format!("a baseline and {others} equal to it, {seeds} seeds: any told apart (Dunnett)");
         Situation::new(name, Promise::AtMost, ERROR, move |draws| {
             let effects: Vec<f64> = normals(draws, seeds).iter().map(|effect| 3.0 * effect).collect();
             let row = |_| effects.iter().map(|effect| effect + draws.normal()).collect();
