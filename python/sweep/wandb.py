@@ -65,46 +65,19 @@ class Settings:
         self.__dict__.update(settings)
 
 
-class Config:
-    """The configuration: attributes, items, `get`, `update`, `keys`, `items`, `as_dict`.
-
-    The recipe's `params` are locked, as those of a sweep are in W&B: other values for them are ignored with a warning.
-    """
+class _Values:
+    """Reading of values by name, for the configuration and the summary."""
 
     _values: Dict[str, Any]
-    _locked: Set[str]
-
-    def __init__(self, values: Mapping[str, Any], locked: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_values", {**values, **locked})
-        object.__setattr__(self, "_locked", set(locked))
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__") and name in self._values:
-            return self._values[name]
-        raise AttributeError(f"the configuration has no `{name}`{_near(name, self._values)}")
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._locked:
-            self._values[name] = value
-        elif value != self._values[name]:
-            kept = self._values[name]
-            text = f"`config.{name}` stays {kept!r}, which the recipe's `params` give; {value!r} is ignored"
-            reporter().warn(f"config.{name}", text)
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def __repr__(self) -> str:
         return repr(self._values)
@@ -117,13 +90,45 @@ class Config:
         """The names."""
         return list(self._values)
 
-    def values(self) -> List[Any]:
-        """The values."""
-        return list(self._values.values())
-
     def items(self) -> List[Tuple[str, Any]]:
         """Names and values."""
         return list(self._values.items())
+
+
+class Config(_Values):
+    """The configuration: attributes, items, `get`, `update`, `keys`, `items`, `as_dict`.
+
+    The recipe's `params` are locked, as those of a sweep are in W&B: other values for them are ignored with a warning.
+    """
+
+    _locked: Set[str]
+
+    def __init__(self, values: Mapping[str, Any], locked: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_values", {**values, **locked})
+        object.__setattr__(self, "_locked", set(locked))
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and name in self._values:
+            return self._values[name]
+        raise AttributeError(f"the configuration has no `{name}`{_near(name, self._values)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._locked:
+            self._values[name] = value
+        elif value != self._values[name]:
+            kept = self._values[name]
+            text = f"`config.{name}` stays {kept!r}, which the recipe's `params` give; {value!r} is ignored"
+            reporter().warn(f"config.{name}", text)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def values(self) -> List[Any]:
+        """The values."""
+        return list(self._values.values())
 
     def as_dict(self) -> Dict[str, Any]:
         """All of it as a dictionary."""
@@ -140,10 +145,8 @@ class Config:
             self._values.setdefault(name, value)
 
 
-class Summary:
+class Summary(_Values):
     """The last values, and those that the script sets, which become final metrics."""
-
-    _values: Dict[str, Any]
 
     def __init__(self, write: Callable[[Dict[str, Any]], None]) -> None:
         object.__setattr__(self, "_values", {})
@@ -154,35 +157,11 @@ class Summary:
             return self._values[name]
         raise AttributeError(f"the summary has no `{name}`{_near(name, self._values)}")
 
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
     def __setattr__(self, name: str, value: Any) -> None:
         self.update({name: value})
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.update({name: value})
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __repr__(self) -> str:
-        return repr(self._values)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value of a name, or `default`."""
-        return self._values.get(name, default)
-
-    def keys(self) -> List[str]:
-        """The names."""
-        return list(self._values)
-
-    def items(self) -> List[Tuple[str, Any]]:
-        """Names and values."""
-        return list(self._values.items())
 
     def update(self, values: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
         """Sets several values."""

@@ -14,7 +14,9 @@ use sweep_job::{
 };
 
 use super::{
-    Digests, Job, JobId, Label, ListId, Manifests, Origin, PlanError, Point, lint,
+    Digests, Job, JobId, Label, ListId, Manifests, Origin, PlanError, Point,
+    join::{Group, Join},
+    lint,
     needs::Needs,
     room::{Room, weight_of},
     selection::{resolved, selected},
@@ -23,49 +25,6 @@ use crate::recipe::{
     Collector, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
 };
 use crate::record::{self, Deferred, Identity, Key, KeyList, Product, SeedPlan};
-
-/// The points of a needed step, by their values on the axes that both steps have at every point.
-struct Join {
-    axes: Vec<String>,
-    /// All axes of the needed step.
-    all: Vec<String>,
-    by_shared: HashMap<String, Vec<usize>>,
-    /// The jobs that are needed at points with these values on those axes.
-    groups: HashMap<String, Rc<Group>>,
-    /// True if an empty result is a mistake that is not yet reported.
-    sound: bool,
-}
-
-/// The jobs of a needed step that points need which agree on its axes.
-struct Group {
-    /// In the order of the step's points.
-    jobs: Vec<JobId>,
-    /// The same jobs, unless there are none.
-    list: Option<ListId>,
-    /// The first and the last further round in which one of them runs.
-    rounds: (usize, usize),
-}
-
-impl Join {
-    /// Group of points of the needed step that agree with a point.
-    fn group(&self, point: &Point) -> String {
-        let values: Vec<String> = self.all.iter().map(|axis| format!("{:?}", point.get(axis))).collect();
-        values.join("\u{0}")
-    }
-
-    fn key(&self, point: &Point) -> String {
-        let values: Vec<String> = self
-            .axes
-            .iter()
-            .map(|axis| match point.get(axis) {
-                // As numbers, so that 1 and 1.0 meet.
-                Some(value) => value.as_f64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
-                None => String::new(),
-            })
-            .collect();
-        values.join("\u{0}")
-    }
-}
 
 /// The jobs of all recipes.
 #[derive(Default)]

@@ -107,7 +107,7 @@ impl Manifests {
         Self { locked: code, ..Self::default() }
     }
 
-    /// What the job of a record read in its latest run that was observed.
+    /// The files and packages that the job of a record read in its latest observed run.
     pub fn set_of(&mut self, base: Key, record: Key) -> Option<Arc<ReadSet>> {
         let manifest = self.by_base.get(&base)?.iter().rfind(|manifest| manifest.record == record)?;
         let id = manifest.set.clone();

@@ -10,6 +10,7 @@ mod dimension;
 mod effects;
 mod expand;
 mod include;
+mod join;
 mod lint;
 mod needs;
 mod order;

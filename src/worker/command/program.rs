@@ -256,7 +256,7 @@ fn listen(
 }
 
 /// Waits for the end of all these processes, and clears away whatever else ends meanwhile: this process gets the orphans.
-/// When one of them fails, the others cannot go on, and are ended. Answers the first failure, else the last end.
+/// The first failure of one ends the others, which cannot go on. Answers this failure, else the last end.
 fn wait_for(mut open: HashMap<Pid, usize>) -> End {
     let mut failed: Option<End> = None;
     loop {

@@ -16,7 +16,7 @@ pub(super) struct Csv {
     table: Table,
 }
 
-/// What is known of the table so far.
+/// State of the table.
 #[derive(Default)]
 struct Table {
     separator: u8,

@@ -69,7 +69,7 @@ pub(super) struct Following {
     thread: JoinHandle<(Gathered, Keeper)>,
 }
 
-/// What the sources of a program have said. Earlier sources count more.
+/// Statements of all sources of a program. Earlier sources take precedence.
 pub(super) struct Gathered(Vec<Source>);
 
 /// The thread's part.

@@ -1,4 +1,4 @@
-//! What one source says about a program: series, final values, checkpoints and notices. Its size is bounded.
+//! Statements of one source about a program: series, final values, checkpoints and notices, of bounded size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub(in super::super) struct Checkpoint {
     pub(in super::super) step: Option<u64>,
 }
 
-/// What one source says.
+/// Series, final values, checkpoints and notices of one source.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in super::super) struct Series {
     curves: BTreeMap<String, Points>,

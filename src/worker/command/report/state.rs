@@ -1,4 +1,4 @@
-//! What was read of a program's reports, kept in its scratch folder for a later attempt.
+//! State of the reports of a program, kept in its scratch folder for a later attempt.
 
 use std::{collections::BTreeMap, io, path::Path};
 
@@ -10,7 +10,7 @@ use super::{Follower as _, REPORT, ReportFile, Series, Source};
 /// The state of the sources of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in super::super) struct State {
-    /// What each source has said, by its name.
+    /// Series of the sources, by their names.
     series: BTreeMap<String, Series>,
 }
 
@@ -34,7 +34,7 @@ impl State {
         state
     }
 
-    /// What a source has said in earlier attempts, to be continued.
+    /// Series of a source in earlier attempts, to be continued.
     pub(in super::super) fn take(&mut self, name: &str) -> Series {
         self.series.remove(name).unwrap_or_default().resume()
     }

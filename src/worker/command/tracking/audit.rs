@@ -85,7 +85,7 @@ impl Audit {
         program.env("SWEEP_SKIPPED", skipped.join(OsStr::new("\n")));
     }
 
-    /// What the module has reported.
+    /// Files and packages that the module has reported.
     pub(super) fn read(&self) -> io::Result<Seen> {
         let text = fs::read(self.reads())?;
         Ok(parse(text.get(..LONGEST_REPORT).unwrap_or(&text)))
