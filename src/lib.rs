@@ -21,9 +21,11 @@ pub mod record;
 pub mod remote;
 pub mod render;
 pub mod run;
+pub mod search;
 pub mod shipped;
 pub mod stats;
 pub mod store;
+pub mod suggest;
 #[cfg(feature = "ui")]
 pub mod web;
 pub mod worker;

@@ -1,0 +1,142 @@
+//! Searches: recipes planned batch by batch, as far as the batches of their samplers are decided.
+//!
+//! A step with `suggest` has the points of the batches that are decided. A batch follows from the results of all earlier
+//! ones ([`decide`](Searches::advance)), so a recipe is planned again after each. Nothing but records and kept decisions is
+//! read: the same records give the same batches in any order and on any machine. Built-in samplers are asked again rather
+//! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
+//! they followed from.
+
+mod decided;
+mod trials;
+
+use std::{collections::HashSet, io};
+
+use sweep_job::Backend;
+
+use self::decided::{Decided, Wish};
+use crate::{
+    plan::{AllSearched, Digests, JobId, Plan, PlanError, Room, Searched},
+    recipe::Draft,
+    record::Key,
+    store::{Store, StoreError},
+    suggest::AskError,
+};
+
+/// Recipes that are planned again after each decision.
+#[derive(Debug)]
+pub struct Searches {
+    /// The recipes; `None` if no decision adds points to them.
+    draft: Option<Draft>,
+    backend: Backend,
+    room: fn() -> Room,
+    known: AllSearched,
+}
+
+/// What a search may do besides reading what is decided.
+#[derive(Debug, Clone, Copy)]
+pub enum Mode<'a> {
+    /// Nothing: jobs without a record may still run.
+    Look,
+    /// Decide the next batch, if all earlier jobs have ended. These have ended without a record.
+    Decide(&'a HashSet<Key>),
+}
+
+/// A decision that was made, in words: `batch 2 of 5 of search: 8 configurations by tpe`.
+pub type News = Vec<String>;
+
+/// Reason why a search cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The recipes cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A decision cannot be read or kept.
+    #[error("cannot keep a decision: {0}")]
+    Io(#[from] io::Error),
+    /// The sampler gives no configurations.
+    #[error("step `{step}`: {source}")]
+    Ask {
+        /// The step.
+        step: String,
+        /// The reason.
+        source: AskError,
+    },
+}
+
+impl Searches {
+    /// Plans recipes with all batches that are decided.
+    pub fn plan(
+        draft: Draft,
+        backend: Backend,
+        store: &Store,
+        room: fn() -> Room,
+    ) -> Result<(Self, Plan), SearchError> {
+        let again = draft.again();
+        let plan = Plan::searched(draft, backend, digests(store), room(), &AllSearched::new())?;
+        let mut searches = Self { draft: again, backend, room, known: AllSearched::new() };
+        let plan = match searches.advance(&plan, store, Mode::Look)? {
+            Some((next, _)) => next,
+            None => plan,
+        };
+        Ok((searches, plan))
+    }
+
+    /// The plan with all batches that can be decided now; `None` if there is no further one.
+    pub fn advance(
+        &mut self,
+        plan: &Plan,
+        store: &Store,
+        mode: Mode<'_>,
+    ) -> Result<Option<(Plan, News)>, SearchError> {
+        let (mut latest, mut news) = (None, News::new());
+        while let Some(draft) = self.draft.as_ref().and_then(Draft::again) {
+            let plan = latest.as_ref().unwrap_or(plan);
+            if !self.decide(plan, store, mode, &mut news)? {
+                break;
+            }
+            latest = Some(Plan::searched(draft, self.backend, digests(store), (self.room)(), &self.known)?);
+        }
+        Ok(latest.map(|plan| (plan, news)))
+    }
+
+    /// Adds the next batch of each step for which it can be decided; `false` if there is none.
+    fn decide(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>, news: &mut News) -> Result<bool, SearchError> {
+        let mut any = false;
+        for (study, recipe) in plan.studies.iter().map(|study| &study.recipe).enumerate() {
+            for (step, own) in recipe.steps.iter().enumerate() {
+                let Some(suggested) = own.matrix.suggested() else { continue };
+                let axes: Vec<String> = suggested.axes.iter().map(|axis| axis.value.clone()).collect();
+                let known = self.known.get(&(study, step));
+                let wish = Wish { plan, study, step, axes: &axes, known };
+                let mode = if plan.wants(study, step) { mode } else { Mode::Look };
+                let Some(Decided { points, left, says }) = wish.decided(store, mode)? else { continue };
+                let open = || Searched::new(axes.clone(), left);
+                self.known.entry((study, step)).or_insert_with(open).add(points, left);
+                news.extend(says);
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// The jobs of a plan that ended without a record in a run that came to its end, and those that need them: jobs that were
+/// to run, and have none.
+pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &HashSet<Key>) -> HashSet<Key> {
+    let mut lost = earlier.clone();
+    for (id, job) in plan.jobs() {
+        let needs = |list: &crate::plan::ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
+        if !store.contains(job.key) && (ran(id) || plan.lists_of(id).iter().any(needs)) {
+            lost.insert(job.key);
+        }
+    }
+    lost
+}
+
+/// The digests of input files from earlier runs.
+fn digests(store: &Store) -> Digests {
+    Digests::open(store.digests()).with_manifests(store.manifests())
+}
