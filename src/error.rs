@@ -4,6 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
     analysis::design::DesignError,
+    batches::SearchError,
     export::bundle::BundleError,
     host::{devices::DeviceError, log::FilterError},
     init::InitError,
@@ -11,7 +12,6 @@ use crate::{
     query::QueryError,
     recipe::{Problems, RecipeError},
     remote::RemoteError,
-    search::SearchError,
     shipped::CopyError,
     store::{GcError, StoreError, TransferError},
 };

@@ -5,6 +5,7 @@
 //! go one way, from later modules to earlier ones; `tests/modules.rs` has the order.
 
 pub mod analysis;
+pub mod batches;
 pub mod charts;
 pub mod cli;
 pub mod decide;
@@ -21,7 +22,6 @@ pub mod record;
 pub mod remote;
 pub mod render;
 pub mod run;
-pub mod search;
 pub mod shipped;
 pub mod stats;
 pub mod store;

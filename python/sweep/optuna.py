@@ -130,6 +130,10 @@ def sampler_of(optuna: Any, name: str, question: dict[str, Any]) -> Any:
     if name == "tpe":
         return optuna.samplers.TPESampler(seed=question["seed"], multivariate=True, constant_liar=True)
     if name == "gp":
+        import torch
+
+        if int(torch.__version__.split(".")[0]) < 2:
+            raise SystemExit(f"`optuna.gp` needs PyTorch 2 or later; {sys.executable} has {torch.__version__}")
         return optuna.samplers.GPSampler(seed=question["seed"], deterministic_objective=False)
     if name == "cmaes":
         seed = question["study_seed"]
@@ -167,7 +171,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         points = [decode(space, study.ask(made).params) for _ in range(question["n"])]
     except ImportError as error:
         # A sampler imports what it needs when it is used: GPSampler needs torch, CmaEsSampler needs cmaes.
-        raise SystemExit(f"{error}; `optuna.{name}` needs a package that {sys.executable} does not have") from None
+        raise SystemExit(f"{error}; `optuna.{name}` needs it, and {sys.executable} does not have it") from None
     return {"protocol": PROTOCOL, "name": f"optuna.{name}", "version": optuna.__version__, "points": points}
 
 

@@ -39,13 +39,13 @@ use sweep_job::{Backend, BackendChoice, Device, Probe};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
+    batches::Batches,
     error::{Error, Exit},
     format::{clean, count, say},
     host,
-    plan::{Plan, Room},
+    plan::Plan,
     recipe::{Draft, Executor, Request, Warning},
     run::Standing,
-    search::Searches,
     store::Store,
     worker,
 };
@@ -194,7 +194,7 @@ struct Prepared {
     /// `None` where no job needs a device, or where the device does not matter because nothing will run.
     device: Option<(Probe, Device)>,
     /// What plans it again after each decision of a search.
-    searches: Searches,
+    batches: Batches,
     /// The names of the files, for messages.
     name: String,
 }
@@ -358,10 +358,10 @@ impl ChangeArgs {
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
         let store = Store::new(results);
-        let planned = Searches::plan(draft, backend, &store, Room::default);
-        let (searches, plan) = planned.map_err(Error::search(name.clone()))?;
+        let planned = Batches::plan(draft, backend, &store);
+        let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
         span.record("jobs", plan.len());
-        Ok(Prepared { plan: ManuallyDrop::new(plan), device, searches, name })
+        Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
     }
 }
 

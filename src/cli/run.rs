@@ -1,6 +1,6 @@
 //! `sweep run`.
 
-mod search;
+mod batches;
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -13,7 +13,7 @@ use std::{
 use clap::Args;
 use sweep_job::{Backend, Device, Probe, Unit};
 
-use self::search::Past;
+use self::batches::Past;
 use super::{
     ChangeArgs, OnlyArgs, Prepared, print,
     remote::{self, RemoteArgs},
@@ -147,8 +147,7 @@ fn round(
     check_plan(plan, &states)?;
     let mut seeds = AdaptiveSeeds::new(plan, store, &states);
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
-    let ran: Vec<JobId> =
-        plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
+    let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut seeds)? { Some(request.open(&looked)?) } else { None };
@@ -385,7 +384,7 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
         None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
     };
     let store = Store::open(results)?;
-    search::begin(&mut prepared, &store)?;
+    batches::begin(&mut prepared, &store)?;
     let selected = prepared.plan.selection()?;
     if let Some((path, saved)) = &saved {
         saved.holds(path, &prepared.plan, &selected)?;

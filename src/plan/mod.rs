@@ -257,6 +257,13 @@ impl Plan {
         self.rounds[id.index()] > 0 && !self.only.iter().any(|only| only.value.contains("seed="))
     }
 
+    /// The largest number of jobs that decisions may still add to the wanted steps.
+    pub fn left(&self) -> usize {
+        let studies = self.studies.iter().enumerate();
+        let left = studies.flat_map(|(index, study)| study.left.iter().map(move |(step, left)| (index, *step, *left)));
+        left.filter(|(study, step, _)| self.wants(*study, *step)).map(|(_, _, left)| left).sum()
+    }
+
     /// Number of jobs; points that give the same job count once.
     pub fn len(&self) -> usize {
         self.jobs.len()

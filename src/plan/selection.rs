@@ -38,7 +38,8 @@ pub(super) fn check_selection(
         for template in templates {
             let Some(value) = template.resolve(&recipe.params, &Names::new()) else { continue };
             // A value may be chosen later.
-            let is_open = matrix.suggested().is_some_and(|chosen| chosen.axes.iter().any(|own| own.value == axis.value));
+            let is_open =
+                matrix.suggested().is_some_and(|chosen| chosen.axes.iter().any(|own| own.value == axis.value));
             if !known.contains(&&value.value) && !is_open {
                 let message = format!("no point of step `{name}` has {} `{}`", axis.value, value.value);
                 let words: Vec<String> = known.iter().map(ToString::to_string).collect();

@@ -16,6 +16,7 @@ mod random;
 mod space;
 mod tpe;
 
+pub(crate) use self::space::{number, short};
 pub use self::{
     history::{History, Outcome, Trial},
     protocol::{Answer, AskError, PROTOCOL, Provider},
@@ -23,7 +24,6 @@ pub use self::{
     space::{Axis, Domain, Point, Space},
     tpe::Tpe,
 };
-pub(crate) use self::space::{number, short};
 
 /// A request for configurations.
 #[derive(Debug, Clone, Copy)]

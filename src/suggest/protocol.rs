@@ -1,6 +1,6 @@
 //! Samplers in other programs: one question and one answer in JSON (docs/search.md describes the protocol).
 
-use std::{collections::BTreeMap, io, path::PathBuf, process::Command, time::Duration};
+use std::{collections::BTreeMap, io, path::{Path, PathBuf}, process::Command, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::Value;
@@ -69,7 +69,9 @@ pub enum AskError {
         says: Option<String>,
     },
     /// The answer is not one.
-    #[error("the sampler `{sampler}` gave an answer that cannot be used: {reason}; docs/search.md describes the protocol")]
+    #[error(
+        "the sampler `{sampler}` gave an answer that cannot be used: {reason}; docs/search.md describes the protocol"
+    )]
     Answer {
         /// The sampler.
         sampler: String,
@@ -172,7 +174,9 @@ impl Provider {
             Self::Program { argv, folder } => {
                 let (program, arguments) = argv.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
                 // A path of the recipe is relative to its folder, as the arguments are.
+                let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
                 let path = folder.join(program);
+                let path = std::path::absolute(&path).unwrap_or(path);
                 let is_path = program.contains('/');
                 let mut command = if is_path { Command::new(path) } else { Command::new(program) };
                 command.args(arguments).current_dir(folder);
@@ -204,7 +208,11 @@ impl Provider {
             return Err(self.unusable(reason));
         }
         if points.len() > question.n {
-            return Err(self.unusable(format!("it has {} points, at most {} were asked for", points.len(), question.n)));
+            return Err(self.unusable(format!(
+                "it has {} points, at most {} were asked for",
+                points.len(),
+                question.n
+            )));
         }
         let axes = &question.space.axes;
         let mut new: Vec<Point> = Vec::with_capacity(points.len());
@@ -243,9 +251,8 @@ fn low_bits(seed: u64) -> u32 {
 
 /// The Python interpreter: the first `python3` on the `PATH`, else the one beside this program, where a wheel installs it.
 fn python() -> PathBuf {
-    let on_path = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| folder.join("python3").is_file())
-    });
+    let on_path = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("python3").is_file()));
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("python3")));
     beside.filter(|beside| !on_path && beside.is_file()).unwrap_or_else(|| PathBuf::from("python3"))
 }
@@ -265,7 +272,10 @@ mod tests {
     fn asked(script: &str, n: usize) -> Result<Answer, AskError> {
         let axes = vec![
             Axis { name: "lr".into(), domain: Domain::Float { low: 1e-4, high: 1.0, log: true, step: None } },
-            Axis { name: "act".into(), domain: Domain::Choice { values: vec![Value::Int(1), Value::Text("x".into())] } },
+            Axis {
+                name: "act".into(),
+                domain: Domain::Choice { values: vec![Value::Int(1), Value::Text("x".into())] },
+            },
         ];
         let space = Space { axes };
         let mut history = History::new(Better::More);
@@ -273,8 +283,15 @@ mod tests {
         let outcome = Outcome::Measured { rung: 1, value: 0.25 };
         history.trials.push(Trial { point: point(0.5, 1), batch: 0, outcome });
         history.trials.push(Trial { point: point(0.25, 1), batch: 0, outcome: Outcome::Failed });
-        let question =
-            Question { space: &space, history: &history, n, seed: u64::MAX, study_seed: (1 << 32) + 7, batch: 1, rungs: 2 };
+        let question = Question {
+            space: &space,
+            history: &history,
+            n,
+            seed: u64::MAX,
+            study_seed: (1 << 32) + 7,
+            batch: 1,
+            rungs: 2,
+        };
         program(script).ask(&question)
     }
 

@@ -93,7 +93,8 @@ mod tests {
         let space = small();
         let mut history = History::new(Better::Less);
         for batch in 0.. {
-            let question = Question { space: &space, history: &history, n: 5, seed: batch, study_seed: 0, batch: 0, rungs: 1 };
+            let question =
+                Question { space: &space, history: &history, n: 5, seed: batch, study_seed: 0, batch: 0, rungs: 1 };
             let points = Random::suggest(&question);
             assert_eq!(points, Random::suggest(&question), "a pure function");
             if points.is_empty() {

@@ -233,7 +233,9 @@ mod tests {
                 assert_eq!(domain.admit(&value), Some(value));
             }
             let line = domain.line().unwrap();
-            assert!(domain.admit(&domain.value(line.low)).is_some() && domain.admit(&domain.value(line.high)).is_some());
+            assert!(
+                domain.admit(&domain.value(line.low)).is_some() && domain.admit(&domain.value(line.high)).is_some()
+            );
         }
     }
 

@@ -35,9 +35,8 @@ impl Sampler for Tpe {
         // Another stream than that of the random configurations.
         let mut draws = Draws::new(seed ^ 0x7470_6531);
         while points.len() < n {
-            let is_new = |point: &Point| {
-                !points.contains(point) && history.trials.iter().all(|trial| trial.point != *point)
-            };
+            let is_new =
+                |point: &Point| !points.contains(point) && history.trials.iter().all(|trial| trial.point != *point);
             let others: Vec<&Point> = rest.iter().copied().chain(&points).collect();
             let others = Parzen::new(space, &others);
             let mut best: Option<(f64, Point)> = None;
@@ -147,7 +146,8 @@ mod tests {
         let space = space();
         let mut history = History::new(Better::More);
         for index in 0..30 {
-            let question = Question { space: &space, history: &history, n: 3, seed: index, study_seed: 0, batch: 0, rungs: 1 };
+            let question =
+                Question { space: &space, history: &history, n: 3, seed: index, study_seed: 0, batch: 0, rungs: 1 };
             let points = Tpe::suggest(&question);
             assert_eq!(points.len(), 3);
             history.trials.extend(points.into_iter().map(|point| Trial { point, batch: 0, outcome: Outcome::Failed }));

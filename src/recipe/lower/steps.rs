@@ -235,7 +235,8 @@ impl Lower<'_> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
-        let mut step = Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, resources, policy };
+        let mut step =
+            Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, resources, policy };
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         Some(step)

@@ -131,8 +131,7 @@ const MOST: f64 = 10_000.0;
 /// The largest integer of a space: numbers in JSON are exact up to here.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
 const USAGE: &str = "write `suggest: { space: { lr: { log_uniform: [1e-5, 1e-1] } }, batch: 8, batches: 5, by: loss }`";
-const FORMS: &str =
-    "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }`, `{ int: [from, to] }`, `{ log_int: [from, to] }` or `{ choice: [a, b] }`";
+const FORMS: &str = "write `{ uniform: [from, to] }`, `{ log_uniform: [from, to] }`, `{ int: [from, to] }`, `{ log_int: [from, to] }` or `{ choice: [a, b] }`";
 
 fn sampler() -> Json {
     json!({ "anyOf": [{ "enum": SAMPLERS }, SamplerKeys::schema()] })
@@ -208,7 +207,12 @@ impl Lower<'_> {
             Some(number) => Some(number as usize),
             None => {
                 let message = format!("`{key}` must be an integer from {least} to {MOST}, found {value}");
-                self.problem(node.span, message, "not a number of them", format!("for example `{key}: {}`", least + 4.0));
+                self.problem(
+                    node.span,
+                    message,
+                    "not a number of them",
+                    format!("for example `{key}: {}`", least + 4.0),
+                );
                 None
             }
         }
@@ -447,7 +451,8 @@ impl Lower<'_> {
         matrix.dimensions.push(listed("seed", seeds, confirm.span));
         let name = Spanned::new(name, step.name.span);
         // A seed that the search has from `with` is an axis here.
-        let with = step.with.iter().filter(|(name, template)| name.value != "seed" || !template.references().is_empty());
+        let with =
+            step.with.iter().filter(|(name, template)| name.value != "seed" || !template.references().is_empty());
         let with = with.cloned().collect();
         Some(Step { name, matrix, with, search: None, confirms: Some(of), ..step.clone() })
     }
@@ -484,7 +489,10 @@ impl Lower<'_> {
             }
         };
         let Some(largest) = largest.filter(|largest| (0.0..=LARGEST / 2.0).contains(largest)) else {
-            let message = format!("`confirm` needs seeds that step `{}` has not seen, but its seeds are not known", step.name.value);
+            let message = format!(
+                "`confirm` needs seeds that step `{}` has not seen, but its seeds are not known",
+                step.name.value
+            );
             let help = "add `seeds:` with a number to the step";
             self.problem(confirm.span, message, "which seeds?", help);
             return None;

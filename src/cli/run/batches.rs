@@ -1,19 +1,16 @@
 //! Batches of a search: the plan grows when all jobs of a batch have ended, and runs again.
 
-use std::{
-    collections::HashSet,
-    mem::ManuallyDrop,
-};
+use std::{collections::HashSet, mem::ManuallyDrop};
 
 use super::{Round, RunArgs};
 use crate::{
+    batches::{Mode, lost},
     cli::Prepared,
     error::Error,
     format::say,
     plan::{JobId, Plan},
     record::Key,
     run::Disposition,
-    search::{Mode, lost},
     store::Store,
 };
 
@@ -35,7 +32,7 @@ pub(super) fn begin(prepared: &mut Prepared, store: &Store) -> Result<(), Error>
 
 /// Plans all batches that can be decided; `false` if there is no further one.
 fn advance(prepared: &mut Prepared, store: &Store, lost: &HashSet<Key>) -> Result<bool, Error> {
-    let next = prepared.searches.advance(&prepared.plan, store, Mode::Decide(lost));
+    let next = prepared.batches.advance(&prepared.plan, store, Mode::Decide(lost));
     let Some((plan, news)) = next.map_err(Error::search(prepared.name.clone()))? else { return Ok(false) };
     for news in news {
         say(format_args!("{news}"));

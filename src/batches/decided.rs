@@ -43,6 +43,8 @@ pub(super) struct Decided {
     pub(super) left: usize,
     /// The decision in words, if it is new.
     pub(super) says: Option<String>,
+    /// The decision, if it follows from records and is not kept.
+    pub(super) unkept: Option<Decision>,
 }
 
 impl Wish<'_> {
@@ -97,8 +99,11 @@ impl Wish<'_> {
             return Ok(None);
         }
         let (tried, ended) = self.results(self.step, search, &suggest.by.value, store, mode)?;
-        let known: Vec<(usize, &Point)> =
-            batches.iter().enumerate().flat_map(|(batch, points)| points.iter().map(move |point| (batch, point))).collect();
+        let known: Vec<(usize, &Point)> = batches
+            .iter()
+            .enumerate()
+            .flat_map(|(batch, points)| points.iter().map(move |point| (batch, point)))
+            .collect();
         let better = suggest.better(&self.recipe().rules, step);
         let mut history = History::new(better);
         for (batch, point) in known {
@@ -119,14 +124,20 @@ impl Wish<'_> {
         let rule = Rule { step, suggest, search, better, batch };
         let members = ended.members(self.plan, &tried);
         let whole = ended.all(self.plan, &tried);
-        let Some((points, is_new)) = rule.answer(&question, members, whole, store, mode)? else { return Ok(None) };
+        let Some(Answered { points, is_new, unkept }) = rule.answer(&question, members, whole, store, mode)? else {
+            return Ok(None);
+        };
         let after = suggest.batches - batch - 1;
         let left = if points.is_empty() { 0 } else { after.saturating_mul(suggest.batch) };
         let says = is_new.then(|| {
             let (number, configurations) = (batch + 1, count(points.len(), "configuration"));
-            format!("{name}: batch {number} of {}: {configurations}, chosen by {}", suggest.batches, suggest.source.name())
+            format!(
+                "{name}: batch {number} of {}: {configurations}, chosen by {}",
+                suggest.batches,
+                suggest.source.name()
+            )
         });
-        Ok(Some(Decided { points, left, says }))
+        Ok(Some(Decided { points, left, says, unkept }))
     }
 
     /// The best configurations of a search that has ended.
@@ -173,14 +184,21 @@ impl Wish<'_> {
         if !known && !ended.all(self.plan, &tried) {
             return Ok(None);
         }
-        keep(store, &decision, known, mode)?;
+        let unkept = keep(store, decision, known, mode)?;
         let is_new = !known && matches!(mode, Mode::Decide(_));
         let says = is_new.then(|| {
             let configurations = count(points.len(), "configuration");
             format!("{}: {configurations} to confirm", step.name.value)
         });
-        Ok(Some(Decided { points, left: 0, says }))
+        Ok(Some(Decided { points, left: 0, says, unkept }))
     }
+}
+
+/// The configurations of a batch.
+struct Answered {
+    points: Vec<Point>,
+    is_new: bool,
+    unkept: Option<Decision>,
 }
 
 /// The rule of a batch.
@@ -227,17 +245,14 @@ impl Rule<'_> {
         whole: bool,
         store: &Store,
         mode: Mode<'_>,
-    ) -> Result<Option<(Vec<Point>, bool)>, SearchError> {
+    ) -> Result<Option<Answered>, SearchError> {
         let source = &self.suggest.source;
         let name = source.name();
         let decision = |kind: (&str, u32), version: Option<&str>, result: Json| {
             Decision::new(kind.0, kind.1, self.json(&name, version), members.clone(), result)
         };
-        let ask = || {
-            source
-                .ask(question)
-                .map_err(|source| SearchError::Ask { step: self.step.name.value.clone(), source })
-        };
+        let ask =
+            || source.ask(question).map_err(|source| SearchError::Ask { step: self.step.name.value.clone(), source });
         let suggestion = |answer: &Answer| {
             let names: Vec<String> = question.space.names().map(str::to_owned).collect();
             let result = json!({ "sampler": answer.name, "points": named(&names, &answer.points) });
@@ -250,15 +265,16 @@ impl Rule<'_> {
                 return Ok(None);
             }
             let made = suggestion(&ask()?);
-            keep(store, &made, known, mode)?;
-            return Ok(points_of(&made, question).map(|points| (points, !known)));
+            let points = points_of(&made, question);
+            let unkept = keep(store, made, known, mode)?;
+            return Ok(points.map(|points| Answered { points, is_new: !known, unkept }));
         }
         // Which version answered is a decision of its own: what is shown must not depend on what is installed.
         let by = decision(SAMPLER, None, Json::Null);
         if let Some(version) = store.decision(&key_of(&by)?)?.as_ref().and_then(|by| by.result["version"].as_str()) {
             let kept = store.decision(&key_of(&decision(SUGGESTION, Some(version), Json::Null))?)?;
             if let Some(points) = kept.and_then(|kept| points_of(&kept, question)) {
-                return Ok(Some((points, false)));
+                return Ok(Some(Answered { points, is_new: false, unkept: None }));
             }
         }
         if !whole || matches!(mode, Mode::Look) {
@@ -266,20 +282,25 @@ impl Rule<'_> {
         }
         let answer = ask()?;
         let made = suggestion(&answer);
-        keep(store, &made, false, mode)?;
+        let points = points_of(&made, question);
+        keep(store, made, false, mode)?;
         let by = decision(SAMPLER, None, json!({ "name": answer.name, "version": answer.version }));
-        keep(store, &by, false, mode)?;
-        Ok(points_of(&made, question).map(|points| (points, true)))
+        keep(store, by, false, mode)?;
+        Ok(points.map(|points| Answered { points, is_new: true, unkept: None }))
     }
 }
 
-/// Keeps a decision that is not known, if decisions are to be made.
-fn keep(store: &Store, decision: &Decision, known: bool, mode: Mode<'_>) -> Result<(), SearchError> {
-    if !known && matches!(mode, Mode::Decide(_)) {
-        store.create()?;
-        store.keep_decision(decision)?;
+/// Keeps a decision that is not known, if decisions are to be made; else returns it.
+fn keep(store: &Store, decision: Decision, known: bool, mode: Mode<'_>) -> Result<Option<Decision>, SearchError> {
+    match mode {
+        _ if known => Ok(None),
+        Mode::Look => Ok(Some(decision)),
+        Mode::Decide(_) => {
+            store.create()?;
+            store.keep_decision(&decision)?;
+            Ok(None)
+        }
     }
-    Ok(())
 }
 
 fn key_of(decision: &Decision) -> Result<crate::record::Key, SearchError> {

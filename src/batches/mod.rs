@@ -1,7 +1,7 @@
-//! Searches: recipes planned batch by batch, as far as the batches of their samplers are decided.
+//! Batches of searches: recipes planned again and again, as far as the batches of their samplers are decided.
 //!
 //! A step with `suggest` has the points of the batches that are decided. A batch follows from the results of all earlier
-//! ones ([`decide`](Searches::advance)), so a recipe is planned again after each. Nothing but records and kept decisions is
+//! ones ([`Batches::advance`]), so a recipe is planned again after each. Nothing but records and kept decisions is
 //! read: the same records give the same batches in any order and on any machine. Built-in samplers are asked again rather
 //! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
 //! they followed from.
@@ -18,18 +18,19 @@ use crate::{
     plan::{AllSearched, Digests, JobId, Plan, PlanError, Room, Searched},
     recipe::Draft,
     record::Key,
-    store::{Store, StoreError},
+    store::{Decision, Store, StoreError},
     suggest::AskError,
 };
 
 /// Recipes that are planned again after each decision.
 #[derive(Debug)]
-pub struct Searches {
+pub struct Batches {
     /// The recipes; `None` if no decision adds points to them.
     draft: Option<Draft>,
     backend: Backend,
-    room: fn() -> Room,
     known: AllSearched,
+    /// Decisions that follow from records and are not in the store.
+    unkept: Vec<Decision>,
 }
 
 /// What a search may do besides reading what is decided.
@@ -66,30 +67,57 @@ pub enum SearchError {
     },
 }
 
-impl Searches {
+impl Batches {
     /// Plans recipes with all batches that are decided.
-    pub fn plan(
+    pub fn plan(draft: Draft, backend: Backend, store: &Store) -> Result<(Self, Plan), SearchError> {
+        let mut batches = Self { draft: draft.again(), backend, known: AllSearched::new(), unkept: Vec::new() };
+        let plan = batches.whole(draft, store, &|| digests(store), &Room::default)?;
+        Ok((batches, plan))
+    }
+
+    /// Plans recipes with all batches that are decided, with these digests of input files and no more memory than there is
+    /// room.
+    pub fn plan_with(
         draft: Draft,
         backend: Backend,
         store: &Store,
-        room: fn() -> Room,
-    ) -> Result<(Self, Plan), SearchError> {
-        let again = draft.again();
-        let plan = Plan::searched(draft, backend, digests(store), room(), &AllSearched::new())?;
-        let mut searches = Self { draft: again, backend, room, known: AllSearched::new() };
-        let plan = match searches.advance(&plan, store, Mode::Look)? {
-            Some((next, _)) => next,
-            None => plan,
-        };
-        Ok((searches, plan))
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
+    ) -> Result<Plan, SearchError> {
+        let mut batches = Self { draft: draft.again(), backend, known: AllSearched::new(), unkept: Vec::new() };
+        batches.whole(draft, store, digests, room)
+    }
+
+    fn whole(
+        &mut self,
+        draft: Draft,
+        store: &Store,
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
+    ) -> Result<Plan, SearchError> {
+        let plan = Plan::searched(draft, self.backend, digests(), room(), &self.known)?;
+        let next = self.go_on(&plan, store, Mode::Look, digests, room)?;
+        Ok(next.map_or(plan, |(next, _)| next))
     }
 
     /// The plan with all batches that can be decided now; `None` if there is no further one.
-    pub fn advance(
+    pub fn advance(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>) -> Result<Option<(Plan, News)>, SearchError> {
+        if matches!(mode, Mode::Decide(_)) {
+            for decision in std::mem::take(&mut self.unkept) {
+                store.create()?;
+                store.keep_decision(&decision)?;
+            }
+        }
+        self.go_on(plan, store, mode, &|| digests(store), &Room::default)
+    }
+
+    fn go_on(
         &mut self,
         plan: &Plan,
         store: &Store,
         mode: Mode<'_>,
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
     ) -> Result<Option<(Plan, News)>, SearchError> {
         let (mut latest, mut news) = (None, News::new());
         while let Some(draft) = self.draft.as_ref().and_then(Draft::again) {
@@ -97,7 +125,7 @@ impl Searches {
             if !self.decide(plan, store, mode, &mut news)? {
                 break;
             }
-            latest = Some(Plan::searched(draft, self.backend, digests(store), (self.room)(), &self.known)?);
+            latest = Some(Plan::searched(draft, self.backend, digests(), room(), &self.known)?);
         }
         Ok(latest.map(|plan| (plan, news)))
     }
@@ -112,10 +140,11 @@ impl Searches {
                 let known = self.known.get(&(study, step));
                 let wish = Wish { plan, study, step, axes: &axes, known };
                 let mode = if plan.wants(study, step) { mode } else { Mode::Look };
-                let Some(Decided { points, left, says }) = wish.decided(store, mode)? else { continue };
+                let Some(Decided { points, left, says, unkept }) = wish.decided(store, mode)? else { continue };
                 let open = || Searched::new(axes.clone(), left);
                 self.known.entry((study, step)).or_insert_with(open).add(points, left);
                 news.extend(says);
+                self.unkept.extend(unkept);
                 any = true;
             }
         }
@@ -128,7 +157,8 @@ impl Searches {
 pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &HashSet<Key>) -> HashSet<Key> {
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
-        let needs = |list: &crate::plan::ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
+        let needs =
+            |list: &crate::plan::ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
         if !store.contains(job.key) && (ran(id) || plan.lists_of(id).iter().any(needs)) {
             lost.insert(job.key);
         }
