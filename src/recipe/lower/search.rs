@@ -11,7 +11,7 @@ use crate::{
     charts::Kind,
     decide::Fraction,
     recipe::{
-        Axis, AxisValues, Claim, Dimension, Figure, Matrix, Names, Selection, Statement, Step, Table, TableKind,
+        Axis, AxisValues, Claim, Dimension, Figure, Names, Selection, Statement, Step, Table, TableKind,
         Template,
         keys::{Custom, Mapping as _, Shape, Text, Texts, Whole, Within, Word, mapping},
         node::{Node, NodeKind},
