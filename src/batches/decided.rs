@@ -79,8 +79,17 @@ impl Wish<'_> {
     ) -> Result<(Vec<Configuration>, Ended), SearchError> {
         let points = &self.plan.studies[self.study].steps[step];
         let rungs = search.rungs.as_ref().map(|rungs| (rungs.axis.as_str(), rungs.at.as_slice()));
-        let configurations = configurations(points, self.axes, rungs);
+        let mut configurations = configurations(points, self.axes, rungs);
         let ended = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), metric, mode)?;
+        // Jobs that no decision releases do not run.
+        if let Some(by) = search.staged_by() {
+            let study = &self.plan.studies[self.study];
+            let deciding = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), by, mode)?;
+            let required = deciding.required(self.plan, study, step, store)?;
+            for configuration in &mut configurations {
+                configuration.jobs.retain(|(id, _)| required.contains(id));
+            }
+        }
         Ok((configurations, ended))
     }
 

@@ -13,10 +13,13 @@ use std::{collections::HashSet, io};
 
 use sweep_job::Backend;
 
-use self::decided::{Decided, Wish};
+use self::{
+    decided::{Decided, Wish},
+    trials::Ended,
+};
 use crate::{
-    plan::{AllSearched, Digests, JobId, Plan, PlanError, Room, Searched},
-    recipe::Draft,
+    plan::{AllSearched, Digests, JobId, ListId, Plan, PlanError, Room, Searched},
+    recipe::{Draft, Search},
     record::Key,
     store::{Decision, Store, StoreError},
     suggest::AskError,
@@ -152,18 +155,38 @@ impl Batches {
     }
 }
 
-/// The jobs of a plan that ended without a record in a run that came to its end, and those that need them: jobs that were
-/// to run, and have none.
-pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &HashSet<Key>) -> HashSet<Key> {
+/// The jobs of a plan that ended without a record in a run that came to its end: those that were to run, those that decisions
+/// released, and those that need one of them.
+pub fn lost(
+    plan: &Plan,
+    store: &Store,
+    ran: impl Fn(JobId) -> bool,
+    earlier: &HashSet<Key>,
+) -> Result<HashSet<Key>, SearchError> {
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
-        let needs =
-            |list: &crate::plan::ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
+        let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
         if !store.contains(job.key) && (ran(id) || plan.lists_of(id).iter().any(needs)) {
             lost.insert(job.key);
         }
     }
-    lost
+    // What a decision releases may fail, and another decision follow from that.
+    loop {
+        let before = lost.len();
+        for (index, study) in plan.studies.iter().enumerate() {
+            for (step, declared) in study.recipe.steps.iter().enumerate().filter(|(step, _)| plan.wants(index, *step)) {
+                let Some(by) = declared.search.as_ref().and_then(Search::staged_by) else { continue };
+                let jobs = study.steps[step].iter().map(|(_, id)| *id);
+                let ended = Ended::read(plan, store, jobs, by, Mode::Decide(&lost))?;
+                let required = ended.required(plan, study, step, store)?;
+                let released = required.into_iter().filter(|id| plan.is_held(*id)).map(|id| plan.job(id).key);
+                lost.extend(released.filter(|key| !store.contains(*key)));
+            }
+        }
+        if lost.len() == before {
+            return Ok(lost);
+        }
+    }
 }
 
 /// The digests of input files from earlier runs.

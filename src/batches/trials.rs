@@ -1,15 +1,19 @@
 //! The configurations of a step, with the results of their jobs.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+};
 
 use sweep_job::{Value, current_name};
 
 use super::Mode;
 use crate::{
+    analysis::{self, search::Known},
     decide,
-    plan::{JobId, Plan, Point},
+    plan::{JobId, Plan, Point, Study},
     record::Key,
-    store::{Member, Store, StoreError},
+    store::{Decision, Member, Store, StoreError},
     suggest::Outcome,
 };
 
@@ -101,6 +105,24 @@ impl Ended {
         if let State::Measured(value) = self.of(key) { value } else { None }
     }
 
+    /// The jobs of a step that have to end before anything else is decided about it, if those without a record have failed.
+    /// Decisions hold if the store has them, or if all jobs that they follow from have ended.
+    pub(super) fn required(
+        &self,
+        plan: &Plan,
+        study: &Study,
+        step: usize,
+        store: &Store,
+    ) -> io::Result<HashSet<JobId>> {
+        let known = |id: JobId| Known::Ended(self.value(plan.job(id).key));
+        let mut accept = |decision: &Decision| -> io::Result<Option<Key>> {
+            let key = decision.key()?;
+            let ended = decision.members.iter().all(|member| self.of(member.key) != State::Open);
+            Ok(if ended || store.decision(&key)?.is_some() { Some(key) } else { None })
+        };
+        analysis::search::required(plan, study, step, &known, &mut accept)
+    }
+
     /// True if all jobs of these configurations have ended.
     pub(super) fn all(&self, plan: &Plan, configurations: &[Configuration]) -> bool {
         let jobs = configurations.iter().flat_map(|configuration| &configuration.jobs);
@@ -114,10 +136,9 @@ impl Ended {
         keys.into_iter().map(|key| Member { key, value: self.value(key) }).collect()
     }
 
-    /// The result of a configuration: the mean over the jobs of the last rung at which one has ended.
+    /// The result of a configuration: the mean over the jobs of its last rung.
     pub(super) fn outcome(&self, plan: &Plan, configuration: &Configuration) -> Outcome {
-        let has_ended = |(id, _): &&(JobId, usize)| self.of(plan.job(*id).key) != State::Open;
-        let rung = configuration.jobs.iter().filter(has_ended).map(|(_, rung)| *rung).max().unwrap_or(0);
+        let rung = configuration.jobs.iter().map(|(_, rung)| *rung).max().unwrap_or(0);
         let last = configuration.jobs.iter().filter(|(_, own)| *own == rung);
         let values: Vec<Option<f64>> = last.map(|(id, _)| self.value(plan.job(*id).key)).collect();
         match decide::mean(&values) {

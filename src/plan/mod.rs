@@ -15,6 +15,7 @@ mod lint;
 mod needs;
 mod order;
 mod room;
+mod search;
 mod searched;
 mod select;
 mod selection;
@@ -42,6 +43,7 @@ pub use self::{
     expand::Point,
     needs::{ListId, Numbering},
     room::Room,
+    search::configuration,
     searched::{AllSearched, Searched},
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
@@ -52,6 +54,7 @@ pub(crate) use self::{
     digest::normal,
     effects::{Layout, LayoutError},
     lint::is_secret,
+    search::is_later,
     selection::{resolved, selected},
 };
 use crate::host::log;
@@ -81,6 +84,7 @@ pub struct Plan {
     needs: Needs,
     origins: Vec<Origin>,
     rounds: Vec<usize>,
+    held: Vec<bool>,
 }
 
 /// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -104,6 +108,8 @@ pub struct Study {
     pub searched: BTreeMap<usize, Searched>,
     /// For each of these steps, the largest number of jobs that decisions may still add.
     pub left: BTreeMap<usize, usize>,
+    /// The jobs of races beyond the first look, each with the number of looks before it.
+    pub looks: BTreeMap<JobId, usize>,
 }
 
 impl Study {
@@ -226,9 +232,10 @@ impl Plan {
             }
             drop(keys);
             let steps = builder.steps;
+            let looks = search::looks(&recipe, &steps);
             let own = searched.iter().filter(|((of, _), _)| *of == study);
             let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();
-            studies.push(Study { recipe, steps, rounds: BTreeMap::new(), searched, left });
+            studies.push(Study { recipe, steps, rounds: BTreeMap::new(), searched, left, looks });
         }
         jobs.digests.keep();
         let warnings = problems.take_warnings();
@@ -249,12 +256,27 @@ impl Plan {
             needs: jobs.needs,
             origins: jobs.origins,
             rounds: jobs.rounds,
+            held: jobs.held,
         })
     }
 
-    /// True if a job only runs if a result is undecided without it. A request for its seed runs it in any case.
+    /// True if a job only runs if a result is undecided without it, or if a decision releases it. A request for its seed or
+    /// its rung runs it in any case.
     pub fn is_reserve(&self, id: JobId) -> bool {
-        self.rounds[id.index()] > 0 && !self.only.iter().any(|only| only.value.contains("seed="))
+        let asked = |axis: &str| self.only.iter().any(|only| only.value.contains(&format!("{axis}=")));
+        let rung = || self.step_of(id).search.as_ref()?.axis();
+        (self.rounds[id.index()] > 0 || self.held[id.index()]) && !asked("seed") && !rung().is_some_and(asked)
+    }
+
+    /// True if a job only runs if a decision of a search releases it.
+    pub fn is_held(&self, id: JobId) -> bool {
+        self.held[id.index()]
+    }
+
+    /// The step that a job is known by.
+    fn step_of(&self, id: JobId) -> &Step {
+        let Origin { study, step, .. } = self.origins[id.index()];
+        &self.studies[study].recipe.steps[step]
     }
 
     /// The largest number of jobs that decisions may still add to the wanted steps.

@@ -1,6 +1,12 @@
 //! Samplers in other programs: one question and one answer in JSON (docs/search.md describes the protocol).
 
-use std::{collections::BTreeMap, io, path::{Path, PathBuf}, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use sweep_job::Value;

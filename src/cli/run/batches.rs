@@ -2,15 +2,16 @@
 
 use std::{collections::HashSet, mem::ManuallyDrop};
 
-use super::{Round, RunArgs};
+use super::RunArgs;
 use crate::{
     batches::{Mode, lost},
     cli::Prepared,
     error::Error,
     format::say,
-    plan::{JobId, Plan},
+    plan::{JobId, ListId, Plan},
     record::Key,
-    run::Disposition,
+    render::Page,
+    run::{Disposition, Summary},
     store::Store,
 };
 
@@ -23,6 +24,14 @@ pub(super) struct Past {
     pub(super) failed: usize,
     /// The jobs that ended without a record. They do not run again in this command.
     lost: HashSet<Key>,
+}
+
+/// End of the jobs of a plan.
+pub(super) struct Round {
+    pub(super) summary: Summary,
+    pub(super) page: Page,
+    /// The jobs that were to run.
+    pub(super) ran: Vec<JobId>,
 }
 
 /// Decides what follows from no results, so that there is something to select and to run.
@@ -45,9 +54,7 @@ impl Past {
     /// The jobs that are to run now: none that has failed before, and none that needs one of those.
     pub(super) fn states(&self, plan: &Plan, mut states: Vec<Disposition>) -> Vec<Disposition> {
         for (id, job) in plan.jobs().filter(|_| !self.lost.is_empty()) {
-            let lost = |list: &crate::plan::ListId| {
-                plan.list(*list).iter().any(|need| self.lost.contains(&plan.job(*need).key))
-            };
+            let lost = |list: &ListId| plan.list(*list).iter().any(|need| self.lost.contains(&plan.job(*need).key));
             let state = &mut states[id.index()];
             if *state != Disposition::Cached && (self.lost.contains(&job.key) || plan.lists_of(id).iter().any(lost)) {
                 *state = Disposition::No;
@@ -71,6 +78,7 @@ impl Past {
         }
         let ran: HashSet<JobId> = ran.iter().copied().collect();
         let lost = lost(&prepared.plan, store, |id| ran.contains(&id), &self.lost);
+        let lost = lost.map_err(Error::search(prepared.name.clone()))?;
         if !advance(prepared, store, &lost)? {
             return Ok(None);
         }

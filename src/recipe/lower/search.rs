@@ -12,7 +12,7 @@ use crate::{
     charts::Kind,
     decide::Fraction,
     recipe::{
-        Axis, AxisValues, Claim, Dimension, Figure, Matrix, Names, Selection, Statement, Step, Table, TableKind,
+        Axis, AxisValues, Claim, Dimension, Figure, Names, Progression, Selection, Statement, Step, Table, TableKind,
         Template,
         keys::{Custom, Mapping as _, Shape, Text, Texts, Whole, Within, Word, mapping},
         node::{Node, NodeKind},
@@ -197,6 +197,12 @@ impl Search {
     pub fn axis(&self) -> Option<&str> {
         self.rungs.as_ref().map(|rungs| rungs.axis.as_str())
     }
+
+    /// The metric by which jobs of the step are released, if some are.
+    pub fn staged_by(&self) -> Option<&str> {
+        let by = self.rungs.as_ref().map(|rungs| &rungs.by).or(self.racing.as_ref().map(|racing| &racing.by));
+        by.map(|by| by.value.as_str())
+    }
 }
 
 impl Rungs {
@@ -334,12 +340,19 @@ impl Lower<'_> {
         if let Some(rungs) = &mut search.rungs {
             self.place_rungs(rungs, step);
         }
+        self.check_stages(&search, step);
         if let Some(racing) = &search.racing {
             self.check_metric(&racing.by, step);
-            if !step.matrix.axes().contains(&"seed") {
+            let counted = |dimension: &Dimension| match dimension {
+                Dimension::Axis(Axis { name, values: AxisValues::Numbers(Progression::Range, numbers, _) }) => {
+                    name.value == "seed" && numbers.len() == 2
+                }
+                _ => false,
+            };
+            if !step.matrix.dimensions.iter().any(counted) {
                 let help =
                     "add `seeds:` with the number of seeds of a configuration that stays, for example `seeds: 10`";
-                self.problem(racing.span, "a race is over seeds, but the step has none", "no seeds", help);
+                self.problem(racing.span, "a race is over the seeds 0, 1, …", "no `seeds`", help);
             }
             let axes = step.axes();
             for (axis, _) in racing.against.iter().flat_map(|against| &against.0) {

@@ -378,6 +378,23 @@ impl Lower<'_> {
         step.matrix.dimensions.insert(0, Dimension::Suggested(Suggested { axes }));
     }
 
+    /// Checks that a search with rungs averages over all axes besides its own, so that a configuration stops as a whole.
+    pub(super) fn check_stages(&mut self, search: &Search, step: &Step) {
+        let Some(suggest) = &search.suggest else { return };
+        if let Some(racing) = &search.racing {
+            let message = "`racing` and `suggest` cannot be in the same step";
+            let help = "remove one of them; `rungs` and `suggest` go together";
+            self.problem(racing.span, message, "which one?", help);
+        }
+        let Some(rungs) = &search.rungs else { return };
+        let own = |axis: &str| suggest.axes.iter().chain(&rungs.over).any(|own| own.value == axis);
+        for axis in step.matrix.axes().into_iter().filter(|axis| *axis != rungs.axis && !own(axis)) {
+            let message = format!("axis `{axis}` is neither searched nor averaged");
+            let help = format!("add `{axis}` to `over` of `rungs`: a configuration is promoted or stopped as a whole");
+            self.problem(rungs.span, message, "not averaged", help);
+        }
+    }
+
     /// Reports steps that need a step whose points a sampler chooses.
     pub(super) fn check_not_searched(&mut self, steps: &[Step]) {
         for need in steps.iter().flat_map(|step| &step.needs) {
