@@ -13,6 +13,7 @@ use std::{collections::HashSet, io};
 
 use sweep_job::Backend;
 
+pub use self::decided::sampler_files;
 use self::{
     decided::{Decided, Wish},
     trials::Ended,
