@@ -208,6 +208,49 @@ pub(crate) fn stopped(
     Ok(stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect())
 }
 
+/// What the decisions of a plan's searches say about its jobs.
+#[derive(Debug, Default)]
+pub struct Fates(HashMap<JobId, (Fate, String)>);
+
+/// What decisions say about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs.
+    Released,
+    /// It does not run.
+    Stopped,
+}
+
+impl Fates {
+    /// The decisions that hold for the present records.
+    pub fn read(plan: &Plan, store: &Store) -> io::Result<Self> {
+        let mut fates = HashMap::new();
+        for study in &plan.studies {
+            let decided = decided(plan, study, &BTreeMap::new(), store)?;
+            for Decided { released, stopped, .. } in decided {
+                for (job, because) in stopped {
+                    fates.entry(job).or_insert((Fate::Stopped, because));
+                }
+                for (job, because) in released {
+                    fates.insert(job, (Fate::Released, because));
+                }
+            }
+        }
+        fates.retain(|job, _| plan.is_held(*job));
+        Ok(Self(fates))
+    }
+
+    /// What they say about a job, and why.
+    pub fn of(&self, job: JobId) -> Option<(Fate, &str)> {
+        self.0.get(&job).map(|(fate, because)| (*fate, because.as_str()))
+    }
+
+    /// True if a job does not run.
+    pub fn is_stopped(&self, job: JobId) -> bool {
+        matches!(self.of(job), Some((Fate::Stopped, _)))
+    }
+}
+
 /// The metric by which a step decides.
 fn metric(step: &crate::recipe::Step) -> Option<&str> {
     let search = step.search.as_ref()?;
