@@ -20,6 +20,7 @@ steps:
       run: 'd=$(( RATE > 14 ? RATE - 14 : 14 - RATE )); echo loss=$(( d * 100 + 1000 / SWEEP_UNTIL + RATE % 2 ))'
       env: { RATE: '${{ matrix.rate }}' }
     resources: { cpus: 1 }
+metrics: { loss: { deterministic: true } }
 tables:
   losses: { from: train, rows: rate, cells: loss }
   first: { from: train, where: { until: 1 }, rows: rate, cells: loss }
@@ -27,6 +28,11 @@ claims:
   best: { value: { metric: loss, of: { step: train, rate: 14 } }, expect: { at_most: 200 } }
   worst: { value: { metric: loss, of: { step: train, rate: 27 } }, expect: { at_least: 200 } }
 ";
+
+/// The study without tables and claims, with other rates.
+fn with_rates(rates: &str) -> String {
+    STUDY.split("metrics:").next().unwrap().replace("{ range: [1, 28] }", rates)
+}
 
 /// Runs a study to its end; the labels that started, without the step's name.
 fn started(sandbox: &Sandbox, args: &[&str]) -> BTreeSet<String> {
@@ -85,9 +91,9 @@ fn the_best_third_goes_on_and_nothing_runs_twice() {
 
 #[test]
 fn a_better_configuration_takes_a_place_at_each_rung() {
-    let sandbox = Sandbox::with(&STUDY.replace("{ range: [1, 28] }", "[1, 2, 3, 4, 5, 6, 7, 8, 9]"));
+    let sandbox = Sandbox::with(&with_rates("[1, 2, 3, 4, 5, 6, 7, 8, 9]"));
     started(&sandbox, &[]);
-    sandbox.write("recipe.yaml", &STUDY.replace("{ range: [1, 28] }", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 14]"));
+    sandbox.write("recipe.yaml", &with_rates("[1, 2, 3, 4, 5, 6, 7, 8, 9, 14]"));
     let further: Vec<String> = started(&sandbox, &[]).into_iter().collect();
     assert_eq!(further, ["rate=14,until=1", "rate=14,until=3", "rate=14,until=9"]);
 }
@@ -119,7 +125,7 @@ fn a_kill_at_a_decision_changes_nothing() {
     if !cfg!(debug_assertions) {
         return;
     }
-    let study = STUDY.replace("{ range: [1, 28] }", "[10, 13, 16, 18]").replace("[1, 3, 9]", "[1, 3]");
+    let study = with_rates("[10, 13, 16, 18]").replace("[1, 3, 9]", "[1, 3]");
     let run = |sandbox: &Sandbox, fault: &str| {
         let mut command = sandbox.command(&["run", "recipe.yaml", "--jobs", "1"]);
         command.env("SWEEP_FAILPOINTS", fault).output().unwrap()
@@ -158,12 +164,10 @@ fn a_kill_at_a_decision_changes_nothing() {
 /// What failed is last, does not go on, and stops nobody else; when it succeeds later, the decision is made anew.
 #[test]
 fn a_failure_ranks_last() {
-    let study = STUDY
-        .replace("{ range: [1, 28] }", "[10, 11, 12, 13, 14, 15]")
-        .replace("run: 'd=", "run: 'test $RATE -ne 14 -o -e ../../../../mended || exit 1; d=")
-        .replace("tables:", "#");
-    let study = study.split('#').next().unwrap().to_owned();
-    let sandbox = Sandbox::with(&study.replace("test $RATE -ne 14 -o -e ../../../../mended", "test $RATE -ne 14"));
+    let mended = tempfile::tempdir().unwrap();
+    let flag = mended.path().join("flag");
+    let run = format!("run: 'test $RATE -ne 14 -o -e {} || exit 1; d=", flag.display());
+    let sandbox = Sandbox::with(&with_rates("[10, 11, 12, 13, 14, 15]").replace("run: 'd=", &run));
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
     let labels: BTreeSet<String> = sandbox.records().into_keys().collect();
@@ -174,12 +178,20 @@ fn a_failure_ranks_last() {
     let last = ranking.as_array().unwrap().last().unwrap();
     assert_eq!((last["configuration"].as_str(), last["goes_on"].as_bool()), (Some("rate=14"), Some(false)));
     assert_eq!(last["value"], Value::Null);
+    // The next run tries it again; a failure that lasts decides the same again.
+    assert_eq!(sandbox.sweep(&["run", "recipe.yaml"]).code, Some(5));
+    assert_eq!(decisions(&sandbox), first);
+    fs_err::write(&flag, "").unwrap();
+    let further = started(&sandbox, &[]);
+    assert_eq!(further.len(), 3, "{further:?}");
+    assert!(further.contains("rate=14,until=9"), "{further:?}");
+    assert!(decisions(&sandbox).len() > first.len());
 }
 
 /// A step that needs the configurations of the last rung runs for those that reach it.
 #[test]
 fn steps_that_follow_run_for_the_survivors() {
-    let study = STUDY.split("tables:").next().unwrap().replace("{ range: [1, 28] }", "[11, 12, 13, 14, 15, 16]");
+    let study = with_rates("[11, 12, 13, 14, 15, 16]");
     let sandbox = Sandbox::with(&format!(
         "{study}
   test:
@@ -212,10 +224,10 @@ fn what_stopped_is_never_taken_for_what_did_not() {
     assert_eq!(states, ["supported", "undecided"], "{}", ended.stdout);
     let reason = verdicts[1].to_string();
     assert!(reason.contains("stopped"), "{reason}");
-    let table = sandbox.read("results/reports/halving/losses.md");
-    assert!(table.contains("24 jobs not run: stopped at 1: rank 27 of 27, cut at 9"), "{table}");
+    let (losses, first) = ended.stdout.split_once("first\n").unwrap();
+    assert!(losses.contains("24 jobs not run: stopped at 1: rank ") && losses.contains("cut at 9"), "{losses}");
     // A table of a rung shows that rung.
-    assert!(!sandbox.read("results/reports/halving/first.md").contains("not run"));
+    assert!(!first.split("best").next().unwrap().contains("not run"), "{first}");
     let explained = sandbox.sweep(&["explain", "recipe.yaml", "train/rate=27,until=9"]);
     assert!(explained.stdout.contains("stopped at 1: rank 27 of 27, cut at 9"), "{}", explained.stdout);
 }
@@ -249,8 +261,12 @@ fn configurations_leave_a_race_when_they_are_worse() {
     let ended = sandbox.sweep(&["run", "recipe.yaml", "--jobs", "2"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(seeds(&sandbox), [6, 6, 3, 3], "{}", ended.stderr);
-    let table = sandbox.read("results/reports/race/t.md");
-    assert!(table.contains("left the race after 3 seeds: worse than method=best"), "{table}");
+    let table = &ended.stdout;
+    assert!(table.contains("left the race after 3 seeds: "), "{table}");
+    let exits: Vec<Value> =
+        decisions(&sandbox).into_values().map(|decision| decision["result"]["left"].clone()).collect();
+    let far = exits.iter().flat_map(|left| left.as_array().unwrap()).find(|left| left["than"] != Value::Null).unwrap();
+    assert!(far["by"]["low"].as_f64() > Some(8.0), "{far}");
     sandbox.assert_all_cached(&["recipe.yaml"]);
     let one = Sandbox::with(RACE);
     one.sweep(&["run", "recipe.yaml", "--jobs", "1"]);
