@@ -6,6 +6,7 @@
 
 mod planner;
 mod race;
+mod reached;
 mod rungs;
 
 use std::{
@@ -15,7 +16,10 @@ use std::{
 
 use sweep_job::current_name;
 
-pub use self::planner::Searches;
+pub use self::{
+    planner::Searches,
+    reached::{Extent, Reached, reached},
+};
 use crate::{
     plan::{JobId, Plan, Study, configuration},
     record::Key,
@@ -81,7 +85,7 @@ fn follow(
     let Some(search) = &study.recipe.steps[step].search else { return Ok(Vec::new()) };
     let mut decided = Vec::new();
     if let Some(rules) = &search.rungs {
-        for mut configurations in followed.configurations(&rules.axis, rules.at.len()) {
+        for mut configurations in followed.configurations(&rules.axis) {
             followed.sort(&mut configurations);
             decided.extend(match rules.workers {
                 None => followed.halve(rules, &configurations, accept)?,
@@ -90,9 +94,7 @@ fn follow(
         }
     }
     if let Some(rules) = &search.racing {
-        let seeds: BTreeSet<String> =
-            study.steps[step].iter().filter_map(|(point, _)| Some(format!("{:?}", point.get("seed")?))).collect();
-        for mut configurations in followed.configurations("seed", seeds.len()) {
+        for mut configurations in followed.configurations("seed") {
             followed.sort(&mut configurations);
             decided.extend(followed.race(rules, &configurations, accept)?);
         }
@@ -105,27 +107,27 @@ impl Followed<'_> {
         self.plan.job(job).key
     }
 
-    /// The configurations that are decided about together, with their jobs at each of the values of an axis.
-    fn configurations(&self, axis: &str, stages: usize) -> Vec<Vec<Configuration>> {
+    /// The configurations that are decided about together, with their jobs at each of the values of an axis, in the order of the
+    /// recipe.
+    fn configurations(&self, axis: &str) -> Vec<Vec<Configuration>> {
         let step = &self.study.recipe.steps[self.step];
         let mut values: Vec<String> = Vec::new();
+        for (point, _) in &self.study.steps[self.step] {
+            let value = point.get(axis).map(|value| format!("{value:?}"));
+            values.extend(value.filter(|value| !values.contains(value)));
+        }
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut found: Vec<Configuration> = Vec::new();
         for (point, job) in &self.study.steps[self.step] {
-            let Some(value) = point.get(axis).map(|value| format!("{value:?}")) else { continue };
-            // The values of an axis are in the order of the recipe at every configuration.
-            let stage = values.iter().position(|known| *known == value).unwrap_or_else(|| {
-                values.push(value);
-                values.len() - 1
-            });
+            let value = point.get(axis).map(|value| format!("{value:?}"));
+            let Some(stage) = value.and_then(|value| values.iter().position(|known| *known == value)) else { continue };
             let label = configuration(step, point).to_string();
             let place = *places.entry(label.clone()).or_insert_with(|| {
-                found.push(Configuration { label, stages: vec![Vec::new(); stages] });
+                found.push(Configuration { label, stages: vec![Vec::new(); values.len()] });
                 found.len() - 1
             });
-            if let Some(jobs) = found[place].stages.get_mut(stage)
-                && !jobs.contains(job)
-            {
+            let jobs = &mut found[place].stages[stage];
+            if !jobs.contains(job) {
                 jobs.push(*job);
             }
         }

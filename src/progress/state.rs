@@ -19,7 +19,7 @@ pub fn counts(snapshot: &Snapshot) -> String {
     let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
     let reserve = match count_of("reserve") {
         0 => String::new(),
-        reserve => format!("; {} in reserve, for undecided results", count(reserve, "additional seed")),
+        reserve => format!("; {} in reserve, for undecided results", count(reserve, "job")),
     };
     format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }

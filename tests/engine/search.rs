@@ -27,6 +27,7 @@ tables:
 claims:
   best: { value: { metric: loss, of: { step: train, rate: 14 } }, expect: { at_most: 200 } }
   worst: { value: { metric: loss, of: { step: train, rate: 27 } }, expect: { at_least: 200 } }
+  rest: { value: { metric: loss, of: { step: train } }, expect: { at_most: 200 }, missing: ignore }
 ";
 
 /// The study without tables and claims, with other rates.
@@ -221,7 +222,7 @@ fn what_stopped_is_never_taken_for_what_did_not() {
     let ended = sandbox.sweep(&["run", "recipe.yaml"]);
     let verdicts: Value = serde_json::from_str(&sandbox.read("results/reports/halving/claims.json")).unwrap();
     let states: Vec<&Value> = verdicts.as_array().unwrap().iter().map(|verdict| &verdict["state"]).collect();
-    assert_eq!(states, ["supported", "undecided"], "{}", ended.stdout);
+    assert_eq!(states, ["supported", "undecided", "undecided"], "{}", ended.stdout);
     let reason = verdicts[1].to_string();
     assert!(reason.contains("stopped"), "{reason}");
     let (losses, first) = ended.stdout.split_once("first\n").unwrap();
