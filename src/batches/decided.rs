@@ -88,7 +88,7 @@ impl Wish<'_> {
         if let Some(by) = search.staged_by() {
             let study = &self.plan.studies[self.study];
             let deciding = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), by, mode)?;
-            let required = deciding.required(self.plan, study, step, store)?;
+            let required = deciding.required(self.plan, study, step, true)?;
             for configuration in &mut configurations {
                 configuration.jobs.retain(|(id, _)| required.contains(id));
             }

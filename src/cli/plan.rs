@@ -16,7 +16,10 @@ use super::{
     warn, warn_of_damage,
 };
 use crate::{
-    analysis::design::{Design, DesignError},
+    analysis::{
+        design::{Design, DesignError},
+        search::{Fate, Fates},
+    },
     error::{Error, Exit},
     format::{clean, count, duration},
     host::machine,
@@ -69,6 +72,8 @@ struct View<'a> {
     /// Estimated duration, in seconds.
     about: Option<f64>,
     explainer: Explainer<'a>,
+    /// What decisions of searches say about jobs.
+    fates: Fates,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
@@ -105,7 +110,8 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
-    let view = View { plan: &plan, selected, cached, blocked, about, explainer };
+    let fates = Fates::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
+    let view = View { plan: &plan, selected, cached, blocked, about, explainer, fates };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -123,15 +129,22 @@ impl<'a> View<'a> {
     fn state(&self, id: JobId) -> &'static str {
         match (self.cached[id.index()], self.blocked[id.index()]) {
             (true, _) => "cached",
-            (false, _) if self.plan.is_reserve(id) => "in reserve",
+            (false, _) if self.is_stopped(id) => "stopped",
+            (false, _) if self.is_reserve(id) => "in reserve",
             (false, true) => "blocked",
             (false, false) => "to run",
         }
     }
 
-    /// True if a job will only run if a result is undecided without it.
+    /// True if a job will only run if a result is undecided without it, or if a decision releases it.
     fn is_reserve(&self, id: JobId) -> bool {
-        !self.cached[id.index()] && self.plan.is_reserve(id)
+        let released = || matches!(self.fates.of(id), Some((Fate::Released, _)));
+        !self.cached[id.index()] && self.plan.is_reserve(id) && !released()
+    }
+
+    /// True if a decision of a search has stopped it.
+    fn is_stopped(&self, id: JobId) -> bool {
+        self.is_reserve(id) && self.fates.is_stopped(id)
     }
 
     fn table(&self, args: &PlanArgs) -> String {
@@ -139,14 +152,19 @@ impl<'a> View<'a> {
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
         let held = |id: &&JobId| self.blocked[id.index()] && !self.is_reserve(**id);
         let blocked = self.selected.iter().filter(held).count();
-        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count();
-        let (all, open) = (self.selected.len() - reserve, self.selected.len() - done - blocked - reserve);
+        let stopped = self.selected.iter().filter(|id| self.is_stopped(**id)).count();
+        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count() - stopped;
+        let all = self.selected.len() - reserve - stopped;
+        let open = all - done - blocked;
         let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
         let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
         let mut further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        if stopped > 0 {
+            further += &format!(", {stopped} stopped by decisions");
+        }
         let searched = plan.left();
         if searched > 0 {
-            further.push_str(&format!(", up to {searched} more as searches decide"));
+            further += &format!(", up to {searched} more as searches decide");
         }
         let jobs = count(all, "job");
         let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());

@@ -54,7 +54,6 @@ pub(crate) use self::{
     digest::normal,
     effects::{Layout, LayoutError},
     lint::is_secret,
-    search::is_later,
     selection::{resolved, selected},
 };
 use crate::host::log;
