@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Exit},
     format::{count, quantity, say},
     host,
-    plan::{JobId, Plan},
+    plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
     recipe::{BatchSystem, Executor},
     record::Key,
@@ -103,10 +103,16 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
-    let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
+    let (mut prepared, store, mut selected) = self::prepared(results, args)?;
+    let batch = if let Executor::Batch(system) = &prepared.plan.executor { Some(system.clone()) } else { None };
     args.check(batch.is_some())?;
-    let looked = look(args, &store, &plan, &selected, batch.is_some())?;
+    let mut looked = look(args, &store, &prepared.plan, &selected, batch.is_some())?;
+    // Observations that have come with records change keys.
+    if looked.puller.is_none() && looked.has_other_code(&prepared.plan, &store) {
+        (prepared, _, selected) = self::prepared(results, args)?;
+        looked = look(args, &store, &prepared.plan, &selected, batch.is_some())?;
+    }
+    let Prepared { plan, device } = prepared;
     warn_of_damage(&looked.standing);
     let states = states(&plan, &selected, &looked.standing.cached);
     check_plan(&plan, &states)?;
@@ -365,6 +371,18 @@ struct Looked {
     remote: Option<Arc<Remote>>,
     /// The pull of the remote's records, if it continues.
     puller: Option<Puller>,
+}
+
+impl Looked {
+    /// True if the record of a job was made with other code than it has now.
+    fn has_other_code(&self, plan: &Plan, store: &Store) -> bool {
+        if self.remote.is_none() {
+            return false;
+        }
+        let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
+        let mut cached = plan.jobs().filter(|(id, _)| self.standing.cached[id.index()]);
+        cached.any(|(id, _)| plan.has_other_code(id, &mut manifests, &mut digests))
+    }
 }
 
 /// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.

@@ -335,6 +335,13 @@ impl Plan {
         Ok(())
     }
 
+    /// True if a record under a job's key has come since the plan was made, and was made with other code: the key of a job
+    /// whose code was not known contains none.
+    pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
+        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return false };
+        identity.code.is_none() && manifests.resolve(*key, code.project.clone(), digests).0.is_some()
+    }
+
     /// The code in the identities of jobs, by their base keys.
     pub(crate) fn code(&self) -> Result<BTreeMap<Key, String>, serde_json::Error> {
         let with_code = self.jobs.iter().filter_map(|job| Some((&job.identity, job.identity.code.clone()?)));
