@@ -68,7 +68,9 @@ impl Pace {
             }
             RunEvent::Stopping { .. } | RunEvent::Ended(_) => self.estimate = None,
             RunEvent::Added { job, .. } => {
-                self.estimate.iter_mut().for_each(|estimate| Arc::make_mut(estimate).add(*job))
+                if let Some(estimate) = &mut self.estimate {
+                    Arc::make_mut(estimate).add(*job);
+                }
             }
             RunEvent::Submitted { .. }
             | RunEvent::Notice { .. }
