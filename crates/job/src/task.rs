@@ -55,6 +55,7 @@ pub struct TaskInfo {
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
     conflicts: fn(&Values) -> Vec<Conflict>,
+    redundant: fn(&Values) -> Vec<&'static str>,
 }
 
 /// Parameters that are valid one by one, but not together.
@@ -101,6 +102,11 @@ pub trait TaskSpec: Sized {
 
     /// Conflicts between the parameters.
     fn conflicts(_values: &Values) -> Vec<Conflict> {
+        Vec::new()
+    }
+
+    /// The parameters whose values mean the same as their defaults beside these others, and are therefore not in the key.
+    fn redundant(_values: &Values) -> Vec<&'static str> {
         Vec::new()
     }
 }
@@ -168,6 +174,7 @@ impl TaskInfo {
             build,
             artifacts: T::artifacts,
             conflicts: T::conflicts,
+            redundant: T::redundant,
         }
     }
 
@@ -218,8 +225,9 @@ impl TaskInfo {
     /// The parameters that belong to the key: those that differ from their default and are not cosmetic. A parameter
     /// added later therefore leaves earlier keys as they were.
     pub fn identity(&self, values: &Values) -> Values {
+        let redundant = (self.redundant)(values);
         self.params()
-            .filter(|param| !param.cosmetic)
+            .filter(|param| !param.cosmetic && !redundant.contains(&param.name))
             .filter_map(|param| {
                 let value = values.get(param.name)?;
                 (*value != (param.default)()).then(|| (param.name.to_owned(), value.clone()))
@@ -261,5 +269,19 @@ mod tests {
         let info = Task::info("train").unwrap();
         let values = info.complete(Values::from([("iters".into(), Value::Int(7))]));
         assert_eq!(info.identity(&values), Values::from([("iters".into(), Value::Int(7))]));
+    }
+
+    #[test]
+    fn a_training_until_its_end_is_the_whole_training() {
+        let info = Task::info("train").unwrap();
+        let identity = |given: &[(&str, i64)]| {
+            let given = given.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value)));
+            info.identity(&info.complete(given.collect()))
+        };
+        assert_eq!(identity(&[("until", 200)]), Values::new(), "200 is the default");
+        assert_eq!(identity(&[("iters", 60), ("until", 60)]), identity(&[("iters", 60)]));
+        assert_eq!(identity(&[("until", 40)]), Values::from([("until".into(), Value::Int(40))]));
+        let beyond = info.complete(Values::from([("until".into(), Value::Int(201))]));
+        assert_eq!(info.conflicts(&beyond)[0].params, ["until", "iters"]);
     }
 }
