@@ -27,6 +27,7 @@ mod scratch;
 mod signals;
 pub mod slots;
 mod standing;
+mod states;
 pub mod watch;
 
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};

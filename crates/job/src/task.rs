@@ -56,7 +56,24 @@ pub struct TaskInfo {
     artifacts: fn(&Values) -> Vec<String>,
     conflicts: fn(&Values) -> Vec<Conflict>,
     redundant: fn(&Values) -> Vec<&'static str>,
+    reach: fn(&Values) -> Option<Reach>,
+    acts_from: fn(&Values) -> BTreeMap<String, u64>,
+    prefix: fn(&Values, u64) -> Option<Values>,
 }
+
+/// The end of a job, in steps of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// The number of steps, if it is known.
+    pub end: Option<u64>,
+    /// True if the job leaves the state at its end, so that a longer one can continue from it.
+    pub leaves_state: bool,
+    /// True if the job can begin with the state at its own end, which it only evaluates.
+    pub may_only_evaluate: bool,
+}
+
+/// The step from which a parameter acts that no state depends on.
+pub const NEVER: u64 = u64::MAX;
 
 /// Parameters that are valid one by one, but not together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +120,22 @@ pub trait TaskSpec: Sized {
     /// Conflicts between the parameters.
     fn conflicts(_values: &Values) -> Vec<Conflict> {
         Vec::new()
+    }
+
+    /// The end of a job with these parameters; `None` if jobs of this task cannot continue from the states of others.
+    fn reach(_values: &Values) -> Option<Reach> {
+        None
+    }
+
+    /// For the parameters that do not act from the first step on: the first step, from 0, on which the state of the job
+    /// depends on them, or [`NEVER`]. An entry of a map has the name `map.entry`.
+    fn acts_from(_values: &Values) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    fn prefix(_values: &Values, _step: u64) -> Option<Values> {
+        None
     }
 
     /// The parameters whose values mean the same as their defaults beside these others, and are therefore not in the key.
@@ -175,6 +208,9 @@ impl TaskInfo {
             artifacts: T::artifacts,
             conflicts: T::conflicts,
             redundant: T::redundant,
+            reach: T::reach,
+            acts_from: T::acts_from,
+            prefix: T::prefix,
         }
     }
 
@@ -212,6 +248,22 @@ impl TaskInfo {
     /// Conflicts between the parameters.
     pub fn conflicts(&self, values: &Values) -> Vec<Conflict> {
         (self.conflicts)(values)
+    }
+
+    /// The end of a job with these parameters; `None` if jobs of this task cannot continue from the states of others.
+    pub fn reach(&self, values: &Values) -> Option<Reach> {
+        (self.reach)(values)
+    }
+
+    /// For the parameters that do not act from the first step on: the first step, from 0, on which the state of the job
+    /// depends on them, or [`NEVER`]. An entry of a map has the name `map.entry`.
+    pub fn acts_from(&self, values: &Values) -> BTreeMap<String, u64> {
+        (self.acts_from)(values)
+    }
+
+    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    pub fn prefix(&self, values: &Values, step: u64) -> Option<Values> {
+        (self.prefix)(values, step)
     }
 
     /// `given`, completed with the defaults.

@@ -1,10 +1,16 @@
 //! `uses: train`.
 
+mod prefix;
+
+use std::collections::BTreeMap;
+
 use super::{
     Architecture, ComputeMetrics, Computing, Coupling, Data, FusionMetrics, GatePool, LoopMetrics, LossMetrics, Model,
     NetworkMetrics, Optimizer, PeakMetrics, Prune, SampledMetrics, data::held_out_conflict,
 };
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params};
+use crate::{
+    Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params, task::Reach,
+};
 
 params! {
     /// The training loop: length, batches, logging, evaluation and checkpoints.
@@ -176,6 +182,20 @@ impl TaskSpec for Train {
         let kept = [("save", Self::CHECKPOINT), ("trace", Self::TRACE)];
         let kept = kept.into_iter().filter(|(param, _)| values.get(*param) == Some(&Value::Bool(true)));
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
+    }
+
+    fn reach(values: &Values) -> Option<Reach> {
+        let Self { training, .. } = Self::build(values)?;
+        let leaves_state = training.leaves_state();
+        Some(Reach { end: Some(training.end() as u64), leaves_state, may_only_evaluate: leaves_state })
+    }
+
+    fn acts_from(values: &Values) -> BTreeMap<String, u64> {
+        Self::build(values).map(|train| prefix::acts_from(&train)).unwrap_or_default()
+    }
+
+    fn prefix(values: &Values, step: u64) -> Option<Values> {
+        prefix::prefix(values, step)
     }
 
     fn redundant(values: &Values) -> Vec<&'static str> {

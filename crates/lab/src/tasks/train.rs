@@ -121,6 +121,9 @@ impl BackendTask for Job<'_> {
                 }
             }
         }
+        if done.iters == 0 {
+            checkpoint::began_anew(&folders.scratch);
+        }
         // What the training does not begin with must not be kept through it.
         let network = resumed.unwrap_or(network);
         let mut attempts = Attempts::begin(&folders.scratch, done.iters, left);

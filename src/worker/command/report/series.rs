@@ -201,7 +201,7 @@ impl Series {
     }
 
     /// Removes everything from a step on.
-    fn cut(&mut self, step: u64) {
+    pub(in super::super) fn cut(&mut self, step: u64) {
         self.curves.retain(|_, points| {
             points.cut(step);
             points.last().is_some()

@@ -104,6 +104,11 @@ pub(super) fn started(scratch: &Path) -> Option<usize> {
     serde_json::from_slice(&text).ok().map(|Started { step }| step)
 }
 
+/// Forgets that another job has left a state: it cannot be used.
+pub(super) fn began_anew(scratch: &Path) {
+    let _ = fs::remove_file(scratch.join(STARTED));
+}
+
 /// Removes the checkpoint `folder`, which cannot be used because of `error`, with a note.
 pub(super) fn throw_away(folder: &Path, done: usize, error: &StateError, report: &mut dyn Report) {
     // What cannot be read now may be read another time.
