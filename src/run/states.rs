@@ -4,6 +4,7 @@
 //! first step.
 
 use std::{
+    collections::HashMap,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -37,7 +38,8 @@ pub(super) struct Stateful {
     code: Option<Arc<Code>>,
     /// True if the job may begin with the state of another one.
     may_continue: bool,
-    kept: KeptStates,
+    /// True if its state is kept.
+    is_kept: bool,
 }
 
 impl Stateful {
@@ -50,7 +52,8 @@ impl Stateful {
             label: label.to_string(),
             code: code.clone(),
             may_continue: !resources.exclusive,
-            kept: policy.states.keep,
+            // Another job of the run waits for it; after the run it goes.
+            is_kept: policy.states.keep != KeptStates::None || plan.is_continued(id),
         })
     }
 
@@ -118,7 +121,7 @@ impl Stateful {
 
     /// Keeps the state that this job has left in its scratch folder. `set` has the files that its program has read.
     pub(super) fn keep(&self, store: &Store, record: Key, scratch: &Path, set: Option<String>) {
-        if self.kept == KeptStates::None {
+        if !self.is_kept {
             return;
         }
         if let Err(error) = self.try_to_keep(store, record, scratch, set) {
@@ -146,6 +149,53 @@ impl Stateful {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Removes the states of the jobs of a plan that nobody needs any more: all longer jobs of the plan have results, or the
+/// recipe keeps none.
+pub fn retire(plan: &Plan, store: &Store) -> io::Result<()> {
+    let steps: Vec<u64> = store.state_steps()?;
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let mut users: HashMap<(u64, Key), (bool, bool)> = HashMap::new();
+    let mut kept: HashMap<(u64, Key), KeptStates> = HashMap::new();
+    for (id, job) in plan.jobs() {
+        let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
+        let left = prefixes.left(&job.identity)?;
+        let is_done = store.contains(job.key);
+        if let Some(left) = left {
+            let keep = job.policy.states.keep;
+            kept.entry(left).and_modify(|known| *known = wider(*known, keep)).or_insert(keep);
+        }
+        // A job for a shared state is not an end in itself.
+        let other_steps = steps.iter().filter(|step| prefixes.contains(**step) && Some(**step) != prefixes.reach.end);
+        for step in other_steps.filter(|_| !plan.is_shared(id)) {
+            let (any, all) = users.entry((*step, prefixes.key(&job.identity, *step)?)).or_insert((false, true));
+            (*any, *all) = (true, *all && is_done);
+        }
+    }
+    for ((step, key), keep) in kept {
+        let (is_used, are_done) = users.get(&(step, key)).copied().unwrap_or((false, true));
+        let goes = match keep {
+            KeptStates::Rungs => false,
+            KeptStates::Last => is_used && are_done,
+            KeptStates::None => are_done,
+        };
+        if goes && store.has_state(step, key) {
+            store.remove_state(step, key)?;
+        }
+    }
+    Ok(())
+}
+
+/// The policy that keeps more.
+const fn wider(one: KeptStates, other: KeptStates) -> KeptStates {
+    match (one, other) {
+        (KeptStates::Rungs, _) | (_, KeptStates::Rungs) => KeptStates::Rungs,
+        (KeptStates::Last, _) | (_, KeptStates::Last) => KeptStates::Last,
+        (KeptStates::None, KeptStates::None) => KeptStates::None,
     }
 }
 
