@@ -4,7 +4,7 @@
 //! first step.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -152,51 +152,50 @@ impl Stateful {
     }
 }
 
-/// Removes the states of the jobs of a plan that nobody needs any more: all longer jobs of the plan have results, or the
-/// recipe keeps none.
+/// Removes the states that the jobs of a plan leave or can continue from and that nobody needs any more: all longer jobs of
+/// the plan have results, or the recipe keeps none.
 pub fn retire(plan: &Plan, store: &Store) -> io::Result<()> {
-    let steps: Vec<u64> = store.state_steps()?;
-    if steps.is_empty() {
-        return Ok(());
-    }
-    let mut users: HashMap<(u64, Key), (bool, bool)> = HashMap::new();
-    let mut kept: HashMap<(u64, Key), KeptStates> = HashMap::new();
-    for (id, job) in plan.jobs() {
+    let states = store.states()?;
+    let steps: BTreeSet<u64> = states.iter().map(|state| state.step).collect();
+    let mut uses: HashMap<(u64, Key), Use> = HashMap::new();
+    for (id, job) in plan.jobs().filter(|_| !steps.is_empty()) {
         let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
-        let left = prefixes.left(&job.identity)?;
-        let is_done = store.contains(job.key);
-        if let Some(left) = left {
-            let keep = job.policy.states.keep;
-            kept.entry(left).and_modify(|known| *known = wider(*known, keep)).or_insert(keep);
+        let (keep, is_done) = (job.policy.states.keep, store.contains(job.key));
+        if let Some(left) = prefixes.left(&job.identity)? {
+            let of_state = uses.entry(left).or_default();
+            of_state.keep = of_state.keep.max(Some(keep));
         }
+        let earlier = steps.iter().filter(|step| prefixes.contains(**step) && Some(**step) != prefixes.reach.end);
         // A job for a shared state is not an end in itself.
-        let other_steps = steps.iter().filter(|step| prefixes.contains(**step) && Some(**step) != prefixes.reach.end);
-        for step in other_steps.filter(|_| !plan.is_shared(id)) {
-            let (any, all) = users.entry((*step, prefixes.key(&job.identity, *step)?)).or_insert((false, true));
-            (*any, *all) = (true, *all && is_done);
+        for step in earlier.filter(|_| !plan.is_shared(id)) {
+            let of_state = uses.entry((*step, prefixes.key(&job.identity, *step)?)).or_default();
+            of_state.keep = of_state.keep.max(Some(keep));
+            (of_state.is_used, of_state.is_needed) = (true, of_state.is_needed || !is_done);
         }
     }
-    for ((step, key), keep) in kept {
-        let (is_used, are_done) = users.get(&(step, key)).copied().unwrap_or((false, true));
-        let goes = match keep {
-            KeptStates::Rungs => false,
-            KeptStates::Last => is_used && are_done,
-            KeptStates::None => are_done,
+    for State { step, key, .. } in states {
+        let Some(of_state) = uses.get(&(step, key)) else { continue };
+        let goes = match of_state.keep {
+            Some(KeptStates::Rungs) => false,
+            Some(KeptStates::Last) => of_state.is_used && !of_state.is_needed,
+            Some(KeptStates::None) | None => !of_state.is_needed,
         };
-        if goes && store.has_state(step, key) {
+        if goes {
             store.remove_state(step, key)?;
         }
     }
     Ok(())
 }
 
-/// The policy that keeps more.
-const fn wider(one: KeptStates, other: KeptStates) -> KeptStates {
-    match (one, other) {
-        (KeptStates::Rungs, _) | (_, KeptStates::Rungs) => KeptStates::Rungs,
-        (KeptStates::Last, _) | (_, KeptStates::Last) => KeptStates::Last,
-        (KeptStates::None, KeptStates::None) => KeptStates::None,
-    }
+/// Use of a state by the jobs of a plan.
+#[derive(Debug, Default)]
+struct Use {
+    /// The policy that keeps most.
+    keep: Option<KeptStates>,
+    /// True if a longer job can continue from it.
+    is_used: bool,
+    /// True if such a job has no result.
+    is_needed: bool,
 }
 
 /// The state with which a job began, if another one has left it.

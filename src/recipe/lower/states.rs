@@ -17,17 +17,17 @@ pub struct StatePolicy {
     pub keep: KeptStates,
 }
 
-/// The states that are kept after a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The states that are kept after a run, in ascending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeptStates {
-    /// Those of all jobs that end before the end of the whole.
-    Rungs,
+    /// None.
+    None,
     /// The last of each configuration, as long as there is no longer job with a result.
     #[default]
     Last,
-    /// None.
-    None,
+    /// Those of all jobs that end before the end of the whole.
+    Rungs,
 }
 
 impl StatePolicy {

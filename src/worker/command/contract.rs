@@ -57,7 +57,7 @@ impl Contract {
         let mut series = self.earlier.take(REPORT);
         let keeper = Keeper::begin(&job.scratch, series.checkpoints());
         if let Some(step) = keeper.began_after() {
-            series.cut(step.saturating_add(1));
+            series.return_to(step);
         }
         let follower = Box::new(ReportFile::new(self.report()));
         let (others, patterns) = reads::sources(command, &job.dir, &mut self.earlier);
