@@ -18,6 +18,7 @@ mod room;
 mod select;
 mod selection;
 mod serialized;
+mod states;
 mod turns;
 
 use std::{
@@ -43,6 +44,7 @@ pub use self::{
     room::Room,
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
+    states::{Saving, Shared},
     turns::Turn,
 };
 pub(crate) use self::{
@@ -79,6 +81,10 @@ pub struct Plan {
     needs: Needs,
     origins: Vec<Origin>,
     rounds: Vec<usize>,
+    /// See [`Plan::continues`].
+    continues: Vec<Option<JobId>>,
+    /// Jobs for states that several jobs share.
+    shared: Vec<Shared>,
 }
 
 /// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -196,6 +202,7 @@ impl Plan {
             drop(expanding);
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
+            lint::states(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
@@ -208,10 +215,12 @@ impl Plan {
             let steps = builder.steps;
             studies.push(Study { recipe, steps, rounds: BTreeMap::new() });
         }
-        jobs.digests.keep();
         let warnings = problems.take_warnings();
         problems.finish(())?;
         turns::assign(&studies, &mut jobs.all);
+        let shared = states::share(&studies, &mut jobs)?;
+        jobs.digests.keep();
+        let continues = states::continues(&jobs.all)?;
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
@@ -227,6 +236,8 @@ impl Plan {
             needs: jobs.needs,
             origins: jobs.origins,
             rounds: jobs.rounds,
+            continues,
+            shared,
         })
     }
 

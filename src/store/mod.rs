@@ -12,6 +12,7 @@ mod lock;
 mod manifests;
 mod origin;
 mod pending;
+mod states;
 mod transfer;
 mod under;
 mod verify;
@@ -37,6 +38,7 @@ pub use self::{
     lock::{Held, InUse},
     origin::Origin,
     pending::Pending,
+    states::State,
     transfer::{Imported, TransferError},
     under::Under,
     verify::{Defect, Verified},
@@ -186,7 +188,7 @@ impl Store {
     pub fn keys(&self) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in entries(&self.root)? {
-            // The other folders are `locks`, `staging` and `partial`.
+            // The other folders are `locks`, `staging`, `partial` and so on.
             if shard.file_name().is_none_or(|name| name.len() != 2) {
                 continue;
             }

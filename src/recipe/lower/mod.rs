@@ -14,6 +14,7 @@ mod metrics;
 mod recipe;
 mod resources;
 mod slurm;
+mod states;
 mod steps;
 mod sweep;
 mod tables;
@@ -32,6 +33,7 @@ pub use self::{
     recipe::Citation,
     resources::Resources,
     slurm::{Slurm, SlurmRequest},
+    states::{KeptStates, StatePolicy},
     steps::{Need, Policy},
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
 };
@@ -61,6 +63,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         StepKeys::declaration(),
         steps::NeedKeys::declaration(),
         resources::ResourceKeys::declaration(),
+        states::StateKeys::declaration(),
         matrix::MatrixKeys::declaration(),
         matrix::AxisForms::declaration(),
         matrix::RandomKeys::declaration(),
