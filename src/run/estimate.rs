@@ -72,7 +72,8 @@ impl Pace {
                     Arc::make_mut(estimate).add(*job);
                 }
             }
-            RunEvent::Submitted { .. }
+            RunEvent::Decided { .. }
+            | RunEvent::Submitted { .. }
             | RunEvent::Notice { .. }
             | RunEvent::Begun { .. }
             | RunEvent::Waiting { .. }
