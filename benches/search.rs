@@ -13,7 +13,7 @@
 
 use std::{
     collections::BTreeMap,
-    f64::consts::{PI, TAU},
+    f64::consts::PI,
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
     time::Instant,

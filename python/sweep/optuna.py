@@ -1,7 +1,7 @@
 """Samplers of Optuna as a program: one question in JSON on standard input, one answer on standard output.
 
-``sweep`` runs it with ``python3 -c``, so the module itself need not be installed. Each call makes a study in memory, adds
-the history, and asks for the next points. What it answers follows from the question and from the version of Optuna.
+``sweep`` runs it with ``python3 -c``, so the module itself need not be installed. Each call makes a study in memory,
+adds the history, and asks for the next points. The answer follows from the question and from the version of Optuna.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOLERANCE = 1e-9
 
 
 def distributions(optuna: Any, space: list[dict[str, Any]]) -> dict[str, Any]:
-    """The axes as Optuna's distributions. Choices are their indices, because only texts and numbers are allowed there."""
+    """The axes as Optuna's distributions. Choices are their indices: only texts and numbers are allowed there."""
     made = {}
     for axis in space:
         kind = axis["type"]

@@ -1,6 +1,7 @@
 //! `sweep run`.
 
 mod batches;
+mod reports;
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -15,22 +16,22 @@ use sweep_job::{Backend, Device, Probe, Unit};
 
 use self::batches::{Past, Round};
 use super::{
-    ChangeArgs, OnlyArgs, Prepared, print,
+    ChangeArgs, OnlyArgs, Prepared,
     remote::{self, RemoteArgs},
     saved::SavedPlan,
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    analysis::{Results, State, search::Searches},
+    analysis::search::Searches,
     error::{Error, Exit},
     format::{count, quantity, say},
     host,
-    plan::{JobId, Plan},
+    plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
     recipe::{BatchSystem, Executor},
     record::Key,
     remote::{Puller, Pusher, Remote},
-    render::{Format, Page, Report, beside, overview},
+    render::{Page, beside},
     run::{
         self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
         RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
@@ -106,39 +107,49 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (mut prepared, store, mut selected) = prepared(results, args)?;
+    let (mut prepared, store, mut selected) = self::prepared(results, args)?;
     let mut past = Past::default();
+    let mut was_run = false;
     loop {
-        let round = round(results, args, &prepared, &store, &selected, &past)?;
+        let round = round(results, args, (&mut prepared, &store, &mut selected), &past)?;
+        was_run |= round.was_run;
         if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
             selected = next;
             continue;
         }
         let Round { mut summary, page, .. } = round;
+        if was_run && !summary.detached {
+            // One that stays takes room, and that is all.
+            let _ = run::retire(&prepared.plan, &store);
+        }
         summary.failed += past.failed;
         let page = if past.rounds > 0 { Page::Anew } else { page };
         return conclude(results, args, &prepared.plan, &store, &summary, page);
     }
 }
 
-/// Runs the jobs of a plan.
+/// Runs the jobs of a plan, which may be another one after the records of a remote have come.
 fn round(
     results: &Path,
     args: &RunArgs,
-    prepared: &Prepared,
-    store: &Store,
-    selected: &HashSet<JobId>,
+    (prepared, store, selected): (&mut Prepared, &Store, &mut HashSet<JobId>),
     past: &Past,
 ) -> Result<Round, Error> {
-    let Prepared { plan, device, .. } = prepared;
-    let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
+    let batch = if let Executor::Batch(system) = &prepared.plan.executor { Some(system.clone()) } else { None };
     args.check(batch.is_some())?;
-    let looked = look(args, store, plan, selected, batch.is_some())?;
+    let mut looked = look(args, store, &prepared.plan, selected, batch.is_some())?;
+    // Observations that have come with records change keys.
+    if looked.puller.is_none() && looked.has_other_code(&prepared.plan, store) {
+        (*prepared, _, *selected) = self::prepared(results, args)?;
+        looked = look(args, store, &prepared.plan, selected, batch.is_some())?;
+    }
+    let Prepared { plan, device, .. } = &*prepared;
     if past.rounds == 0 {
         warn_of_damage(&looked.standing);
         warn(plan);
     }
-    let states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    share(plan, store, &mut states);
     check_plan(plan, &states)?;
     let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
@@ -147,8 +158,9 @@ fn round(
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
+    let was_run = opened.is_some();
     let summary = request.execute(looked, opened, &mut searches)?;
-    Ok(Round { summary, page, ran })
+    Ok(Round { summary, page, ran, was_run })
 }
 
 /// A request to run a plan.
@@ -340,7 +352,7 @@ fn conclude(
     if matches!(page, Page::Anew) {
         index(store, plan);
     }
-    let refuted = report(results, plan, store, page, summary.interrupted.is_none())?;
+    let refuted = reports::report(results, plan, store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
@@ -377,6 +389,18 @@ struct Looked {
     remote: Option<Arc<Remote>>,
     /// The pull of the remote's records, if it continues.
     puller: Option<Puller>,
+}
+
+impl Looked {
+    /// True if the record of a job was made with other code than it has now.
+    fn has_other_code(&self, plan: &Plan, store: &Store) -> bool {
+        if self.remote.is_none() {
+            return false;
+        }
+        let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
+        let mut cached = plan.jobs().filter(|(id, _)| self.standing.cached[id.index()]);
+        cached.any(|(id, _)| plan.has_other_code(id, &mut manifests, &mut digests))
+    }
 }
 
 /// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.
@@ -427,44 +451,15 @@ fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Dispos
     plan.jobs().map(|(id, _)| state(id)).collect()
 }
 
-/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
-fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
-    let mut refuted = false;
-    let done = Results::read(plan, store)?;
-    let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
-    // Finished jobs can be read in a read-only folder; after a run, the report is expected to exist.
-    let is_refused = |error: &io::Error| {
-        page == Page::IfStale
-            && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
-    };
-    let mut refused = None;
-    for report in &reports {
-        let folder = match report.write(results, page) {
-            Err(error) if is_refused(&error) => {
-                refused.get_or_insert(error);
-                None
-            }
-            written => Some(written.map_err(Error::io("cannot write the report"))?),
-        };
-        // The report of an interrupted run is not printed; the page shows its progress.
-        if ended && !report.is_empty() {
-            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-            print(&format!("\n{}", report.render(Format::Term)))?;
-            if let Some(folder) = folder {
-                say(format_args!("report: {}", folder.join("index.html").display()));
-            }
+/// Adds the jobs for states that several of the jobs to run share.
+fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
+    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
+    for id in plan.worth_sharing(&open, |step, key| store.has_state(step, key)) {
+        // With a record and without a state, the others run alone.
+        if !store.contains(plan.job(id).key) {
+            states[id.index()] = Disposition::Yes;
         }
     }
-    if refused.is_none() {
-        let overview = overview::write(&reports, results).map_err(Error::io("cannot write the report"))?;
-        if let Some(folder) = overview.filter(|_| ended) {
-            say(format_args!("all of them: {}", folder.join("index.html").display()));
-        }
-    }
-    if let Some(error) = refused {
-        say(format_args!("note: nothing had to run, and no report is written here: {error}"));
-    }
-    Ok(refuted)
 }
 
 /// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but

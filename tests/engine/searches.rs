@@ -339,6 +339,16 @@ steps:
     sandbox.assert_all_cached(&["recipe.yaml"]);
 }
 
+/// The best of many is better than it will be again; the seeds of the confirmation know nothing of that.
+#[test]
+fn claims_about_a_search_are_warned_of() {
+    let text = STUDY.replace("SAMPLER", "tpe").replace("step: tune-confirmed }", "step: tune }");
+    let warned = Sandbox::with(&text).sweep(&["plan", "recipe.yaml"]).stderr;
+    assert!(warned.contains("claim `good` is about `tune`, whose results decided what ran"), "{warned}");
+    assert!(warned.contains("write `step: tune-confirmed`"), "{warned}");
+    assert_eq!(study("tpe").sweep(&["plan", "recipe.yaml"]).stderr, "");
+}
+
 /// A space that is used up ends the search.
 #[test]
 fn a_small_space_ends_the_search() {
