@@ -108,7 +108,7 @@ impl Followed<'_> {
     }
 
     /// The configurations that are decided about together, with their jobs at each of the values of an axis, in the order of the
-    /// recipe.
+    /// recipe: all of the step, or those of each batch of a sampler.
     fn configurations(&self, axis: &str) -> Vec<Vec<Configuration>> {
         let step = &self.study.recipe.steps[self.step];
         let mut values: Vec<String> = Vec::new();
@@ -118,12 +118,15 @@ impl Followed<'_> {
         }
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut found: Vec<Configuration> = Vec::new();
+        let mut batches: Vec<Option<usize>> = Vec::new();
+        let searched = self.study.searched.get(&self.step);
         for (point, job) in &self.study.steps[self.step] {
             let value = point.get(axis).map(|value| format!("{value:?}"));
             let Some(stage) = value.and_then(|value| values.iter().position(|known| *known == value)) else { continue };
             let label = configuration(step, point).to_string();
             let place = *places.entry(label.clone()).or_insert_with(|| {
                 found.push(Configuration { label, stages: vec![Vec::new(); values.len()] });
+                batches.push(searched.and_then(|searched| searched.batch_of(point)));
                 found.len() - 1
             });
             let jobs = &mut found[place].stages[stage];
@@ -131,7 +134,11 @@ impl Followed<'_> {
                 jobs.push(*job);
             }
         }
-        vec![found]
+        let mut groups: BTreeMap<Option<usize>, Vec<Configuration>> = BTreeMap::new();
+        for (batch, configuration) in batches.into_iter().zip(found) {
+            groups.entry(batch).or_default().push(configuration);
+        }
+        groups.into_values().collect()
     }
 
     /// Sorts configurations by the smallest key of their first jobs, and the jobs of each by key: the order of the recipe

@@ -169,6 +169,10 @@ impl<'a> View<'a> {
         if stopped > 0 {
             further += &format!(", {stopped} stopped by decisions");
         }
+        let searched = plan.left();
+        if searched > 0 {
+            further += &format!(", up to {searched} more as searches decide");
+        }
         let jobs = count(all, "job");
         let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
