@@ -3,6 +3,7 @@
 mod absence;
 pub mod adaptive_seeds;
 mod aggregate;
+pub mod best;
 mod cell;
 mod claim;
 mod compare;

@@ -48,6 +48,11 @@ impl Figure {
                 color: color.map_or_else(String::new, |value| clean(&value.to_string()).into_owned()),
                 x: point.get(&spec.x),
                 y: point.get(&spec.y),
+                axes: if spec.has_configurations() {
+                    point.values.iter().map(|(axis, value)| (axis.as_str(), &value.value)).collect()
+                } else {
+                    Vec::new()
+                },
                 metrics: &measured.metrics,
                 curves: records.get(job).map(|record| &record.outcome.curves),
                 started: measured.started,
@@ -57,7 +62,9 @@ impl Figure {
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();
         let effects = figure.effects.as_ref();
         let estimates = effects.map_or_else(Vec::new, |effects| estimates(study, effects, &spec.x, measured));
-        let chart = Chart { spec, title: &title, dots, estimates };
+        let step = &study.recipe.steps[figure.from.value];
+        let better = spec.said_better().unwrap_or_else(|| study.recipe.traits(step, spec.shown_metric()).better);
+        let chart = Chart { spec, title: &title, better, dots, estimates };
         let svg = chart.svg();
         let png = svg.is_some().then(|| chart.png()).flatten();
         Self { name: figure.name.value.clone(), title, svg, png }

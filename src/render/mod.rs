@@ -17,7 +17,7 @@ use std::{
 
 use fs_err as fs;
 
-pub(crate) use self::terminal::RULED;
+pub(crate) use self::terminal::{RULED, narrow};
 pub use self::{
     figure::Figure,
     live::{Live, beside},
@@ -235,7 +235,8 @@ fn part(recipe: &Recipe) -> Option<String> {
     (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))
 }
 
-fn render(table: &Table, format: Format) -> String {
+/// A table as a text.
+pub(crate) fn render(table: &Table, format: Format) -> String {
     match format {
         Format::Term => terminal::render(table),
         Format::Md => markdown::render(table),
