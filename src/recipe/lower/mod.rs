@@ -13,6 +13,7 @@ mod matrix;
 mod metrics;
 mod recipe;
 mod resources;
+mod search;
 mod slurm;
 mod steps;
 mod sweep;
@@ -31,6 +32,7 @@ pub use self::{
     metrics::{MetricRule, MetricTraits, Missing, Rules},
     recipe::Citation,
     resources::Resources,
+    search::{Racing, Rungs, Search},
     slurm::{Slurm, SlurmRequest},
     steps::{Need, Policy},
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
@@ -67,6 +69,10 @@ pub(super) fn declarations() -> Vec<Declaration> {
         DrawForms::declaration(),
         matrix::AdaptiveKeys::declaration(),
         matrix::AblateKeys::declaration(),
+        search::SearchKeys::declaration(),
+        search::RungKeys::declaration(),
+        search::AsynchronousKeys::declaration(),
+        search::RacingKeys::declaration(),
         SweepKeys::declaration(),
         executor::ExecutorKeys::declaration(),
         slurm::SlurmKeys::declaration(),
