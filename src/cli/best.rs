@@ -12,7 +12,7 @@ use crate::{
     },
     error::{Error, Exit},
     plan::{Plan, Study},
-    recipe::{OfStep, Recipe, Selection, Step, suggest},
+    recipe::{OfStep, Recipe, Rungs, Search, Selection, Step, suggest},
     render,
     stats::Better,
     store::Store,
@@ -98,9 +98,10 @@ pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// The axes of a step that distinguish configurations.
+/// The axes of a step that distinguish configurations: not seeds, and not the rungs of a search.
 fn axes(step: &Step) -> Vec<String> {
-    step.axes().into_iter().filter(|axis| *axis != "seed").map(str::to_owned).collect()
+    let rungs = step.search.as_ref().and_then(Search::axis);
+    step.axes().into_iter().filter(|axis| *axis != "seed" && Some(*axis) != rungs).map(str::to_owned).collect()
 }
 
 /// The step to rank, as indices of its study and in it.
@@ -113,7 +114,10 @@ fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
     let names = || all.iter().map(|(_, step)| step.name.value.as_str());
     let fitting: Vec<&((usize, usize), &Step)> = match name {
         Some(name) => all.iter().filter(|(_, step)| step.name.value == name).collect(),
-        None => all.iter().collect(),
+        None => {
+            let searches: Vec<_> = all.iter().filter(|(_, step)| step.search.is_some()).collect();
+            if searches.is_empty() { all.iter().collect() } else { searches }
+        }
     };
     match (fitting.as_slice(), name) {
         ([(place, _)], _) => Ok(*place),
@@ -135,6 +139,7 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
     let recipe = &study.recipe;
     let step = &recipe.steps[index];
     let name = &step.name.value;
+    let search = step.search.as_ref();
     let metric = match &args.by {
         Some(metric) => {
             if !step.task.open_metrics && step.task.metric(metric).is_none() {
@@ -144,19 +149,25 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
             }
             metric.clone()
         }
-        None => default_metric(recipe, index)?,
+        None => match search.and_then(Search::metric) {
+            Some((metric, _)) => metric.to_owned(),
+            None => default_metric(recipe, index)?,
+        },
     };
     let better = match args.direction {
         Some(Direction::Min) => Better::Less,
         Some(Direction::Max) => Better::More,
-        None => recipe.traits(step, &metric).better.ok_or_else(|| {
+        None => recipe.better(step, &metric).ok_or_else(|| {
             Error::Unknown(format!(
                 "neither direction of `{metric}` is known to be better; add `--direction min` or `--direction max`"
             ))
         })?,
     };
-    let of = OfStep { step: index, only: Selection::default() };
-    Ok(Contest { of, confirmed: None, axes: axes(step), metric, better })
+    let only = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
+    // The step that measures the winners of a search on other seeds.
+    let confirmed = search.and_then(|_| recipe.step(&format!("{name}-confirmed")));
+    let confirmed = confirmed.map(|(step, _)| OfStep { step, only: Selection::default() });
+    Ok(Contest { of: OfStep { step: index, only }, confirmed, axes: axes(step), metric, better })
 }
 
 /// The only metric with a better direction that the report shows of a step.

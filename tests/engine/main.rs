@@ -7,6 +7,7 @@ mod messages;
 
 mod aggregates;
 mod aliases;
+mod best;
 mod bundles;
 mod cache;
 mod claims;
@@ -48,6 +49,7 @@ mod remote;
 mod reports;
 mod runs;
 mod sandbox;
+mod search_figures;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

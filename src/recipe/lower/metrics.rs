@@ -160,4 +160,12 @@ impl Recipe {
     pub fn traits(&self, step: &Step, metric: &str) -> MetricTraits {
         traits_of(&self.rules, step, metric)
     }
+
+    /// The better direction of a metric of a step: that of the step's search, if it decides by the metric and says so,
+    /// else that of the metric.
+    pub fn better(&self, step: &Step, metric: &str) -> Option<Better> {
+        let searched = step.search.as_ref().and_then(|search| search.metric());
+        let said = searched.filter(|(by, _)| same_metric(by, metric)).and_then(|(_, better)| better);
+        said.or_else(|| self.traits(step, metric).better)
+    }
 }
