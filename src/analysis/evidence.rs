@@ -123,7 +123,8 @@ impl<'a> Source<'a> {
         let mut extra = 0;
         for (point, job) in points {
             seeds.extend(point.get(SEED).map(|seed| format!("{seed:?}")));
-            extra = extra.max(self.study.rounds.get(&job).copied().unwrap_or(0));
+            let rounds = [&self.study.rounds, &self.study.looks].map(|rounds| rounds.get(&job).copied().unwrap_or(0));
+            extra = rounds.into_iter().fold(extra, usize::max);
             if !jobs.insert(job) {
                 continue;
             }

@@ -16,6 +16,7 @@ mod marks;
 mod origins;
 mod pairs;
 mod results;
+pub mod search;
 mod summary;
 mod table;
 mod units;

@@ -18,7 +18,7 @@ use super::{
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    analysis::{Results, State, adaptive_seeds::AdaptiveSeeds},
+    analysis::{Results, State, search::Searches},
     error::{Error, Exit},
     format::{count, quantity, say},
     host,
@@ -29,8 +29,8 @@ use crate::{
     remote::{Puller, Pusher, Remote},
     render::{Format, Page, Report, beside, overview},
     run::{
-        self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RoundPlanner as _,
-        RunFolder, RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
+        self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
+        RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
     },
     store::{InUse, Store},
 };
@@ -110,19 +110,15 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     warn_of_damage(&looked.standing);
     let states = states(&plan, &selected, &looked.standing.cached);
     check_plan(&plan, &states)?;
-    let mut seeds = AdaptiveSeeds::new(&plan, &store, &states);
+    let mut searches = Searches::new(&plan, &store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let (plan, store) = (&plan, &store);
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
-    let opened = if request.has_work(&mut seeds)? { Some(request.open(&looked)?) } else { None };
+    let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
-    let summary = request.execute(looked, opened, &mut seeds)?;
-    let exit = conclude(results, args, plan, store, &summary, page)?;
-    if request.batch.is_some() && exit == Exit::Done && !summary.detached {
-        say_what_is_undecided(&mut seeds)?;
-    }
-    Ok(exit)
+    let summary = request.execute(looked, opened, &mut searches)?;
+    conclude(results, args, plan, store, &summary, page)
 }
 
 /// A request to run a plan.
@@ -152,16 +148,11 @@ struct Opened {
 
 impl Request<'_> {
     /// True if a job is to run. Results that were undecided when an earlier run ended may still be so.
-    fn has_work(&mut self, seeds: &mut AdaptiveSeeds<'_>) -> Result<bool, Error> {
+    fn has_work(&mut self, searches: &mut Searches<'_>) -> Result<bool, Error> {
         if self.states.contains(&Disposition::Yes) {
             return Ok(true);
         }
-        let ahead = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
-        if self.batch.is_some() {
-            for addition in seeds.next(&BTreeSet::new()).map_err(Error::io("cannot read the store"))? {
-                self.states[addition.job.index()] = Disposition::Yes;
-            }
-        }
+        let ahead = searches.plan_ahead().map_err(Error::io("cannot read the store"))?;
         Ok(ahead > 0)
     }
 
@@ -200,12 +191,12 @@ impl Request<'_> {
     }
 
     /// Runs the jobs to run, with all observers.
-    fn execute(&self, looked: Looked, opened: Option<Opened>, seeds: &mut AdaptiveSeeds<'_>) -> Result<Summary, Error> {
+    fn execute(&self, looked: Looked, opened: Option<Opened>, searches: &mut Searches<'_>) -> Result<Summary, Error> {
         let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
         let (remote, puller) = (looked.remote, looked.puller);
         let Some(mut opened) = opened else {
             let mut progress = progress(Pace::silent());
-            let summary = self.drive(None, puller.as_ref(), signals, seeds, &mut [&mut *progress])?;
+            let summary = self.drive(None, puller.as_ref(), signals, searches, &mut [&mut *progress])?;
             remote::report(remote.as_deref(), puller, None);
             return Ok(summary);
         };
@@ -215,7 +206,7 @@ impl Request<'_> {
             let pusher = pusher.as_mut().map(|pusher| pusher as &mut dyn Observer);
             let others: [&mut dyn Observer; 3] = [&mut journal, &mut *progress, live];
             let mut observers: Vec<&mut dyn Observer> = pusher.into_iter().chain(others).collect();
-            self.drive(Some((folder, &history)), puller.as_ref(), signals, seeds, &mut observers)
+            self.drive(Some((folder, &history)), puller.as_ref(), signals, searches, &mut observers)
         })?;
         remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
         if let (Some(error), None) = (journal.error, &summary.broken) {
@@ -229,7 +220,7 @@ impl Request<'_> {
         opened: Option<(RunFolder, &History)>,
         puller: Option<&Puller>,
         signals: Signals,
-        seeds: &mut AdaptiveSeeds<'_>,
+        searches: &mut Searches<'_>,
         observers: &mut [&mut dyn Observer],
     ) -> Result<Summary, Error> {
         let Self { results, args, plan, store, states, .. } = self;
@@ -238,7 +229,8 @@ impl Request<'_> {
         let summary = match (&self.batch, folder) {
             (Some(system), Some(folder)) => {
                 let cluster = cluster::open(system, jobs_name(store)?);
-                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), Some(signals), observers)
+                let control = Control { signals: Some(signals), rounds: Some(searches) };
+                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), control, observers)
             }
             (_, folder) => {
                 let options = Options {
@@ -251,7 +243,7 @@ impl Request<'_> {
                     arriving: puller.map(|puller| puller.arriving().clone()).unwrap_or_default(),
                     failures: None,
                 };
-                let control = Control { signals: Some(signals), rounds: Some(seeds) };
+                let control = Control { signals: Some(signals), rounds: Some(searches) };
                 run::run(plan, store, states, &options, history, control, observers)
             }
         };
@@ -296,16 +288,6 @@ fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
             *state = Disposition::Yes;
         }
     }
-}
-
-/// A batch system runs one round of seeds for each command.
-fn say_what_is_undecided(seeds: &mut AdaptiveSeeds<'_>) -> Result<(), Error> {
-    let left = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
-    if left > 0 {
-        let jobs = count(left, "further job");
-        say(format_args!("note: something is undecided; the same command submits {jobs}"));
-    }
-    Ok(())
 }
 
 /// Prints the end of a run and returns the exit status.

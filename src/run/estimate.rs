@@ -69,6 +69,7 @@ impl Pace {
             RunEvent::Stopping { .. } | RunEvent::Ended(_) => self.estimate = None,
             // The estimate knows nothing of what was held in reserve.
             RunEvent::Added { .. }
+            | RunEvent::Decided { .. }
             | RunEvent::Submitted { .. }
             | RunEvent::Notice { .. }
             | RunEvent::Begun { .. }

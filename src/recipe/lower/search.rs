@@ -11,7 +11,7 @@ use crate::{
     charts::Kind,
     decide::Fraction,
     recipe::{
-        Axis, AxisValues, Claim, Dimension, Figure, Matrix, Names, Selection, Statement, Step, Table, TableKind,
+        Axis, AxisValues, Claim, Dimension, Figure, Names, Progression, Selection, Statement, Step, Table, TableKind,
         Template,
         keys::{Custom, Mapping as _, Shape, Text, Texts, Whole, Within, Word, mapping},
         node::{Node, NodeKind},
@@ -325,10 +325,16 @@ impl Lower<'_> {
         }
         if let Some(racing) = &search.racing {
             self.check_metric(&racing.by, step);
-            if !step.matrix.axes().contains(&"seed") {
+            let counted = |dimension: &Dimension| match dimension {
+                Dimension::Axis(Axis { name, values: AxisValues::Numbers(Progression::Range, numbers, _) }) => {
+                    name.value == "seed" && numbers.len() == 2
+                }
+                _ => false,
+            };
+            if !step.matrix.dimensions.iter().any(counted) {
                 let help =
                     "add `seeds:` with the number of seeds of a configuration that stays, for example `seeds: 10`";
-                self.problem(racing.span, "a race is over seeds, but the step has none", "no seeds", help);
+                self.problem(racing.span, "a race is over the seeds 0, 1, …", "no `seeds`", help);
             }
             let axes = step.axes();
             for (axis, _) in racing.against.iter().flat_map(|against| &against.0) {

@@ -207,6 +207,7 @@ impl Run<'_, '_> {
         match stored {
             Ok(record) => {
                 self.summary.done += 1;
+                self.ended.push((JobId::new(job), true));
                 self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
             }
