@@ -3,7 +3,7 @@
 //! The best of many configurations was partly lucky on the seeds that chose it. Where a search has a confirmation, whose
 //! seeds it never saw, the values of both are shown apart, and the confirmed ones rank first.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap};
 
 use serde_json::{Value as Json, json};
 use sweep_job::{Unit, Value};
@@ -11,13 +11,15 @@ use sweep_job::{Unit, Value};
 use super::{
     Absence, Cell, Column, Mark, Results, Show, Table, TableRow, absence,
     absence::Footnotes,
+    decisions::Stops,
     evidence::{Question, Side, Source, summarize},
     marks::{Remark, mark},
+    search,
     table::{Keys, marked, scale},
 };
 use crate::{
     format::{clean, count},
-    plan::{JobId, Plan, Point, Study, resolved},
+    plan::{JobId, Plan, Point, Study, configuration, resolved},
     recipe::{self, MetricTraits, Metrics, OfStep, Recipe, Rules, Spanned, TableKind},
     stats::Better,
     store::Store,
@@ -87,6 +89,10 @@ pub struct Configuration {
     pub search: Cell,
     /// The metric on the seeds of the confirmation, if it was confirmed.
     pub confirmed: Option<Cell>,
+    /// The reason for which the search stopped it.
+    pub stopped: Option<String>,
+    /// The order of those that were stopped.
+    place: Option<(Reverse<usize>, u64)>,
     labels: Vec<String>,
 }
 
@@ -97,6 +103,8 @@ struct Found {
     cells: Vec<Cell>,
     remarks: Vec<Remark>,
     absent: Vec<Vec<(Absence, JobId)>>,
+    /// The names of the configurations in the decisions of a search.
+    names: Vec<String>,
 }
 
 impl Ranking {
@@ -104,6 +112,9 @@ impl Ranking {
     pub fn new(plan: &Plan, study: &Study, contest: &Contest, results: &Results, store: &Store) -> Self {
         let measured = results.measured();
         let absences = absence::absences(plan, study, measured, store);
+        // A decision that cannot be read is made again by the next run.
+        let decided = search::decided(plan, study, measured, store).unwrap_or_default();
+        let stops = Stops::new(plan, study, contest.of.step, &decided);
         let source = Source { study, measured, absences: &absences };
         let step = &study.recipe.steps[contest.of.step];
         let declared = study.recipe.traits(step, &contest.metric);
@@ -122,7 +133,9 @@ impl Ranking {
         let mut rows: Vec<Configuration> = Vec::new();
         for (index, labels) in found.labels.iter().enumerate() {
             let mut search = found.cells[index].clone();
-            for (absence, job) in &found.absent[index] {
+            // The reason why it was stopped has a column of its own.
+            let absent = found.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
+            for (absence, job) in absent {
                 search.lacks(absence, Some(*job), &mut footnotes);
             }
             let again = by_label.get(labels.as_slice()).zip(confirmed.as_ref()).map(|(other, confirmed)| {
@@ -133,7 +146,10 @@ impl Ranking {
                 cell
             });
             let values = found.values[index].clone();
-            rows.push(Configuration { values, rank: None, search, confirmed: again, labels: labels.clone() });
+            let stop = stops.get(&found.names[index]);
+            let (stopped, place) = (stop.map(|stop| stop.because.clone()), stop.map(|stop| stop.order));
+            let labels = labels.clone();
+            rows.push(Configuration { values, rank: None, search, confirmed: again, stopped, place, labels });
         }
         rank(&mut rows, contest.better);
         let mut notes = notes(&rows, &found, confirmed.as_ref());
@@ -148,6 +164,7 @@ impl Ranking {
         let rows = &self.rows[..self.rows.len().min(top)];
         let same =
             |axis: usize| rows.len() > 1 && rows.windows(2).all(|two| two[0].labels[axis] == two[1].labels[axis]);
+        let stops = rows.iter().any(|row| row.stopped.is_some());
         let (constant, varying): (Vec<usize>, Vec<usize>) = (0..self.axes.len()).partition(|axis| same(*axis));
         let column = |what: &str, cells: &[Cell]| {
             let what = if what.is_empty() { self.metric.clone() } else { format!("{} · {what}", self.metric) };
@@ -172,9 +189,12 @@ impl Ranking {
         let table_rows = rows.iter().zip(cells).map(|(row, cells)| {
             let rank = row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
             let labels = std::iter::once(rank).chain(varying.iter().map(|axis| row.labels[*axis].clone()));
+            let stopped = row.stopped.as_ref().map_or_else(String::new, |because| clean(because).into_owned());
+            let labels = labels.chain(stops.then_some(stopped));
             TableRow { labels: labels.collect(), cells }
         });
         let axes = std::iter::once("#".to_owned()).chain(varying.iter().map(|axis| self.axes[*axis].clone()));
+        let axes = axes.chain(stops.then(|| "end".to_owned()));
         let mut notes = Vec::new();
         if let (false, Some(row)) = (constant.is_empty(), rows.first()) {
             let values: Vec<String> =
@@ -205,6 +225,7 @@ impl Ranking {
                 "rank": row.rank,
                 "values": values.collect::<serde_json::Map<_, _>>(),
                 "search": cell_json(&row.search, self.show),
+                "stopped": row.stopped,
                 "confirmed": row.confirmed.as_ref().map(|cell| cell_json(cell, self.show)),
             })
         });
@@ -278,7 +299,12 @@ fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTra
         contest.axes.iter().map(|axis| members.first().and_then(|(point, _)| point.get(axis)).cloned()).collect()
     };
     let values = members.iter().map(value).collect();
-    Found { labels: keys.labels, values, cells, remarks, absent }
+    let step = &source.study.recipe.steps[of.step];
+    let name = |members: &Vec<(&Point, JobId)>| {
+        members.first().map(|(point, _)| configuration(step, point).to_string()).unwrap_or_default()
+    };
+    let names = members.iter().map(name).collect();
+    Found { labels: keys.labels, values, cells, remarks, absent, names }
 }
 
 /// Sorts the configurations and numbers those that have all results.
@@ -290,11 +316,11 @@ fn rank(rows: &mut [Configuration], better: Better) {
         let cell = confirmed.unwrap_or(&row.search);
         let value = cell.estimate.map(|estimate| estimate.value).filter(|value| value.is_finite());
         let value = value.map(|value| if better == Better::Less { value } else { -value });
-        (confirmed.is_none(), !whole(cell), value.unwrap_or(f64::INFINITY))
+        (confirmed.is_none(), !whole(cell), row.place, value.unwrap_or(f64::INFINITY))
     };
     rows.sort_by(|a, b| {
         let (a, b) = (place(a), place(b));
-        (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+        (a.0, a.1, a.2.is_some(), a.2).cmp(&(b.0, b.1, b.2.is_some(), b.2)).then(a.3.total_cmp(&b.3))
     });
     for (index, row) in rows.iter_mut().enumerate() {
         let cell = row.confirmed.as_ref().unwrap_or(&row.search);

@@ -80,6 +80,15 @@ impl AxisScale {
         matches!(self.values, Values::Words(_))
     }
 
+    /// True if this number of rows has each value twice on average.
+    pub(super) fn repeats(&self, rows: usize) -> bool {
+        let count = match &self.values {
+            Values::Numbers { all, .. } => all.len(),
+            Values::Words(words) => words.len(),
+        };
+        2 * count <= rows
+    }
+
     /// The place of a value, from 0 to 1.
     pub(super) fn place(&self, value: &Value) -> Option<f64> {
         match &self.values {
@@ -229,14 +238,11 @@ mod tests {
 
     #[test]
     fn ticks_are_round_or_the_values() {
-        assert_eq!(
-            ticks(&span(&[1e-4, 3e-4, 1e-3], None), 6),
-            ["1e-4", "3e-4", "0.001"].map(|it| it.replace("1e-4", "0.0001").replace("3e-4", "0.0003"))
-        );
+        assert_eq!(ticks(&span(&[1e-4, 3e-4, 1e-3], None), 6), ["0.0001", "0.0003", "0.001"]);
         let many: Vec<f64> = (0..40).map(|index| 0.013 + 0.0237 * f64::from(index)).collect();
         assert_eq!(ticks(&span(&many, None), 6), ["0.2", "0.4", "0.6", "0.8"]);
         let many: Vec<f64> = (0..40).map(|index| 3e-5 * 1.2_f64.powi(index)).collect();
         assert_eq!(ticks(&span(&many, None), 6), ["0.0001", "0.001", "0.01"]);
-        assert_eq!(ticks(&span(&[-1.7e308, 0.0, 1.7e308], None), 2).len(), 3);
+        assert_eq!(ticks(&span(&[-1.7e308, 0.0, 1.7e308], None), 2).len(), 2);
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         root.draw(&Rectangle::new([(x, 58), (x + 22, 68)], COLORS[0].mix(opacity).filled()))?;
         root.draw(&Text::new(name, (x + 30, 63), font(13).pos(at(HPos::Left, VPos::Center))))?;
     }
-    let height = ((bottom - top) / pixels(rows.len().max(1))).min(46);
+    let height = ((bottom - top) / pixels(rows.len().max(1))).min(72);
     for (index, (name, Share { alone, whole })) in rows.iter().enumerate() {
         let (from, to) = (top + height * pixels(index), top + height * pixels(index + 1));
         let gap = (height / 6).max(2);
@@ -100,7 +100,9 @@ fn factors(shown: &Configurations<'_>) -> (Vec<String>, Vec<Factor>) {
     for (index, (name, span)) in shown.axes.iter().enumerate() {
         let values: Vec<&Value> = shown.rows.iter().map(|row| &row.values[index]).collect();
         let order = order_of_appearance(&values);
-        if let Some((names, ..)) = found.iter_mut().find(|(_, known, _)| *known == order) {
+        // Numbers that are drawn one by one do not determine each other, although all are different.
+        let repeats = order.iter().max().is_some_and(|last| 2 * (last + 1) <= order.len());
+        if let Some((names, ..)) = found.iter_mut().find(|(_, known, _)| repeats && *known == order) {
             names.push(name);
             continue;
         }

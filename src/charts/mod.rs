@@ -236,6 +236,8 @@ pub(crate) struct Dot<'a> {
     pub(crate) started: Timestamp,
     /// The duration of the job.
     pub(crate) seconds: f64,
+    /// True if a search stopped its configuration here.
+    pub(crate) stopped: bool,
 }
 
 impl Spec {

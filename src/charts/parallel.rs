@@ -1,13 +1,19 @@
 //! Parallel coordinates: a line for each configuration across the axes of a step, in the color of its metric.
 
+use std::collections::BTreeMap;
+
 use plotters::{
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, FONT, INK, Role, SIZE, configurations::Configurations, heading,
-    heat::shade, pixels, range,
+    Area, Canvas, Chart, Declaration, Drawn, FONT, INK, Role, SIZE,
+    axis::AxisScale,
+    configurations::{Configurations, Row},
+    heading,
+    heat::shade,
+    pixels, range,
 };
 use crate::{
     format::{Scale, clean, count},
@@ -52,8 +58,6 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     root.draw(&Text::new(chart.title.to_owned(), title, font(17).pos(at(HPos::Center, VPos::Top))))?;
 
     let x_of = |index: usize| LEFT + (right - LEFT) * pixels(index) / pixels(axes.len());
-    #[expect(clippy::cast_possible_truncation, reason = "from 0 to 1, times pixels")]
-    let y_of = |place: f64| bottom - (f64::from(bottom - TOP) * place).round() as i32;
     let share = |mean: f64| (mean - low) / (high - low);
     // Better is darker; without a direction, less is.
     let color = |share: f64| {
@@ -61,11 +65,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         shade(SHADES.0 + (SHADES.1 - SHADES.0) * share)
     };
     let rows = shown.best_last();
+    let places: Vec<Vec<Option<f64>>> = (0..axes.len()).map(|axis| spread(axis, &axes[axis].1, &rows)).collect();
     let last = rows.len() - 1;
     let opacity = (MANY as f64 / rows.len() as f64).sqrt().clamp(0.18, 0.9);
     for (index, row) in rows.iter().enumerate() {
-        let places = row.values.iter().zip(axes).enumerate();
-        let line = places.filter_map(|(axis, (value, (_, span)))| Some((x_of(axis), y_of(span.place(value)?))));
+        let line = places.iter().enumerate().filter_map(|(axis, places)| Some((x_of(axis), y_of(places[index]?))));
         let line: Vec<(i32, i32)> = line.chain([(right, y_of(share(row.sample.mean)))]).collect();
         let color = color(share(row.sample.mean));
         let is_best = index == last && shown.better.is_some();
@@ -101,9 +105,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
         let style = font(12).pos(at(HPos::Left, VPos::Center));
         root.draw(&Text::new(scale.show(mean), (right + WIDTH + 6, y_of(place)), style))?;
     }
-    let below = (pixels(SIZE.0) - 14, bottom + 8 + if staggered { 34 } else { 0 });
     let name = heading(metric, scale, shown.unit);
-    root.draw(&Text::new(name, below, font(13).pos(at(HPos::Right, VPos::Top))))?;
+    root.draw(&Text::new(name, (pixels(SIZE.0) - 14, TOP - 4), font(13).pos(at(HPos::Right, VPos::Bottom))))?;
     let hidden = shown.axes.len() - axes.len();
     let more = (hidden > 0).then(|| {
         format!("{} more not shown", if hidden == 1 { "1 axis".to_owned() } else { format!("{hidden} axes") })
@@ -111,6 +114,37 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let all = count(shown.rows.len(), "configuration");
     shown.remark(root, Some(more.map_or_else(|| all.clone(), |more| format!("{all}; {more}"))))?;
     Ok(true)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "from 0 to 1, times pixels")]
+fn y_of(place: f64) -> i32 {
+    let bottom = pixels(SIZE.1) - BELOW;
+    bottom - (f64::from(bottom - TOP) * place).round() as i32
+}
+
+/// The places of rows on an axis. Rows with the same value are side by side, the larger means above, so that all can be
+/// seen.
+fn spread(axis: usize, scale: &AxisScale, rows: &[&Row]) -> Vec<Option<f64>> {
+    let mut places: Vec<Option<f64>> = rows.iter().map(|row| scale.place(&row.values[axis])).collect();
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        groups.entry(row.values[axis].to_string()).or_default().push(index);
+    }
+    if 2 * groups.len() > rows.len() {
+        return places;
+    }
+    let mut levels: Vec<f64> = groups.values().filter_map(|group| places[*group.first()?]).collect();
+    levels.sort_by(f64::total_cmp);
+    let gap = levels.windows(2).map(|two| two[1] - two[0]).fold(1.0, f64::min);
+    for mut group in groups.into_values().filter(|group| group.len() > 1) {
+        group.sort_by(|a, b| rows[*a].sample.mean.total_cmp(&rows[*b].sample.mean));
+        let width = (gap * 0.4).min(0.006 * group.len() as f64).min(0.12);
+        for (order, index) in group.iter().enumerate() {
+            let offset = order as f64 / (group.len() - 1) as f64 - 0.5;
+            places[*index] = places[*index].map(|place| place + width * offset);
+        }
+    }
+    places
 }
 
 /// Five numbers of the scale, with their places.

@@ -67,7 +67,14 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     let middle = plot.backend_coord(&(0.5, bottom));
     root.draw(&Text::new(x_name, (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
-    let place = |row: &Row| span.place(&row.values[axis]);
+    // Dots at the same value are side by side, at distances that have no order (multiples of the golden ratio).
+    let width = if span.has_words() { 0.5 / span.ticks(8).len() as f64 } else { 0.02 };
+    let repeats = span.repeats(shown.rows.len());
+    let place = |row: &Row| {
+        let number = shown.rows.iter().position(|other| std::ptr::eq(other, row))? as f64;
+        let aside = if repeats { (number * 0.618_033_988_749_895).fract() - 0.5 } else { 0.0 };
+        Some(span.place(&row.values[axis])? + width * aside)
+    };
     for (index, (_, rows)) in groups.iter().enumerate() {
         let color = COLORS[index % COLORS.len()];
         for row in rows {
@@ -78,7 +85,13 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
                 root.draw(&PathElement::new(line, color.mix(0.5).stroke_width(1)))?;
             }
             let at = plot.backend_coord(&(x, mean));
-            if many { root.draw(&Circle::new(at, 3, color.mix(0.55).filled()))? } else { marker(root, index, at)? }
+            let faint = color.mix(0.55);
+            match index % 3 {
+                _ if !many => marker(root, index, at)?,
+                0 => root.draw(&Circle::new(at, 3, faint.filled()))?,
+                1 => root.draw(&TriangleMarker::new(at, 4, faint.filled()))?,
+                _ => root.draw(&Cross::new(at, 3, faint.stroke_width(1)))?,
+            }
         }
     }
     let best = shown.best_last().last().copied().filter(|_| shown.better.is_some());

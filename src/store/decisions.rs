@@ -80,6 +80,26 @@ impl Store {
         Ok(decision.filter(|decision| decision.key().is_ok_and(|found| found == *key)))
     }
 
+    /// All decisions that follow from the results of a job; damaged ones are left out.
+    pub fn decisions_from(&self, job: Key) -> io::Result<Vec<Decision>> {
+        let entries = match fs::read_dir(self.decisions()) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            entries => entries?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let key = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
+            let decision = key.map(|key| self.decision(&key)).transpose()?.flatten();
+            found.extend(decision.filter(|decision| decision.members.iter().any(|member| member.key == job)));
+        }
+        // In the same order everywhere.
+        found.sort_by_cached_key(|decision| (decision.kind.clone(), decision.members.len(), decision.rule.to_string()));
+        Ok(found)
+    }
+
     /// Keeps a decision, unless it is there already; answers its key.
     pub fn keep_decision(&self, decision: &Decision) -> io::Result<Key> {
         let key = decision.key()?;

@@ -113,15 +113,17 @@ steps:
       dropout: [0, 0.1]
       weight_decay: [0.01, 0.1]
       warmup_iters: [10, 20]
-      optimizer: [adamw, spam]
+      optimizer: [adamw, adamwspam]
       prune: [none, magnitude]
       activation: [gelu, gelu_new]
 tables: { losses: { from: tune, rows: [lr], cells: [loss] } }
 ",
     );
+    // Any function whose best values differ in all axes.
     let value = |values: &BTreeMap<&str, &str>| {
-        let sum: f64 = values.values().enumerate().map(|(place, value)| (place + 1) as f64 * value.len() as f64).sum();
-        Some(json!({ "loss": { "value": 1.0 + 0.01 * sum, "unit": "nats" } }))
+        let text: String = values.values().copied().collect();
+        let sum = text.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 997;
+        Some(json!({ "loss": { "value": 1.0 + 0.001 * f64::from(sum), "unit": "nats" } }))
     };
     measure(&sandbox, value);
     let ended = sandbox.sweep(&["best", "recipe.yaml", "--backend", "cpu"]);
@@ -157,8 +159,8 @@ fn what_is_ranked_must_be_clear() {
         "\
 name: unclear
 steps:
-  first: { uses: command, matrix: { a: [1, 2] }, with: { run: echo score=1 } }
-  second: { uses: command, matrix: { b: [1, 2] }, with: { run: echo score=1 } }
+  first: { uses: command, matrix: { a: [1, 2] }, with: { run: 'echo score=${{ matrix.a }}' } }
+  second: { uses: command, matrix: { b: [1, 2] }, with: { run: 'echo score=${{ matrix.b }}' } }
   third: { uses: command, with: { run: echo score=1 } }
 ",
     );

@@ -50,6 +50,7 @@ mod reports;
 mod runs;
 mod sandbox;
 mod search_figures;
+mod search_views;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

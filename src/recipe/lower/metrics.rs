@@ -161,11 +161,13 @@ impl Recipe {
         traits_of(&self.rules, step, metric)
     }
 
-    /// The better direction of a metric of a step: that of the step's search, if it decides by the metric and says so,
-    /// else that of the metric.
+    /// The better direction of a metric of a step, if one is known. A search that decides by a metric without one prefers
+    /// smaller values, unless it says otherwise.
     pub fn better(&self, step: &Step, metric: &str) -> Option<Better> {
-        let searched = step.search.as_ref().and_then(|search| search.metric());
-        let said = searched.filter(|(by, _)| same_metric(by, metric)).and_then(|(_, better)| better);
-        said.or_else(|| self.traits(step, metric).better)
+        let declared = self.traits(step, metric).better;
+        match step.search.as_ref().and_then(|search| search.metric()) {
+            Some((by, said)) if same_metric(by, metric) => said.or(declared).or(Some(Better::Less)),
+            _ => declared,
+        }
     }
 }
