@@ -6,11 +6,13 @@ use std::{
 };
 
 use serde_json::Value as Json;
+use sweep_job::Value;
 
 use super::search::{Decided, stopped_by};
 use crate::{
     format::{clean, count, decimals, number},
     plan::{JobId, Plan, Study, configuration},
+    recipe::Step,
     record::Key,
     store::{Decision, Measured},
 };
@@ -26,10 +28,31 @@ pub(crate) struct Account {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// The accounts of decisions.
-pub(crate) fn accounts(decided: &[Decided]) -> Vec<Account> {
+/// The accounts of a study's decisions, the batches of samplers first.
+pub(crate) fn accounts(study: &Study, decided: &[Decided]) -> Vec<Account> {
+    let batches = study.searched.iter().flat_map(|(step, searched)| {
+        let step = &study.recipe.steps[*step];
+        let batch = move |(index, batch): (usize, &Vec<Vec<Value>>)| Account {
+            text: batch_text(step, index, batch.len()),
+            head: searched.axes().to_vec(),
+            rows: batch.iter().map(|point| point.iter().map(Value::to_string).collect()).collect(),
+        };
+        searched.batches().iter().enumerate().map(batch)
+    });
     let others = decided.iter().map(|decided| Account { text: decided.text.clone(), ..account(&decided.decision) });
-    others.map(Account::cleaned).collect()
+    batches.chain(others).map(Account::cleaned).collect()
+}
+
+/// A sentence about a batch of a sampler, or about the configurations to confirm.
+fn batch_text(step: &Step, index: usize, configurations: usize) -> String {
+    let (name, chosen) = (&step.name.value, count(configurations, "configuration"));
+    match step.search.as_ref().and_then(|search| search.suggest.as_ref()) {
+        _ if configurations == 0 => format!("{name}: batch {}: no further configuration", index + 1),
+        Some(suggest) => {
+            format!("{name}: batch {} of {}: {chosen}, chosen by {}", index + 1, suggest.batches, suggest.source.name())
+        }
+        None => format!("{name}: {chosen} to confirm"),
+    }
 }
 
 /// The account of a decision as it is kept.
@@ -166,7 +189,7 @@ pub(crate) fn reached(
         // The rungs of each point, in ascending order.
         let mut rungs: HashMap<String, Vec<(f64, JobId)>> = HashMap::new();
         for (point, job) in points {
-            let Some(rung) = point.get(axis).and_then(sweep_job::Value::as_f64) else { continue };
+            let Some(rung) = point.get(axis).and_then(Value::as_f64) else { continue };
             rungs.entry(point.but(axis)).or_default().push((rung, *job));
         }
         for own in rungs.values_mut() {

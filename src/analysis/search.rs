@@ -17,7 +17,7 @@ use sweep_job::current_name;
 
 pub use self::planner::Searches;
 use crate::{
-    plan::{JobId, Plan, Study, configuration},
+    plan::{JobId, Plan, Study, configuration, is_later},
     record::Key,
     store::{Decision, Measured, Member, Store},
 };
@@ -67,7 +67,7 @@ struct Followed<'a> {
 }
 
 /// Accepts a decision, so that what follows from it is decided next.
-type Accept<'a> = dyn FnMut(&Decision) -> io::Result<Option<Key>> + 'a;
+pub(crate) type Accept<'a> = dyn FnMut(&Decision) -> io::Result<Option<Key>> + 'a;
 
 /// Follows the decisions of a step as far as its jobs have ended and `accept` knows or keeps the decision.
 fn follow(
@@ -105,12 +105,15 @@ impl Followed<'_> {
         self.plan.job(job).key
     }
 
-    /// The configurations that are decided about together, with their jobs at each of the values of an axis.
+    /// The configurations that are decided about together, with their jobs at each of the values of an axis: all of the step,
+    /// or those of each batch of a sampler.
     fn configurations(&self, axis: &str, stages: usize) -> Vec<Vec<Configuration>> {
         let step = &self.study.recipe.steps[self.step];
         let mut values: Vec<String> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut found: Vec<Configuration> = Vec::new();
+        let mut batches: Vec<Option<usize>> = Vec::new();
+        let searched = self.study.searched.get(&self.step);
         for (point, job) in &self.study.steps[self.step] {
             let Some(value) = point.get(axis).map(|value| format!("{value:?}")) else { continue };
             // The values of an axis are in the order of the recipe at every configuration.
@@ -121,6 +124,7 @@ impl Followed<'_> {
             let label = configuration(step, point).to_string();
             let place = *places.entry(label.clone()).or_insert_with(|| {
                 found.push(Configuration { label, stages: vec![Vec::new(); stages] });
+                batches.push(searched.and_then(|searched| searched.batch_of(point)));
                 found.len() - 1
             });
             if let Some(jobs) = found[place].stages.get_mut(stage)
@@ -129,7 +133,11 @@ impl Followed<'_> {
                 jobs.push(*job);
             }
         }
-        vec![found]
+        let mut groups: BTreeMap<Option<usize>, Vec<Configuration>> = BTreeMap::new();
+        for (batch, configuration) in batches.into_iter().zip(found) {
+            groups.entry(batch).or_default().push(configuration);
+        }
+        groups.into_values().collect()
     }
 
     /// Sorts configurations by the smallest key of their first jobs, and the jobs of each by key: the order of the recipe
@@ -210,6 +218,24 @@ pub(crate) fn stopped_by(plan: &Plan, decided: &[Decided]) -> BTreeMap<JobId, St
         decided.iter().flat_map(|decided| decided.released.iter().map(|(job, _)| *job)).collect();
     let stopped = decided.iter().flat_map(|decided| decided.stopped.iter().cloned());
     stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect()
+}
+
+/// The jobs of a step that have to end before anything else is decided about it: those that always run, and those that
+/// decisions release. `accept` says which decisions hold.
+pub(crate) fn required(
+    plan: &Plan,
+    study: &Study,
+    step: usize,
+    known: &dyn Fn(JobId) -> Known,
+    accept: &mut Accept<'_>,
+) -> io::Result<HashSet<JobId>> {
+    let declared = &study.recipe.steps[step];
+    let always = study.steps[step].iter().filter(|(point, _)| !is_later(declared, point)).map(|(_, job)| *job);
+    let mut required: HashSet<JobId> = always.collect();
+    for decided in follow(plan, study, step, known, accept)? {
+        required.extend(decided.released.into_iter().map(|(job, _)| job));
+    }
+    Ok(required)
 }
 
 /// The metric by which a step decides.

@@ -165,8 +165,8 @@ fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Erro
     };
     let only = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
     // The step that measures the winners of a search on other seeds.
-    let confirmed = search.and_then(|_| recipe.step(&format!("{name}-confirmed")));
-    let confirmed = confirmed.map(|(step, _)| OfStep { step, only: Selection::default() });
+    let confirmed = recipe.steps.iter().position(|step| step.confirms == Some(index));
+    let confirmed = confirmed.map(|step| OfStep { step, only: Selection::default() });
     Ok(Contest { of: OfStep { step: index, only }, confirmed, axes: axes(step), metric, better })
 }
 

@@ -16,10 +16,10 @@ use super::{
     runs,
 };
 use crate::{
+    batches::Batches,
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
     host,
-    plan::{Digests, Plan},
     recipe::{Draft, Request},
     record::Key,
     remote::keygen,
@@ -215,8 +215,7 @@ fn keys_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) 
     let name = names.join(", ");
     let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, only: &[] })
         .map_err(Error::recipe(name.clone()))?;
-    let digests = Digests::open(store.digests()).with_manifests(store.manifests());
-    let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
+    let (_, plan) = Batches::plan(draft, backend, store).map_err(Error::search(name))?;
     Ok(plan.jobs().map(|(_, job)| job.key).collect())
 }
 

@@ -143,7 +143,11 @@ impl<'a> View<'a> {
         let (all, open) = (self.selected.len() - reserve, self.selected.len() - done - blocked - reserve);
         let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
         let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
-        let further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        let mut further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        let searched = plan.left();
+        if searched > 0 {
+            further.push_str(&format!(", up to {searched} more as searches decide"));
+        }
         let jobs = count(all, "job");
         let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {

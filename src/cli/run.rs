@@ -1,5 +1,7 @@
 //! `sweep run`.
 
+mod batches;
+
 use std::{
     collections::{BTreeSet, HashSet},
     io::{self, IsTerminal as _},
@@ -11,6 +13,7 @@ use std::{
 use clap::Args;
 use sweep_job::{Backend, Device, Probe, Unit};
 
+use self::batches::{Past, Round};
 use super::{
     ChangeArgs, OnlyArgs, Prepared, print,
     remote::{self, RemoteArgs},
@@ -103,22 +106,49 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
+    let (mut prepared, store, mut selected) = prepared(results, args)?;
+    let mut past = Past::default();
+    loop {
+        let round = round(results, args, &prepared, &store, &selected, &past)?;
+        if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
+            selected = next;
+            continue;
+        }
+        let Round { mut summary, page, .. } = round;
+        summary.failed += past.failed;
+        let page = if past.rounds > 0 { Page::Anew } else { page };
+        return conclude(results, args, &prepared.plan, &store, &summary, page);
+    }
+}
+
+/// Runs the jobs of a plan.
+fn round(
+    results: &Path,
+    args: &RunArgs,
+    prepared: &Prepared,
+    store: &Store,
+    selected: &HashSet<JobId>,
+    past: &Past,
+) -> Result<Round, Error> {
+    let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
     args.check(batch.is_some())?;
-    let looked = look(args, &store, &plan, &selected, batch.is_some())?;
-    warn_of_damage(&looked.standing);
-    let states = states(&plan, &selected, &looked.standing.cached);
-    check_plan(&plan, &states)?;
-    let mut searches = Searches::new(&plan, &store, &states).map_err(Error::io("cannot read the store"))?;
+    let looked = look(args, store, plan, selected, batch.is_some())?;
+    if past.rounds == 0 {
+        warn_of_damage(&looked.standing);
+        warn(plan);
+    }
+    let states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    check_plan(plan, &states)?;
+    let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
-    let (plan, store) = (&plan, &store);
+    let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let summary = request.execute(looked, opened, &mut searches)?;
-    conclude(results, args, plan, store, &summary, page)
+    Ok(Round { summary, page, ran })
 }
 
 /// A request to run a plan.
@@ -128,7 +158,7 @@ struct Request<'a> {
     plan: &'a Plan,
     store: &'a Store,
     states: Vec<Disposition>,
-    device: Option<(Probe, Device)>,
+    device: &'a Option<(Probe, Device)>,
     limits: Limits,
     gpus: Vec<String>,
     /// The batch system, if the jobs run through one.
@@ -260,10 +290,9 @@ fn progress(pace: Pace) -> Box<dyn Observer> {
     }
 }
 
-/// Prints the warnings for the recipes' author, and refuses to begin if a job takes an unset variable from the
+/// Refuses to begin if a job takes an unset variable from the
 /// environment. In a batch system, a job has the environment of the submitting process.
 fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
-    warn(plan);
     for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve))
     {
         let (names, place) = plan.inherited(id);
@@ -326,13 +355,14 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
         Some(path) => Some((path, SavedPlan::read(path)?)),
         None => None,
     };
-    let prepared = match &saved {
+    let mut prepared = match &saved {
         Some((_, SavedPlan { request, .. })) => {
             request.changes.prepare(results, &request.paths, &request.only, true)?
         }
         None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
     };
     let store = Store::open(results)?;
+    batches::begin(&mut prepared, &store)?;
     let selected = prepared.plan.selection()?;
     if let Some((path, saved)) = &saved {
         saved.holds(path, &prepared.plan, &selected)?;

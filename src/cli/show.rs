@@ -59,8 +59,10 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let origin = store.origin(record.key);
     match args.format {
         ShowFormat::Text => {
-            let decisions = store.decisions_from(record.key).map_err(Error::io("cannot read the decisions"))?;
-            let decisions: Vec<String> = decisions.iter().filter_map(|decision| about(decision, record.key)).collect();
+            let decisions = store.all_decisions().map_err(Error::io("cannot read the decisions"))?;
+            let mut decisions: Vec<String> =
+                decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
+            decisions.sort();
             print(&text(&record, origin.as_ref(), &store.folder(record.key), decisions))?;
         }
         ShowFormat::Json => {

@@ -29,7 +29,9 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
     let rest = match state {
         State::NotSelected | State::Cached => String::new(),
-        State::Reserve => "only if something is undecided without it, or if a decision of a search releases it".to_owned(),
+        State::Reserve => {
+            "only if something is undecided without it, or if a decision of a search releases it".to_owned()
+        }
         State::Waiting(reason) => clean(reason).into_owned(),
         State::Queued { id, reason } if reason.is_empty() => format!("job {id} in the queue"),
         State::Queued { id, reason } => format!("job {id} in the queue: {}", clean(reason)),

@@ -177,7 +177,7 @@ impl Report<'_> {
                 }
             }
         }
-        let decisions = &accounts(&self.decided);
+        let decisions = &accounts(study, &self.decided);
         let contents = page::Contents { plan, study, results, store, tables, figures: &figures, verdicts, decisions };
         let pages = page::render(&contents, mark.as_deref().unwrap_or_default());
         let parts = folder.join("jobs");

@@ -13,7 +13,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::Store;
+use super::{Store, entries};
 use crate::{host::failpoints, record::Key};
 
 /// A decision: what it is about, its rule, the results that it follows from, and the outcome.
@@ -80,23 +80,15 @@ impl Store {
         Ok(decision.filter(|decision| decision.key().is_ok_and(|found| found == *key)))
     }
 
-    /// All decisions that follow from the results of a job; damaged ones are left out.
-    pub fn decisions_from(&self, job: Key) -> io::Result<Vec<Decision>> {
-        let entries = match fs::read_dir(self.decisions()) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            entries => entries?,
-        };
+    /// All decisions whose files are whole, sorted by key.
+    pub fn all_decisions(&self) -> io::Result<Vec<(Key, Decision)>> {
+        let names = entries(&self.decisions())?.into_iter();
+        let keys = names.filter_map(|path| path.file_stem()?.to_str()?.parse::<Key>().ok());
         let mut found = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            let key = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
-            let decision = key.map(|key| self.decision(&key)).transpose()?.flatten();
-            found.extend(decision.filter(|decision| decision.members.iter().any(|member| member.key == job)));
+        for key in keys {
+            found.extend(self.decision(&key)?.map(|decision| (key, decision)));
         }
-        // In the same order everywhere.
-        found.sort_by_cached_key(|decision| (decision.kind.clone(), decision.members.len(), decision.rule.to_string()));
+        found.sort_by_key(|(key, _)| *key);
         Ok(found)
     }
 

@@ -51,6 +51,7 @@ mod runs;
 mod sandbox;
 mod search_figures;
 mod search_views;
+mod searches;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

@@ -229,7 +229,7 @@ impl Lower<'_> {
             value: value.map(|value| value.value),
             roofs,
             best: best.into_iter().map(|(metric, better)| (metric.value, better)).collect(),
-            scales: step.matrix.scales().collect(),
+            scales: step.scales(),
             color: color.map(|color| color.value),
             band: keys.band.value.unwrap_or(true),
         };

@@ -16,6 +16,7 @@ mod resources;
 mod search;
 mod slurm;
 mod steps;
+mod suggest;
 mod sweep;
 mod tables;
 
@@ -35,6 +36,7 @@ pub use self::{
     search::{Racing, Rungs, Search},
     slurm::{Slurm, SlurmRequest},
     steps::{Need, Policy},
+    suggest::{Confirm, Suggest},
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
 };
 pub(super) use self::{
@@ -44,6 +46,7 @@ pub(super) use self::{
     recipe::RecipeKeys,
     slurm::of_step as slurm_of_step,
     steps::{StepKeys, need},
+    suggest::SpaceForms,
     sweep::{Sweep, SweepKeys},
     tables::{TableKeys, WITH_CLAIMS},
 };
@@ -73,6 +76,10 @@ pub(super) fn declarations() -> Vec<Declaration> {
         search::RungKeys::declaration(),
         search::AsynchronousKeys::declaration(),
         search::RacingKeys::declaration(),
+        suggest::SuggestKeys::declaration(),
+        SpaceForms::declaration(),
+        suggest::ConfirmKeys::declaration(),
+        suggest::SamplerKeys::declaration(),
         SweepKeys::declaration(),
         executor::ExecutorKeys::declaration(),
         slurm::SlurmKeys::declaration(),
