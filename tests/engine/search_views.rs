@@ -101,3 +101,80 @@ fn the_best_of_a_search_are_those_that_got_furthest() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert_message!(text);
 }
+
+/// Eight values of `x` in two batches; 3 of the search's seeds flatter small values, those of the confirmation do not.
+const SUGGESTED: &str = "\
+name: suggested
+steps:
+  tune:
+    uses: command
+    seeds: 2
+    search:
+      suggest: { sampler: random, space: { x: { int: [1, 40] }, rate: { log_uniform: [0.001, 1] } }, batch: 4, batches: 2, by: loss, direction: min }
+      confirm: { top: 2, seeds: 3 }
+    with:
+      run: 'echo loss=$(( X * 10 + SWEEP_SEED * (SWEEP_SEED > 1 ? 100 : 1) ))'
+      env: { X: '${{ matrix.x }}', RATE: '${{ matrix.rate }}' }
+figures:
+  slice: { from: tune, kind: slice, x: rate, y: loss }
+  all: { from: tune, kind: parallel, value: loss }
+";
+
+#[test]
+fn search_and_confirmation_are_shown_apart() {
+    let sandbox = Sandbox::with(SUGGESTED);
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let found: Value = serde_json::from_str(&sandbox.sweep(&["best", "recipe.yaml", "--json"]).stdout).unwrap();
+    assert_eq!(found["configurations"], json!(8));
+    let rows = found["best"].as_array().unwrap();
+    let confirmed: Vec<bool> = rows.iter().map(|row| !row["confirmed"].is_null()).collect();
+    assert_eq!(confirmed, [[true; 2].as_slice(), &[false; 6]].concat(), "the best two");
+    for row in &rows[..2] {
+        let x = row["values"]["x"].as_f64().unwrap();
+        assert_eq!((&row["search"]["n"], &row["confirmed"]["n"]), (&json!(2), &json!(3)));
+        assert_eq!(row["search"]["mean"], json!(x * 10.0 + 0.5));
+        assert!(row["confirmed"]["mean"].as_f64().unwrap() > x * 10.0 + 100.0, "other seeds: {row}");
+    }
+    let text = sandbox.sweep(&["best", "recipe.yaml"]).stdout;
+    assert!(text.contains("loss · confirmed") && text.contains("loss · search"), "{text}");
+    assert!(text.contains("seeds that the search never saw"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let page = sandbox.read("results/reports/suggested/index.html");
+    for says in
+        ["tune: batch 1 of 2: 4 configurations, chosen by random", "tune: batch 2 of 2", "2 configurations to confirm"]
+    {
+        assert!(page.contains(says), "{says}");
+    }
+    // The scale is that of the space.
+    let slice = sandbox.read("results/reports/suggested/figures/slice.svg");
+    assert!(slice.contains("rate (logarithmic)"), "{slice}");
+}
+
+#[test]
+fn races_say_who_left_and_why() {
+    let sandbox = Sandbox::with(
+        "\
+name: race
+steps:
+  compare:
+    uses: command
+    matrix: { method: [1, 2, 9] }
+    seeds: 8
+    search: { racing: { by: loss } }
+    with:
+      run: 'echo loss=$(( METHOD * 100 + SWEEP_SEED * SWEEP_SEED * 7 % 11 + METHOD * SWEEP_SEED % 3 ))'
+      env: { METHOD: '${{ matrix.method }}' }
+",
+    );
+    let ended = sandbox.sweep(&["run", "recipe.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let page = sandbox.read("results/reports/race/index.html");
+    assert!(page.contains("left the race after 3 seeds") || page.contains("left the race after 4 seeds"), "{page}");
+    assert!(page.contains("worse than method=1 by "), "{page}");
+    let shown = sandbox.sweep(&["show", "compare/method=9,seed=0"]).stdout;
+    assert!(shown.contains("left the race after ") && shown.contains("worse than method=1 by "), "{shown}");
+    let text = sandbox.sweep(&["best", "recipe.yaml"]).stdout;
+    let rows: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with(['1', '–'])).collect();
+    assert!(rows[0].trim_start().starts_with("1   1 "), "{text}");
+}
