@@ -7,6 +7,7 @@
 pub mod analysis;
 pub mod charts;
 pub mod cli;
+pub mod decide;
 pub mod error;
 pub mod export;
 pub mod format;

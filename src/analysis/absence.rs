@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    analysis::search,
     format::{clean, count},
     plan::{JobId, Plan, Study},
     record::Key,
@@ -17,6 +18,8 @@ pub enum Absence {
     Failed(String),
     /// Its job did not run, because this needed job failed.
     Blocked(String),
+    /// Its job will not run, because of a decision of a search.
+    Stopped(String),
     /// Its job is running.
     Running,
     /// Its job has not run.
@@ -47,10 +50,18 @@ pub(crate) fn absences(
     measured: &BTreeMap<JobId, Measured>,
     store: &Store,
 ) -> BTreeMap<JobId, Absence> {
+    // A decision that cannot be read is made again by the next run.
+    let stopped = search::stopped(plan, study, measured, store).unwrap_or_default();
     let missing: BTreeMap<Key, JobId> =
         study.reported().filter(|(_, id)| !measured.contains_key(id)).map(|(_, id)| (plan.job(*id).key, *id)).collect();
     let mut open: BTreeSet<Key> = missing.keys().copied().collect();
     let mut found = BTreeMap::new();
+    for (key, id) in &missing {
+        if let Some(reason) = stopped.get(id) {
+            open.remove(key);
+            found.insert(*id, Absence::Stopped(reason.clone()));
+        }
+    }
     for run in RunFolder::all(store.results()).iter().rev().take(MOST_RUNS) {
         if open.is_empty() {
             break;
@@ -68,7 +79,7 @@ pub(crate) fn absences(
     }
     for (key, id) in missing {
         if open.contains(&key) {
-            found.insert(id, Absence::NotRun);
+            found.entry(id).or_insert(Absence::NotRun);
         }
     }
     found
@@ -92,7 +103,7 @@ fn absence(event: RunEvent, run: &RunFolder) -> Absence {
 impl Absence {
     /// True if the job has ended without a result and will have none unless it runs again.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::Blocked(_) | Self::NotMeasured)
+        matches!(self, Self::Failed(_) | Self::Blocked(_) | Self::Stopped(_) | Self::NotMeasured)
     }
 
     /// A short form for table cells.
@@ -100,6 +111,7 @@ impl Absence {
         match self {
             Self::Failed(_) => "failed",
             Self::Blocked(_) => "blocked",
+            Self::Stopped(_) => "stopped",
             Self::Running => "running",
             Self::NotRun => "not run",
             Self::NotMeasured => "not measured",
@@ -159,6 +171,7 @@ impl Footnotes {
                     format!("{jobs} not run, because a job that is needed failed")
                 }
                 Absence::Blocked(need) => format!("{jobs} not run, because {} failed{more}", clean(need)),
+                Absence::Stopped(reason) => format!("{jobs} not run: {}{more}", clean(reason)),
                 Absence::Running => format!("{jobs} still running"),
                 Absence::NotRun => format!("{jobs} not run"),
                 Absence::NotMeasured => format!("not measured by {jobs}"),

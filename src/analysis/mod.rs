@@ -15,6 +15,7 @@ mod marks;
 mod origins;
 mod pairs;
 mod results;
+pub mod search;
 mod summary;
 mod table;
 mod units;

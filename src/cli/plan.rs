@@ -17,7 +17,10 @@ use super::{
     warn, warn_of_damage,
 };
 use crate::{
-    analysis::design::{Design, DesignError},
+    analysis::{
+        design::{Design, DesignError},
+        search::{Fate, Fates},
+    },
     error::{Error, Exit},
     format::{clean, count, duration, quantity},
     host::machine,
@@ -72,6 +75,8 @@ struct View<'a> {
     /// Mean size of the states that there are, in bytes.
     state_bytes: Option<f64>,
     explainer: Explainer<'a>,
+    /// What decisions of searches say about jobs.
+    fates: Fates,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
@@ -112,7 +117,8 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let known = store.states().map_err(Error::io("cannot read the store"))?;
     let bytes: u64 = known.iter().map(State::bytes).sum();
     let state_bytes = (!known.is_empty()).then(|| bytes as f64 / known.len() as f64);
-    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer };
+    let fates = Fates::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
+    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, fates };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -130,15 +136,22 @@ impl<'a> View<'a> {
     fn state(&self, id: JobId) -> &'static str {
         match (self.cached[id.index()], self.blocked[id.index()]) {
             (true, _) => "cached",
-            (false, _) if self.plan.is_reserve(id) => "in reserve",
+            (false, _) if self.is_stopped(id) => "stopped",
+            (false, _) if self.is_reserve(id) => "in reserve",
             (false, true) => "blocked",
             (false, false) => "to run",
         }
     }
 
-    /// True if a job will only run if a result is undecided without it.
+    /// True if a job will only run if a result is undecided without it, or if a decision releases it.
     fn is_reserve(&self, id: JobId) -> bool {
-        !self.cached[id.index()] && self.plan.is_reserve(id)
+        let released = || matches!(self.fates.of(id), Some((Fate::Released, _)));
+        !self.cached[id.index()] && self.plan.is_reserve(id) && !released()
+    }
+
+    /// True if a decision of a search has stopped it.
+    fn is_stopped(&self, id: JobId) -> bool {
+        self.is_reserve(id) && self.fates.is_stopped(id)
     }
 
     fn table(&self, args: &PlanArgs) -> String {
@@ -146,11 +159,16 @@ impl<'a> View<'a> {
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
         let held = |id: &&JobId| self.blocked[id.index()] && !self.is_reserve(**id);
         let blocked = self.selected.iter().filter(held).count();
-        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count();
-        let (all, open) = (self.selected.len() - reserve, self.selected.len() - done - blocked - reserve);
+        let stopped = self.selected.iter().filter(|id| self.is_stopped(**id)).count();
+        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count() - stopped;
+        let all = self.selected.len() - reserve - stopped;
+        let open = all - done - blocked;
         let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
         let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
-        let further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        let mut further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        if stopped > 0 {
+            further += &format!(", {stopped} stopped by decisions");
+        }
         let jobs = count(all, "job");
         let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
@@ -176,8 +194,11 @@ impl<'a> View<'a> {
             let less = 100.0 * alone.saturating_sub(shared) as f64 / alone.max(1) as f64;
             let jobs = count(jobs, "job");
             let states = count(states, "shared state");
-            let size = self.state_bytes.map(|bytes| format!(" of {}", quantity(bytes, Unit::Bytes))).unwrap_or_default();
-            format!("{step}: {jobs} continue from states: {shared} steps instead of {alone}, {less:.0} % less; {states}{size}\n")
+            let size =
+                self.state_bytes.map(|bytes| format!(" of {}", quantity(bytes, Unit::Bytes))).unwrap_or_default();
+            format!(
+                "{step}: {jobs} continue from states: {shared} steps instead of {alone}, {less:.0} % less; {states}{size}\n"
+            )
         };
         savings.into_iter().map(line).collect()
     }

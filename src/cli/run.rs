@@ -18,19 +18,19 @@ use super::{
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    analysis::{Results, State, adaptive_seeds::AdaptiveSeeds},
+    analysis::{Results, State, search::Searches},
     error::{Error, Exit},
     format::{count, quantity, say},
     host,
-    plan::{JobId, Plan},
+    plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
     recipe::{BatchSystem, Executor},
     record::Key,
     remote::{Puller, Pusher, Remote},
     render::{Format, Page, Report, beside, overview},
     run::{
-        self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RoundPlanner as _,
-        RunFolder, RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
+        self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
+        RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
     },
     store::{InUse, Store},
 };
@@ -103,32 +103,34 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (Prepared { plan, device }, store, selected) = prepared(results, args)?;
-    let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
+    let (mut prepared, store, mut selected) = self::prepared(results, args)?;
+    let batch = if let Executor::Batch(system) = &prepared.plan.executor { Some(system.clone()) } else { None };
     args.check(batch.is_some())?;
-    let looked = look(args, &store, &plan, &selected, batch.is_some())?;
+    let mut looked = look(args, &store, &prepared.plan, &selected, batch.is_some())?;
+    // Observations that have come with records change keys.
+    if looked.puller.is_none() && looked.has_other_code(&prepared.plan, &store) {
+        (prepared, _, selected) = self::prepared(results, args)?;
+        looked = look(args, &store, &prepared.plan, &selected, batch.is_some())?;
+    }
+    let Prepared { plan, device } = prepared;
     warn_of_damage(&looked.standing);
     let mut states = states(&plan, &selected, &looked.standing.cached);
     share(&plan, &store, &mut states);
     check_plan(&plan, &states)?;
-    let mut seeds = AdaptiveSeeds::new(&plan, &store, &states);
+    let mut searches = Searches::new(&plan, &store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let (plan, store) = (&plan, &store);
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
-    let opened = if request.has_work(&mut seeds)? { Some(request.open(&looked)?) } else { None };
+    let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let was_run = opened.is_some();
-    let summary = request.execute(looked, opened, &mut seeds)?;
+    let summary = request.execute(looked, opened, &mut searches)?;
     if was_run && !summary.detached {
         // One that stays takes room, and that is all.
         let _ = run::retire(plan, store);
     }
-    let exit = conclude(results, args, plan, store, &summary, page)?;
-    if request.batch.is_some() && exit == Exit::Done && !summary.detached {
-        say_what_is_undecided(&mut seeds)?;
-    }
-    Ok(exit)
+    conclude(results, args, plan, store, &summary, page)
 }
 
 /// A request to run a plan.
@@ -158,16 +160,11 @@ struct Opened {
 
 impl Request<'_> {
     /// True if a job is to run. Results that were undecided when an earlier run ended may still be so.
-    fn has_work(&mut self, seeds: &mut AdaptiveSeeds<'_>) -> Result<bool, Error> {
+    fn has_work(&mut self, searches: &mut Searches<'_>) -> Result<bool, Error> {
         if self.states.contains(&Disposition::Yes) {
             return Ok(true);
         }
-        let ahead = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
-        if self.batch.is_some() {
-            for addition in seeds.next(&BTreeSet::new()).map_err(Error::io("cannot read the store"))? {
-                self.states[addition.job.index()] = Disposition::Yes;
-            }
-        }
+        let ahead = searches.plan_ahead().map_err(Error::io("cannot read the store"))?;
         Ok(ahead > 0)
     }
 
@@ -206,12 +203,12 @@ impl Request<'_> {
     }
 
     /// Runs the jobs to run, with all observers.
-    fn execute(&self, looked: Looked, opened: Option<Opened>, seeds: &mut AdaptiveSeeds<'_>) -> Result<Summary, Error> {
+    fn execute(&self, looked: Looked, opened: Option<Opened>, searches: &mut Searches<'_>) -> Result<Summary, Error> {
         let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
         let (remote, puller) = (looked.remote, looked.puller);
         let Some(mut opened) = opened else {
             let mut progress = progress(Pace::silent());
-            let summary = self.drive(None, puller.as_ref(), signals, seeds, &mut [&mut *progress])?;
+            let summary = self.drive(None, puller.as_ref(), signals, searches, &mut [&mut *progress])?;
             remote::report(remote.as_deref(), puller, None);
             return Ok(summary);
         };
@@ -221,7 +218,7 @@ impl Request<'_> {
             let pusher = pusher.as_mut().map(|pusher| pusher as &mut dyn Observer);
             let others: [&mut dyn Observer; 3] = [&mut journal, &mut *progress, live];
             let mut observers: Vec<&mut dyn Observer> = pusher.into_iter().chain(others).collect();
-            self.drive(Some((folder, &history)), puller.as_ref(), signals, seeds, &mut observers)
+            self.drive(Some((folder, &history)), puller.as_ref(), signals, searches, &mut observers)
         })?;
         remote::report(remote.as_deref(), puller, pusher.map(Pusher::finish).as_ref());
         if let (Some(error), None) = (journal.error, &summary.broken) {
@@ -235,7 +232,7 @@ impl Request<'_> {
         opened: Option<(RunFolder, &History)>,
         puller: Option<&Puller>,
         signals: Signals,
-        seeds: &mut AdaptiveSeeds<'_>,
+        searches: &mut Searches<'_>,
         observers: &mut [&mut dyn Observer],
     ) -> Result<Summary, Error> {
         let Self { results, args, plan, store, states, .. } = self;
@@ -244,7 +241,8 @@ impl Request<'_> {
         let summary = match (&self.batch, folder) {
             (Some(system), Some(folder)) => {
                 let cluster = cluster::open(system, jobs_name(store)?);
-                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), Some(signals), observers)
+                let control = Control { signals: Some(signals), rounds: Some(searches) };
+                cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), control, observers)
             }
             (_, folder) => {
                 let options = Options {
@@ -257,7 +255,7 @@ impl Request<'_> {
                     arriving: puller.map(|puller| puller.arriving().clone()).unwrap_or_default(),
                     failures: None,
                 };
-                let control = Control { signals: Some(signals), rounds: Some(seeds) };
+                let control = Control { signals: Some(signals), rounds: Some(searches) };
                 run::run(plan, store, states, &options, history, control, observers)
             }
         };
@@ -302,16 +300,6 @@ fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
             *state = Disposition::Yes;
         }
     }
-}
-
-/// A batch system runs one round of seeds for each command.
-fn say_what_is_undecided(seeds: &mut AdaptiveSeeds<'_>) -> Result<(), Error> {
-    let left = seeds.plan_ahead().map_err(Error::io("cannot read the store"))?;
-    if left > 0 {
-        let jobs = count(left, "further job");
-        say(format_args!("note: something is undecided; the same command submits {jobs}"));
-    }
-    Ok(())
 }
 
 /// Prints the end of a run and returns the exit status.
@@ -371,6 +359,18 @@ struct Looked {
     remote: Option<Arc<Remote>>,
     /// The pull of the remote's records, if it continues.
     puller: Option<Puller>,
+}
+
+impl Looked {
+    /// True if the record of a job was made with other code than it has now.
+    fn has_other_code(&self, plan: &Plan, store: &Store) -> bool {
+        if self.remote.is_none() {
+            return false;
+        }
+        let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
+        let mut cached = plan.jobs().filter(|(id, _)| self.standing.cached[id.index()]);
+        cached.any(|(id, _)| plan.has_other_code(id, &mut manifests, &mut digests))
+    }
 }
 
 /// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.

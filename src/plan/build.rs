@@ -37,6 +37,8 @@ pub(super) struct Jobs {
     pub(super) origins: Vec<Origin>,
     /// For every job, in which further round it runs, if at all; 0 for those that run at once.
     pub(super) rounds: Vec<usize>,
+    /// For every job, true if it only runs if a decision of a search releases it.
+    pub(super) held: Vec<bool>,
     by_key: HashMap<Key, JobId>,
     pub(super) digests: Digests,
     pub(super) manifests: Manifests,
@@ -108,6 +110,7 @@ impl Builder<'_> {
             }
             lint::point(self.recipe, step, point, &self.label(step, point), self.problems);
             let round = self.round(step, point, &needs);
+            let held = self.held(step, point, &needs);
             let backend = step.task.on_device.then_some(self.backend);
             let lists = || needs.iter().filter_map(|group| group.list);
             let keys = lists().map(|list| self.jobs.keys(list)).collect();
@@ -128,12 +131,14 @@ impl Builder<'_> {
                     self.jobs.origins.push(Origin { study: self.study, step: index, point });
                     self.jobs.by_key.insert(key, id);
                     self.jobs.rounds.push(round);
+                    self.jobs.held.push(held);
                     id
                 }
             };
             // What one recipe holds in reserve, another one may want at once.
             let known = &mut self.jobs.rounds[id.index()];
             *known = round.min(*known);
+            self.jobs.held[id.index()] &= held;
             self.steps[index].push((point.clone(), id));
         }
         Ok(())
@@ -241,7 +246,9 @@ impl Builder<'_> {
         let rounds = jobs.iter().map(|id| self.jobs.rounds[id.index()]);
         let rounds = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
         let list = (!jobs.is_empty()).then(|| self.jobs.needs.list(jobs.clone()));
-        Group { jobs, list, rounds }
+        let held = |id: &JobId| self.jobs.held[id.index()];
+        let held = (jobs.iter().any(held), jobs.iter().all(held));
+        Group { jobs, list, rounds, held }
     }
 
     /// Every parameter of a job, checked, and the digests of its inputs. Reports what does not fit.

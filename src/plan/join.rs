@@ -24,6 +24,8 @@ pub(super) struct Group {
     pub(super) list: Option<ListId>,
     /// The first and the last further round in which one of them runs.
     pub(super) rounds: (usize, usize),
+    /// The jobs that only run if a decision releases them: whether there are any, and whether all are.
+    pub(super) held: (bool, bool),
 }
 
 impl Join {

@@ -198,8 +198,10 @@ pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
 pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
     for step in recipe.steps.iter().filter(|step| step.policy.states.share && step.resources.exclusive) {
         let name = &step.name;
-        let message = format!("`{}` is exclusive, so that its times count, but its jobs would share parts of them", name.value);
-        let help = "remove `share: true` or `exclusive: true`; a step for times and one for results can have the same `with`";
+        let message =
+            format!("`{}` is exclusive, so that its times count, but its jobs would share parts of them", name.value);
+        let help =
+            "remove `share: true` or `exclusive: true`; a step for times and one for results can have the same `with`";
         let problem = Problem::new(&recipe.sources, name.span, message, "measures and shares").help(help);
         problems.push(name.span, problem);
     }

@@ -15,6 +15,7 @@ mod lint;
 mod needs;
 mod order;
 mod room;
+mod search;
 mod select;
 mod selection;
 mod serialized;
@@ -42,6 +43,7 @@ pub use self::{
     expand::Point,
     needs::{ListId, Numbering},
     room::Room,
+    search::configuration,
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
     states::{Saving, Shared},
@@ -85,6 +87,7 @@ pub struct Plan {
     continues: Vec<Option<JobId>>,
     /// Jobs for states that several jobs share.
     shared: Vec<Shared>,
+    held: Vec<bool>,
 }
 
 /// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -104,6 +107,8 @@ pub struct Study {
     pub steps: Vec<Vec<(Point, JobId)>>,
     /// The jobs that only run if something is undecided without them, and in which further round that would be, from 1.
     pub rounds: BTreeMap<JobId, usize>,
+    /// The jobs of races beyond the first look, each with the number of looks before it.
+    pub looks: BTreeMap<JobId, usize>,
 }
 
 impl Study {
@@ -213,7 +218,8 @@ impl Plan {
             }
             drop(keys);
             let steps = builder.steps;
-            studies.push(Study { recipe, steps, rounds: BTreeMap::new() });
+            let looks = search::looks(&recipe, &steps);
+            studies.push(Study { recipe, steps, rounds: BTreeMap::new(), looks });
         }
         let warnings = problems.take_warnings();
         problems.finish(())?;
@@ -238,12 +244,27 @@ impl Plan {
             rounds: jobs.rounds,
             continues,
             shared,
+            held: jobs.held,
         })
     }
 
-    /// True if a job only runs if a result is undecided without it. A request for its seed runs it in any case.
+    /// True if a job only runs if a result is undecided without it, or if a decision releases it. A request for its seed or
+    /// its rung runs it in any case.
     pub fn is_reserve(&self, id: JobId) -> bool {
-        self.rounds[id.index()] > 0 && !self.only.iter().any(|only| only.value.contains("seed="))
+        let asked = |axis: &str| self.only.iter().any(|only| only.value.contains(&format!("{axis}=")));
+        let rung = || self.step_of(id).search.as_ref()?.axis();
+        (self.rounds[id.index()] > 0 || self.held[id.index()]) && !asked("seed") && !rung().is_some_and(asked)
+    }
+
+    /// True if a job only runs if a decision of a search releases it.
+    pub fn is_held(&self, id: JobId) -> bool {
+        self.held[id.index()]
+    }
+
+    /// The step that a job is known by.
+    fn step_of(&self, id: JobId) -> &Step {
+        let Origin { study, step, .. } = self.origins[id.index()];
+        &self.studies[study].recipe.steps[step]
     }
 
     /// Number of jobs; points that give the same job count once.
@@ -344,6 +365,13 @@ impl Plan {
             job.code = Some(if stale { Arc::new(now.as_stale()) } else { now });
         }
         Ok(())
+    }
+
+    /// True if a record under a job's key has come since the plan was made, and was made with other code: the key of a job
+    /// whose code was not known contains none.
+    pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
+        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return false };
+        identity.code.is_none() && manifests.resolve(*key, code.project.clone(), digests).0.is_some()
     }
 
     /// The code in the identities of jobs, by their base keys.

@@ -135,6 +135,7 @@ impl Plan {
             warnings: Vec::new(),
             typed: Vec::new(),
             rounds: vec![0; jobs.len()],
+            held: vec![false; jobs.len()],
             jobs,
             needs,
             origins: Vec::new(),

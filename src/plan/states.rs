@@ -157,7 +157,8 @@ fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
     for point in points {
         common.retain(|(axis, value)| point.get(axis) == Some(&value.value));
     }
-    let parts = common.iter().filter(|(axis, _)| axis != "until").map(|(axis, value)| format!("{axis}={}", value.value));
+    let parts =
+        common.iter().filter(|(axis, _)| axis != "until").map(|(axis, value)| format!("{axis}={}", value.value));
     parts.chain([format!("until={at}")]).collect::<Vec<String>>().join(",")
 }
 

@@ -250,6 +250,7 @@ impl Observer for Bars {
             // Thousands may be in Slurm's hands, or on their way from a remote; those that run have a bar.
             RunEvent::Submitted { .. } | RunEvent::Waiting { arriving: true, .. } => {}
             RunEvent::Started { job, .. } => self.start(plan, *job),
+            RunEvent::Decided { text, .. } => self.print(&format!("  {} {}", self.styled("=", dim), clean(text))),
             RunEvent::Notice { text, .. } => self.print(&format!("  {} {}", self.styled("!", dim), clean(text))),
             RunEvent::Waiting { job, arriving: false, machine } => {
                 self.start(plan, *job);

@@ -102,6 +102,7 @@ impl<W: Write> Observer for Lines<W> {
                 let name = name(plan.job(JobId::new(*job)));
                 self.line(&format!("note: {name}: {}", clean(text)));
             }
+            RunEvent::Decided { text, .. } => self.line(&format!("decided: {}", clean(text))),
             RunEvent::Notice { text, warning } => {
                 self.line(&format!("{}: {}", if *warning { "warning" } else { "note" }, clean(text)));
             }

@@ -19,6 +19,8 @@ pub struct Matrix {
     pub narrowed: Vec<String>,
     /// Axes in `narrowed` that the recipe does not have.
     pub added: Vec<String>,
+    /// The axis of the rungs, if the step has some.
+    pub rungs: Option<String>,
 }
 
 /// One factor of a matrix's product.
@@ -137,11 +139,13 @@ pub struct Assignment {
 }
 
 impl Matrix {
-    /// True if a dimension multiplies all points, including those of `include`: seeds in any form, an ablation, and
-    /// axes from outside.
+    /// True if a dimension multiplies all points, including those of `include`: seeds in any form, rungs, an ablation,
+    /// and axes from outside.
     pub fn crosses(&self, dimension: &Dimension) -> bool {
         match dimension {
-            Dimension::Axis(Axis { name, .. }) => name.value == "seed" || self.added.contains(&name.value),
+            Dimension::Axis(Axis { name, .. }) => {
+                name.value == "seed" || self.added.contains(&name.value) || self.rungs.as_ref() == Some(&name.value)
+            }
             Dimension::Ablation(_) => true,
             Dimension::Zip(_) | Dimension::Random(_) => false,
         }

@@ -29,7 +29,8 @@ pub use self::{
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Effects, Expectation, Family,
         Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow,
-        Policy, Resources, Rules, Side, Slurm, SlurmRequest, StatePolicy, Statement, Table, TableKind,
+        Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest, StatePolicy, Statement, Table,
+        TableKind,
     },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},
@@ -94,6 +95,8 @@ pub struct Step {
     pub matrix: Matrix,
     /// True if the number of seeds is decided while the step runs.
     pub adaptive: Option<Adaptive>,
+    /// Decisions about what runs.
+    pub search: Option<Search>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
     /// Resources of the machine that a job uses.

@@ -83,11 +83,10 @@ impl Identity {
 
     /// Its digest.
     pub fn key(&self) -> Result<Key, serde_json::Error> {
-        let mut hasher = blake3::Hasher::new();
         if self.needs.is_empty() {
-            serde_json::to_writer(&mut hasher, self)?;
-            return Ok(Key(*hasher.finalize().as_bytes()));
+            return Key::of_json(self);
         }
+        let mut hasher = blake3::Hasher::new();
         // The same JSON, but the needed keys are in it already: n jobs may need the same n.
         let head = serde_json::to_vec(&Self { needs: Needed::default(), ..self.clone() })?;
         hasher.update(head.strip_suffix(b"}").unwrap_or(&head));
@@ -102,9 +101,11 @@ impl Identity {
 }
 
 impl Key {
-    /// The digest of a text.
-    pub(crate) fn of(text: &[u8]) -> Self {
-        Self(*blake3::hash(text).as_bytes())
+    /// The digest of a value's JSON.
+    pub(crate) fn of_json(value: &impl Serialize) -> serde_json::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        serde_json::to_writer(&mut hasher, value)?;
+        Ok(Self(*hasher.finalize().as_bytes()))
     }
 
     /// As many hexadecimal digits as people read and as tell the jobs of a store apart.

@@ -73,7 +73,7 @@ impl Prefixes {
             inputs: inputs.map(|(name, digest)| (name.as_str(), digest.as_str())).collect(),
             needs: &identity.needs,
         };
-        Ok(Key::of(&serde_json::to_vec(&prefix)?))
+        Key::of_json(&prefix)
     }
 
     /// The key of the state that the job leaves at its end, and the step of that end.

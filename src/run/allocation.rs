@@ -86,9 +86,17 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let plan = from_serialized(job_specs::read(folder.path())?, &store)?;
     let keys: Vec<Key> = manifest.jobs.iter().map(|job| job.key).collect();
     let done = store.look(&keys).map_err(io::Error::other)?.whole;
+    let added = folder.added()?;
     let jobs = manifest.jobs.iter().zip(done);
     let wanted: Vec<Disposition> = jobs
-        .map(|(job, done)| if job.wanted == Disposition::Yes && done { Disposition::Cached } else { job.wanted })
+        .enumerate()
+        .map(|(index, (job, done))| match job.wanted {
+            Disposition::Yes if done => Disposition::Cached,
+            // Released since the run began.
+            Disposition::Reserve if added.contains(&index) && done => Disposition::Cached,
+            Disposition::Reserve if added.contains(&index) => Disposition::Yes,
+            wanted => wanted,
+        })
         .collect();
     let device = device_of(&plan).map_err(io::Error::other)?;
     let history = History::new(&store.index()?);

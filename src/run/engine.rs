@@ -1,6 +1,7 @@
 //! The loop that owns the state of a run.
 
 mod beside;
+mod rounds;
 mod sharing;
 mod start;
 
@@ -22,7 +23,7 @@ pub(super) use self::beside::NotStored;
 use self::{beside::Prepared, sharing::HeldUp};
 
 use super::{
-    Addition, Control, Disposition, History, Observer, Options, RoundPlanner, RunEvent, Summary,
+    Control, Disposition, History, Observer, Options, RunEvent, Summary,
     attempt::{Attempt, Ending, GRACE, Unfinished},
     conditions::Surroundings,
     local::Input,
@@ -54,10 +55,11 @@ pub(super) struct Run<'a, 'o> {
     store: &'a Store,
     options: &'a Options,
     observers: &'a mut [&'o mut dyn Observer],
-    history: &'a History,
     wanted: Vec<Disposition>,
     /// Jobs that failed or were skipped.
     lost: BTreeSet<usize>,
+    /// Jobs that have ended since the planner of further jobs was asked, each with whether it has a result.
+    ended: Vec<(JobId, bool)>,
     scheduler: Scheduler,
     /// The lock that the sweeps on this machine share.
     sharing: Sharing,
@@ -110,7 +112,7 @@ impl<'a, 'o> Run<'a, 'o> {
         store: &'a Store,
         wanted: &[Disposition],
         options: &'a Options,
-        history: &'a History,
+        history: &History,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> Self {
         let (specs, lists) = specs(plan, wanted, options.limits, history);
@@ -121,9 +123,9 @@ impl<'a, 'o> Run<'a, 'o> {
             store,
             options,
             observers,
-            history,
             wanted: wanted.to_vec(),
             lost: BTreeSet::new(),
+            ended: Vec::new(),
             scheduler: Scheduler::new(&specs, &lists, options.limits, options.fail_fast),
             sharing: Sharing::new(),
             refused: false,
@@ -157,7 +159,9 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         let begun = Instant::now();
         self.tell(&RunEvent::Begun { jobs: self.jobs, cached: self.summary.cached });
-        let mut over = self.step(Event::Begin) && !self.goes_on(&mut rounds)?;
+        let mut over = self.decide(&mut rounds, false);
+        over = self.step(Event::Begin) || over;
+        over = self.is_over(&mut rounds, over)?;
         while !over {
             over = match self.receiver.recv_timeout(TICK) {
                 Ok(Input::Message(job, message)) => {
@@ -177,7 +181,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
-            over = (self.tick() || over) && !self.goes_on(&mut rounds)?;
+            over = self.tick() || over;
+            over = self.is_over(&mut rounds, over)?;
             self.leave_if_idle();
         }
         // Remaining checks of files are for jobs that were given up.
@@ -188,34 +193,6 @@ impl<'a, 'o> Run<'a, 'o> {
         let summary = self.summary.clone();
         self.tell(&RunEvent::Ended(summary.clone()));
         Ok(summary)
-    }
-
-    /// Everything has ended: begins another round, if there is one.
-    fn goes_on(&mut self, rounds: &mut Option<&mut dyn RoundPlanner>) -> io::Result<bool> {
-        let Some(rounds) = rounds else { return Ok(false) };
-        loop {
-            if self.scheduler.is_stopping() || self.summary.interrupted.is_some() || self.summary.broken.is_some() {
-                return Ok(false);
-            }
-            let added = rounds.next(&self.lost)?;
-            if added.is_empty() {
-                return Ok(false);
-            }
-            for state in self.wanted.iter_mut().filter(|state| **state == Disposition::Yes) {
-                *state = Disposition::Cached;
-            }
-            for Addition { job, because } in added {
-                let job = job.index();
-                self.wanted[job] = Disposition::Yes;
-                self.jobs += 1;
-                self.tell(&RunEvent::Added { job, because });
-            }
-            let (specs, lists) = specs(self.plan, &self.wanted, self.options.limits, self.history);
-            self.scheduler = Scheduler::new(&specs, &lists, self.options.limits, self.options.fail_fast);
-            if !self.step(Event::Begin) {
-                return Ok(true);
-            }
-        }
     }
 
     fn tell(&mut self, event: &RunEvent) {
@@ -261,6 +238,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         self.summary.skipped += 1;
         self.lost.insert(job);
+        self.ended.push((JobId::new(job), false));
         let because = match because {
             Reason::Needs(need) => Some(need),
             Reason::Stopped => None,
@@ -317,6 +295,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.waiting.remove(&job);
         self.retrying.remove(&job);
         self.summary.done += 1;
+        self.ended.push((JobId::new(job), true));
         self.tell(&RunEvent::Done { job, seconds: None, outcome });
         Event::Done(job)
     }
@@ -370,6 +349,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let planned = self.plan.job(JobId::new(job));
         let tolerated = planned.policy.tolerated;
         self.lost.insert(job);
+        self.ended.push((JobId::new(job), false));
         let log = self.options.folder.join("logs").join(format!("{}.log", planned.key.short()));
         let log = self.attempts.contains_key(&job).then_some(log);
         if let Some(failures) = self.options.failures.as_ref().filter(|_| log.is_some()) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sweep_job::{Failure, Outcome, Progress};
 
-use crate::plan::Plan;
+use crate::{plan::Plan, record::Key};
 
 /// Events for observers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,6 +24,13 @@ pub enum RunEvent {
         job: usize,
         /// The result that it is to decide.
         because: String,
+    },
+    /// A search has decided which jobs run.
+    Decided {
+        /// The decision's key in the store.
+        decision: Key,
+        /// A sentence about it.
+        text: String,
     },
     /// A job is in Slurm's hands and waits for its turn there.
     Submitted {
@@ -220,7 +227,11 @@ impl RunEvent {
             | Self::Failed { job, .. }
             | Self::Stopped { job, .. }
             | Self::Skipped { job, .. } => Some(*job),
-            Self::Begun { .. } | Self::Notice { .. } | Self::Stopping { .. } | Self::Ended(_) => None,
+            Self::Begun { .. }
+            | Self::Decided { .. }
+            | Self::Notice { .. }
+            | Self::Stopping { .. }
+            | Self::Ended(_) => None,
         }
     }
 

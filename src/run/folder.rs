@@ -1,7 +1,7 @@
 //! The folder of a run: the plan, the events, the workers' output.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::TryLockError,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -28,6 +28,9 @@ const FORMAT: u32 = 2;
 
 /// The version of a form without such lists, which earlier programs read, too.
 const WITHOUT_LISTS: u32 = 1;
+
+/// The file with the jobs of the reserve that have been added.
+const ADDED: &str = "added.json";
 
 /// Contents of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -257,6 +260,23 @@ impl RunFolder {
     /// Journal of an engine in its own allocation.
     pub fn pilot(&self, number: usize) -> PathBuf {
         self.0.join("pilots").join(format!("{number}.jsonl"))
+    }
+
+    /// Keeps which jobs of the reserve have been added to the run, by their places in its plan, for engines in allocations.
+    pub(super) fn keep_added(&self, added: &BTreeSet<usize>) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
+        file.write_all(&serde_json::to_vec(added)?)?;
+        file.as_file().sync_all()?;
+        file.persist(self.0.join(ADDED)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// The jobs of the reserve that have been added to the run.
+    pub(super) fn added(&self) -> io::Result<BTreeSet<usize>> {
+        match fs::read(self.0.join(ADDED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+            text => Ok(serde_json::from_slice(&text?)?),
+        }
     }
 
     /// Output of a job's workers, all attempts in sequence.

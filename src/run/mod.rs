@@ -57,6 +57,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
+    record::Key,
     store::Store,
 };
 
@@ -94,7 +95,8 @@ pub enum Disposition {
     Cached,
     /// Nothing: it was not selected, and nothing that was selected needs it.
     No,
-    /// Perhaps to run it: an additional seed, if something is undecided without it.
+    /// Perhaps to run it: an additional seed, if something is undecided without it, or a job that a decision of a search
+    /// releases.
     Reserve,
 }
 
@@ -107,9 +109,24 @@ pub struct Addition {
     pub because: String,
 }
 
-/// Source of further jobs, once all others have run.
+/// Decisions after some jobs have ended.
+#[derive(Debug, Default)]
+pub struct Released {
+    /// The keys of new decisions, each with a sentence about it.
+    pub decided: Vec<(Key, String)>,
+    /// The jobs that they release, each after those that it needs.
+    pub added: Vec<Addition>,
+}
+
+/// Source of further jobs.
 pub trait RoundPlanner {
-    /// The next round, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
+    /// The jobs that may run now that others have ended, each with whether it has a result. Asked with none before the first
+    /// job starts. `lost` are the jobs that failed or were skipped.
+    fn ended(&mut self, _ended: &[(JobId, bool)], _lost: &BTreeSet<usize>) -> io::Result<Released> {
+        Ok(Released::default())
+    }
+
+    /// The next round once all jobs have run, each job after those that it needs; nothing if there is none. `lost` are the jobs that failed or were
     /// skipped.
     fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>>;
 }
@@ -119,7 +136,7 @@ pub trait RoundPlanner {
 pub struct Control<'a> {
     /// Signals that end it.
     pub signals: Option<Signals>,
-    /// Source of further jobs when all others have run.
+    /// Source of further jobs.
     pub rounds: Option<&'a mut dyn RoundPlanner>,
 }
 
@@ -176,6 +193,7 @@ fn specs(plan: &Plan, wanted: &[Disposition], limits: Limits, history: &History)
             demand: demand(job, limits),
             expected,
             cached: wanted[id.index()] != Disposition::Yes,
+            held: wanted[id.index()] == Disposition::Reserve,
             tolerated: job.policy.tolerated,
             turn: job.turn,
         })

@@ -29,6 +29,19 @@ pub struct Scheduler {
     refused: bool,
     fail_fast: bool,
     over: bool,
+    /// The jobs that run only once they are released.
+    held: BTreeMap<usize, Held>,
+    /// The places of the measuring steps in the queue.
+    heads: BTreeMap<usize, (Reverse<u64>, usize)>,
+}
+
+/// A job that runs only once it is released.
+#[derive(Debug, Default)]
+struct Held {
+    /// The lists of jobs that it needs.
+    needs: Vec<usize>,
+    /// The lists that it belongs to.
+    lists: Vec<usize>,
 }
 
 /// A job's place in the queue: the longest way to the end first, then the plan's order. All jobs of a measuring step have
@@ -54,6 +67,8 @@ pub struct JobSpec {
     pub expected: u64,
     /// True if it is done already.
     pub cached: bool,
+    /// True if it runs only once it is released.
+    pub held: bool,
     /// True if its failure does not stop the run.
     pub tolerated: bool,
     /// Its turn, if it measures.
@@ -81,6 +96,8 @@ pub enum Event {
     Refused(usize),
     /// The machine may be free again.
     Retry,
+    /// A held job runs after all. Those that it needs are released before it. Nothing starts before the next event.
+    Release(usize),
     /// The user wants no more starts.
     Stop,
 }
@@ -138,6 +155,8 @@ struct Barrier {
     waiting_for: usize,
     /// The jobs that need it.
     dependents: Vec<usize>,
+    /// One of its jobs that failed or was skipped.
+    lost: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,7 +210,8 @@ impl Scheduler {
             }
         }
         follow(&mut jobs, specs);
-        group(&mut jobs);
+        let heads = group(&mut jobs);
+        let held = held(specs, lists);
         // In the plan's order.
         for barrier in &mut barriers {
             barrier.dependents.reverse();
@@ -208,6 +228,8 @@ impl Scheduler {
             refused: false,
             fail_fast,
             over: false,
+            held,
+            heads,
         };
         for job in 0..scheduler.jobs.len() {
             if scheduler.jobs[job].state == State::Waiting && scheduler.jobs[job].waiting_for == 0 {
@@ -225,11 +247,15 @@ impl Scheduler {
     /// Actions that follow from an event. After [`Action::Finish`] no event has any.
     pub fn on(&mut self, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
+        if let Event::Release(job) = event {
+            self.release(job, &mut actions);
+            return actions;
+        }
         if self.over {
             return actions;
         }
         match event {
-            Event::Begin => {}
+            Event::Begin | Event::Release(_) => {}
             Event::Storing(job) => {
                 let node = &mut self.jobs[job];
                 if node.state == State::Running {
@@ -300,6 +326,39 @@ impl Scheduler {
         node.state = state;
         self.running -= 1;
         true
+    }
+
+    /// Lets a held job run.
+    fn release(&mut self, job: usize, actions: &mut Vec<Action>) {
+        let Some(Held { needs, lists }) = self.held.remove(&job) else { return };
+        self.over = false;
+        self.open += 1;
+        self.jobs[job].state = State::Waiting;
+        for list in lists {
+            self.barriers[list].waiting_for += 1;
+            self.jobs[job].before.push(list);
+        }
+        if let Some(turn) = self.jobs[job].place.turn {
+            let place = &mut self.jobs[job].place;
+            (place.way, place.first) = *self.heads.entry(turn.group).or_insert((place.way, place.first));
+        }
+        let mut lost = None;
+        for list in needs {
+            let barrier = &mut self.barriers[list];
+            lost = lost.or(barrier.lost);
+            if barrier.waiting_for > 0 {
+                barrier.dependents.push(job);
+                self.jobs[job].waiting_for += 1;
+            }
+        }
+        if let Some(lost) = lost {
+            self.skip(job, Reason::Needs(lost), actions);
+            self.skip_dependents(job, actions);
+        } else if self.stopping {
+            self.skip(job, Reason::Stopped, actions);
+        } else if self.jobs[job].waiting_for == 0 {
+            self.queue(job);
+        }
     }
 
     /// A job of a barrier is done.
@@ -382,6 +441,9 @@ impl Scheduler {
         let mut stack = vec![lost];
         while let Some(job) = stack.pop() {
             let barriers = std::mem::take(&mut self.jobs[job].before);
+            for barrier in &barriers {
+                self.barriers[*barrier].lost.get_or_insert(job);
+            }
             let dependents = barriers.into_iter().map(|barrier| std::mem::take(&mut self.barriers[barrier].dependents));
             for dependent in dependents.flatten().collect::<Vec<usize>>() {
                 if self.jobs[dependent].state == State::Waiting {
@@ -413,10 +475,8 @@ impl Scheduler {
 /// Lets jobs follow others, and lengthens the ways of these accordingly.
 fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
     let is_open = |job: &usize| !specs[*job].cached;
-    let pairs: Vec<(usize, usize)> = (0..specs.len())
-        .filter(is_open)
-        .filter_map(|job| Some((specs[job].after.filter(is_open)?, job)))
-        .collect();
+    let pairs: Vec<(usize, usize)> =
+        (0..specs.len()).filter(is_open).filter_map(|job| Some((specs[job].after.filter(is_open)?, job))).collect();
     for (first, second) in &pairs {
         jobs[*first].followers.push(*second);
         jobs[*second].waiting_for += 1;
@@ -436,7 +496,8 @@ fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
 }
 
 /// Gives the jobs of each measuring step that are still to run the longest of their ways, and the first of their indices.
-fn group(jobs: &mut [Node]) {
+/// Answers these places by the groups.
+fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)> {
     let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
     let open = |job: &&mut Node| job.state == State::Waiting;
     for job in jobs.iter_mut().filter(open) {
@@ -450,6 +511,24 @@ fn group(jobs: &mut [Node]) {
             (job.place.way, job.place.first) = *head;
         }
     }
+    heads
+}
+
+/// The jobs that run only once they are released, with the lists that they need and those that they belong to.
+fn held(specs: &[JobSpec], lists: &[Vec<usize>]) -> BTreeMap<usize, Held> {
+    let held = specs.iter().enumerate().filter(|(_, spec)| spec.held);
+    let mut held: BTreeMap<usize, Held> =
+        held.map(|(job, spec)| (job, Held { needs: spec.needs.clone(), lists: Vec::new() })).collect();
+    if !held.is_empty() {
+        for (list, members) in lists.iter().enumerate() {
+            for member in members {
+                if let Some(held) = held.get_mut(member) {
+                    held.lists.push(list);
+                }
+            }
+        }
+    }
+    held
 }
 
 #[cfg(test)]

@@ -174,7 +174,8 @@ impl Scratch {
     pub(crate) fn left(&self) -> Option<(Attempts, Vec<PathBuf>)> {
         let attempts = self.attempts();
         let newest = self.newest(&attempts)?;
-        let mut others: Vec<PathBuf> = [STATE, STARTED, STOP, REPORT, "params.json"].map(|name| self.folder.join(name)).into();
+        let mut others: Vec<PathBuf> =
+            [STATE, STARTED, STOP, REPORT, "params.json"].map(|name| self.folder.join(name)).into();
         for other in attempts.checkpoints.iter().filter(|other| other.path != newest.path) {
             let path = self.path(other);
             let folder = path.parent().filter(|folder| folder.join(ABOUT).is_file());

@@ -332,6 +332,7 @@ impl Snapshot {
                 return;
             }
             RunEvent::Note { .. }
+            | RunEvent::Decided { .. }
             | RunEvent::Notice { .. }
             | RunEvent::Begun { .. }
             | RunEvent::Stopping { .. }

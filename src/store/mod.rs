@@ -4,6 +4,7 @@
 //! [`Store::claim`] answers `Hit`, or `Miss` with the [`Pending`] that holds the job's lock and is the only thing that
 //! can write its record, or `Busy` while another process holds the lock.
 
+mod decisions;
 mod disk;
 mod gc;
 mod index;
@@ -33,6 +34,7 @@ pub(crate) use self::lease::Presence;
 use self::lock::Lock;
 pub(crate) use self::verify::wrong_key;
 pub use self::{
+    decisions::{Decision, Member},
     gc::{Garbage, GcError},
     index::{Entry, Looked, Measured, Stamp},
     lock::{Held, InUse},
@@ -188,7 +190,7 @@ impl Store {
     pub fn keys(&self) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in entries(&self.root)? {
-            // The other folders are `locks`, `staging`, `partial` and so on.
+            // The other folders have longer names.
             if shard.file_name().is_none_or(|name| name.len() != 2) {
                 continue;
             }

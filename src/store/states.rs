@@ -73,8 +73,7 @@ impl Store {
     /// The numbers of steps after which there are states, the largest first.
     pub fn state_steps(&self) -> io::Result<Vec<u64>> {
         let folders = entries(&self.root.join("states"))?;
-        let mut steps: Vec<u64> =
-            folders.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect();
+        let mut steps: Vec<u64> = folders.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect();
         steps.sort_unstable_by(|left, right| right.cmp(left));
         Ok(steps)
     }

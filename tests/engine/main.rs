@@ -48,6 +48,7 @@ mod remote;
 mod reports;
 mod runs;
 mod sandbox;
+mod search;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

@@ -13,6 +13,7 @@ mod matrix;
 mod metrics;
 mod recipe;
 mod resources;
+mod search;
 mod slurm;
 mod states;
 mod steps;
@@ -32,6 +33,7 @@ pub use self::{
     metrics::{MetricRule, MetricTraits, Missing, Rules},
     recipe::Citation,
     resources::Resources,
+    search::{Racing, Rungs, Search},
     slurm::{Slurm, SlurmRequest},
     states::{KeptStates, StatePolicy},
     steps::{Need, Policy},
@@ -70,6 +72,10 @@ pub(super) fn declarations() -> Vec<Declaration> {
         DrawForms::declaration(),
         matrix::AdaptiveKeys::declaration(),
         matrix::AblateKeys::declaration(),
+        search::SearchKeys::declaration(),
+        search::RungKeys::declaration(),
+        search::AsynchronousKeys::declaration(),
+        search::RacingKeys::declaration(),
         SweepKeys::declaration(),
         executor::ExecutorKeys::declaration(),
         slurm::SlurmKeys::declaration(),

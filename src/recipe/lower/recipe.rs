@@ -9,6 +9,7 @@ use super::{
     Lower,
     claims::{Context, claims_schema},
     metrics::metrics_schema,
+    search::select_last,
 };
 use crate::recipe::{
     Names, Recipe, TableKind, is_name,
@@ -158,9 +159,10 @@ impl Lower<'_> {
         let rules = keys.metrics.node().map_or_else(Vec::new, |node| self.metric_rules(node, &steps));
         let context = Context { steps: &steps, rules: &rules, written: &written, params: &params };
         let mut tables = tables.map_or_else(Vec::new, |node| self.tables(node, &context));
-        let figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
-        let (claims, family) = claims.map(|node| self.claims(node, &context)).unwrap_or_default();
+        let mut figures = figures.map_or_else(Vec::new, |node| self.figures(node, &steps, &written, &params));
+        let (mut claims, family) = claims.map(|node| self.claims(node, &context)).unwrap_or_default();
         tables.extend(of_claims.into_iter().flat_map(|node| self.tables_of_claims(node, &steps, &claims)));
+        select_last(&steps, &mut tables, &mut figures, &mut claims);
         let decides = !claims.is_empty()
             || tables.iter().any(|table| matches!(&table.kind, TableKind::Compare(compare) if compare.decide));
         for adaptive in steps.iter().filter_map(|step| step.adaptive.as_ref()).filter(|_| !decides) {

@@ -10,6 +10,7 @@ use super::{
     Lower,
     matrix::{AblateKeys, AdaptiveKeys},
     resources::ResourceKeys,
+    search::SearchKeys,
     states::{StateKeys, StatePolicy},
 };
 use crate::recipe::{
@@ -76,6 +77,10 @@ mapping! {
         ///
         /// See [`ablate`](#ablate).
         ablate: Within<AblateKeys<'static>>,
+        /// Decides what runs next from the results so far.
+        ///
+        /// See [`search`](#search).
+        search: Within<SearchKeys<'static>>,
         /// A condition on params and axes, for example `matrix.lr < 1e-3 && params.deep`. Points for which it is false
         /// are omitted.
         ///
@@ -209,6 +214,7 @@ impl Lower<'_> {
         let needed: Vec<&str> = needs.iter().map(|need| names[need.step]).collect();
         let matrix = self.matrix(&keys, params, &needed);
         let adaptive = keys.seeds.node().and_then(|node| self.adaptive(node, params));
+        let search = keys.search.node().and_then(|node| self.search(node, params));
         let mut resources = keys.resources.node().map(|node| self.resources(node)).unwrap_or_default();
         resources.exclusive = keys.exclusive.value.unwrap_or(false);
         let policy = Policy {
@@ -236,7 +242,8 @@ impl Lower<'_> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
-        let step = Step { name: name.clone(), task, needs, matrix, adaptive, with, resources, policy };
+        let mut step = Step { name: name.clone(), task, needs, matrix, adaptive, search, with, resources, policy };
+        self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         Some(step)
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     io,
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     plan::JobId,
     record::Key,
-    run::{Disposition, RunEvent, RunFolder, Signals, Summary, allocation, job_specs, journal},
+    run::{Disposition, RunEvent, RunFolder, Summary, allocation, journal, local::Input},
 };
 
 /// Time limit of a batch of submissions before the queue and the signals are checked again.
@@ -46,13 +47,13 @@ pub(super) struct Run<'a, 'o> {
 }
 
 impl<'a, 'o> Run<'a, 'o> {
-    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> io::Result<Self> {
+    /// `job_specs` has the place of each job's specification.
+    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition], job_specs: Vec<u64>) -> Self {
         let plan = session.plan;
-        let job_specs = job_specs::write(plan, session.options.folder.path())?;
         let jobs = Jobs::new(plan, wanted);
         let order = plan.in_turn().into_iter().map(JobId::index).collect();
         let by_key = plan.jobs().map(|(id, job)| (job.key, id.index())).collect();
-        Ok(Self {
+        Self {
             session,
             job_specs,
             jobs,
@@ -63,11 +64,11 @@ impl<'a, 'o> Run<'a, 'o> {
             submitted: 0,
             announced: false,
             full: None,
-        })
+        }
     }
 
-    pub(super) fn drive(mut self, signals: Option<Signals>) -> io::Result<Summary> {
-        let receiver = self.session.begin(signals, self.jobs.open)?;
+    pub(super) fn drive(mut self, receiver: &Receiver<Input>) -> io::Result<Summary> {
+        self.session.begin(self.jobs.open);
         while self.jobs.open > 0 && !self.session.leaving {
             if Instant::now() >= self.session.next_poll {
                 self.look()?;
@@ -77,14 +78,14 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.session.leaving = true;
             }
             if self.jobs.open > 0 && !self.session.leaving {
-                self.session.wait(&receiver, self.jobs.running());
+                self.session.wait(receiver, self.jobs.running());
                 if self.session.stopping {
                     self.stop();
                 }
             }
         }
         self.session.summary.detached = self.session.leaving && self.jobs.open > 0;
-        Ok(self.session.end())
+        Ok(self.session.summary)
     }
 
     /// Polls the queue, and acts on the result.

@@ -10,10 +10,17 @@ mod job_per_allocation;
 mod job_tag;
 mod jobs;
 mod pilot_jobs;
+mod rounds;
 mod session;
 mod slurm;
 
-use std::{collections::HashMap, io, path::PathBuf, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    sync::mpsc::channel,
+    time::{Duration, Instant},
+};
 
 pub use self::batch::{
     Allocated, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request,
@@ -22,7 +29,7 @@ use crate::{
     plan::Plan,
     recipe::BatchSystem,
     record::Key,
-    run::{Disposition, Observer, RunFolder, Signals, Summary},
+    run::{Control, Disposition, Observer, RunEvent, RunFolder, Summary, job_specs},
     store::Store,
 };
 
@@ -66,21 +73,49 @@ pub fn allocated() -> Option<Allocated> {
     systems.find_map(|system| open(&system, String::new()).allocated())
 }
 
-/// Runs what is wanted through a batch system.
+/// Runs what is wanted through a batch system, and then what the planner of further jobs adds, until there is nothing more.
 pub fn run(
     plan: &Plan,
     store: &Store,
     wanted: &[Disposition],
     cluster: &dyn Cluster,
     options: &Options,
-    signals: Option<Signals>,
+    control: Control<'_>,
     observers: &mut [&mut dyn Observer],
 ) -> io::Result<Summary> {
-    let session = session::ClusterSession::new(plan, store, wanted, cluster, options, observers)?;
-    match options.pilots {
-        Some(pilots) => pilot_jobs::Run::new(session, wanted)?.drive(pilots, signals),
-        None => job_per_allocation::Run::new(session, wanted)?.drive(signals),
+    let Control { signals, rounds } = control;
+    let (sender, receiver) = channel();
+    if let Some(signals) = signals {
+        signals.forward(sender)?;
     }
+    let begun = Instant::now();
+    let places = job_specs::write(plan, options.folder.path())?;
+    let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
+    let mut summary = Summary { cached, ..Summary::default() };
+    let mut rounds = rounds::Rounds::new(plan, store, wanted, rounds);
+    rounds.release(options, observers)?;
+    loop {
+        let state = (summary, rounds.goes_on());
+        let session = session::ClusterSession::new(plan, store, state, cluster, options, &mut *observers)?;
+        let wanted = rounds.wanted();
+        summary = match options.pilots {
+            Some(pilots) => pilot_jobs::Run::new(session, wanted).drive(pilots, &receiver),
+            None => job_per_allocation::Run::new(session, wanted, places.clone()).drive(&receiver)?,
+        };
+        let given_up = options.fail_fast && summary.failed > 0;
+        let over = summary.detached || summary.interrupted.is_some() || given_up;
+        if over || !rounds.go_on(options, observers)? {
+            break;
+        }
+    }
+    summary.seconds = begun.elapsed().as_secs_f64();
+    // A run whose jobs continue has not ended.
+    if !summary.detached {
+        for observer in observers.iter_mut() {
+            observer.on(plan, &RunEvent::Ended(summary.clone()));
+        }
+    }
+    Ok(summary)
 }
 
 /// The jobs of a store that are in a queue.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    sync::mpsc::Receiver,
     time::Instant,
 };
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     plan::JobId,
-    run::{Disposition, Failures, RunEvent, Signals, Summary, allocation, job_specs, journal},
+    run::{Disposition, Failures, RunEvent, Summary, allocation, journal, local::Input},
 };
 
 /// The state of a run with pilots.
@@ -46,12 +46,11 @@ struct Pilot {
 }
 
 impl<'a, 'o> Run<'a, 'o> {
-    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> io::Result<Self> {
+    pub(super) fn new(session: ClusterSession<'a, 'o>, wanted: &[Disposition]) -> Self {
         let folder = session.options.folder.path();
-        job_specs::write(session.plan, folder)?;
         let open = (0..wanted.len()).filter(|job| wanted[*job] == Disposition::Yes).collect();
         let failures = Failures::of_run(folder);
-        Ok(Self {
+        Self {
             session,
             failures,
             open,
@@ -59,11 +58,11 @@ impl<'a, 'o> Run<'a, 'o> {
             pilots: BTreeMap::new(),
             submitted: 0,
             interrupted: false,
-        })
+        }
     }
 
-    pub(super) fn drive(mut self, pilots: usize, signals: Option<Signals>) -> io::Result<Summary> {
-        let receiver = self.session.begin(signals, self.open.len())?;
+    pub(super) fn drive(mut self, pilots: usize, receiver: &Receiver<Input>) -> Summary {
+        self.session.begin(self.open.len());
         // More engines than jobs would have nothing to do.
         let pilots = pilots.min(self.open.len());
         while !self.session.leaving && (!self.open.is_empty() || self.pilots.values().any(|pilot| !pilot.over)) {
@@ -78,12 +77,12 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.session.options.detach && self.submitted >= pilots {
                 self.session.leaving = true;
             } else if !self.session.leaving {
-                self.session.wait(&receiver, self.running.len());
+                self.session.wait(receiver, self.running.len());
             }
             self.listen();
         }
         self.session.summary.detached = self.session.leaving && !self.open.is_empty();
-        Ok(self.session.end())
+        self.session.summary
     }
 
     /// Submits as many pilots as are missing.

@@ -3,7 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,7 @@ use crate::{
     host::log,
     plan::{JobId, Plan},
     record::Key,
-    run::{self, Disposition, Observer, RunEvent, Signals, Summary, local::Input},
+    run::{self, Observer, RunEvent, Summary, local::Input},
     store::Store,
 };
 
@@ -68,6 +68,8 @@ pub(super) struct ClusterSession<'a, 'o> {
     pub(super) launch: Launch,
     pub(super) begun: Instant,
     pub(super) summary: Summary,
+    /// True if it goes on with jobs that were added to a run.
+    pub(super) goes_on: bool,
     /// Number of consecutive polls without an answer.
     pub(super) troubles: u32,
     pub(super) signals: usize,
@@ -88,7 +90,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     pub(super) fn new(
         plan: &'a Plan,
         store: &'a Store,
-        wanted: &[Disposition],
+        (summary, goes_on): (Summary, bool),
         cluster: &'a dyn Cluster,
         options: &'a Options,
         observers: &'a mut [&'o mut dyn Observer],
@@ -103,7 +105,6 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             results: std::path::absolute(&options.results)?,
             outputs,
         };
-        let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
         let now = Instant::now();
         Ok(Self {
             plan,
@@ -113,7 +114,8 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             cluster,
             launch,
             begun: now,
-            summary: Summary { cached, ..Summary::default() },
+            summary,
+            goes_on,
             troubles: 0,
             signals: 0,
             stopping: false,
@@ -125,15 +127,12 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         })
     }
 
-    /// Says that a run with so many `open` jobs begins; gives what its signals come through.
-    pub(super) fn begin(&mut self, signals: Option<Signals>, open: usize) -> io::Result<Receiver<Input>> {
-        let (sender, receiver) = channel();
-        if let Some(signals) = signals {
-            signals.forward(sender)?;
-        }
+    /// Says that a run with so many `open` jobs begins, unless it goes on.
+    pub(super) fn begin(&mut self, open: usize) {
         let cached = self.summary.cached;
-        self.tell(&RunEvent::Begun { jobs: open + cached, cached });
-        Ok(receiver)
+        if !self.goes_on {
+            self.tell(&RunEvent::Begun { jobs: open + cached, cached });
+        }
     }
 
     pub(super) fn tell(&mut self, event: &RunEvent) {
@@ -273,16 +272,6 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
             self.next_poll = Instant::now();
             self.tell(&RunEvent::Stopping { ending: true, running, deadline: None });
         }
-    }
-
-    pub(super) fn end(mut self) -> Summary {
-        self.summary.seconds = self.begun.elapsed().as_secs_f64();
-        let summary = self.summary.clone();
-        // A run whose jobs continue has not ended.
-        if !summary.detached {
-            self.tell(&RunEvent::Ended(summary.clone()));
-        }
-        summary
     }
 }
 

@@ -103,11 +103,7 @@ impl Run<'_, '_> {
     }
 
     /// Handles the result of a check of a job's inputs.
-    pub(super) fn prepared(
-        &mut self,
-        job: usize,
-        found: Result<(Arc<Reads>, Option<Started>), Failure>,
-    ) -> Vec<Event> {
+    pub(super) fn prepared(&mut self, job: usize, found: Result<(Arc<Reads>, Option<Started>), Failure>) -> Vec<Event> {
         // It may have been given up meanwhile.
         let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };
         match found {
@@ -232,6 +228,7 @@ impl Run<'_, '_> {
         match stored {
             Ok(record) => {
                 self.summary.done += 1;
+                self.ended.push((JobId::new(job), true));
                 self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
             }

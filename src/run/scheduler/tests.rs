@@ -135,6 +135,54 @@ fn a_job_that_does_not_get_the_machine_keeps_its_place() {
 }
 
 #[test]
+fn a_held_job_runs_once_it_is_released() {
+    let mut specs = chain();
+    specs.push(job(&[1], cpus(1)));
+    for spec in &mut specs[1..] {
+        (spec.cached, spec.held) = (true, true);
+    }
+    let limits = Limits { jobs: 3, cpus: 3, ..LIMITS };
+    let mut scheduler = scheduler(&specs, limits, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Release(1)), []);
+    assert_eq!(scheduler.on(Event::Release(2)), []);
+    assert_eq!(scheduler.on(Event::Begin), [], "it needs the running one");
+    assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(2)), [Action::Finish]);
+    // Released after the end, with nothing left to wait for.
+    assert_eq!(scheduler.on(Event::Release(3)), []);
+    assert_eq!(scheduler.on(Event::Release(3)), [], "once");
+    assert_eq!(scheduler.on(Event::Begin), [start(3, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(3)), [Action::Finish]);
+}
+
+#[test]
+fn a_held_job_whose_need_is_lost_is_skipped() {
+    let mut specs = chain();
+    (specs[1].cached, specs[1].held) = (true, true);
+    (specs[2].cached, specs[2].held) = (true, true);
+    let begin = || {
+        let mut scheduler = scheduler(&specs, LIMITS, false);
+        scheduler.on(Event::Begin);
+        scheduler
+    };
+    let skip = |job, because| Action::Skip { job, because };
+    let mut late = begin();
+    assert_eq!(late.on(Event::Failed(0)), [Action::Finish]);
+    assert_eq!(late.on(Event::Release(1)), [skip(1, Reason::Needs(0))]);
+    assert_eq!(late.on(Event::Release(2)), [skip(2, Reason::Needs(1))]);
+    assert_eq!(late.on(Event::Begin), [Action::Finish]);
+    let mut early = begin();
+    early.on(Event::Release(1));
+    early.on(Event::Release(2));
+    assert_eq!(early.on(Event::Failed(0)), [skip(1, Reason::Needs(0)), skip(2, Reason::Needs(1)), Action::Finish]);
+    let mut stopped = begin();
+    stopped.on(Event::Stop);
+    assert_eq!(stopped.on(Event::Release(1)), [skip(1, Reason::Stopped)]);
+}
+
+#[test]
 fn a_list_that_many_need_is_a_barrier() {
     // Both of the last need both of the first.
     let both = JobSpec { needs: vec![0], ..job(&[], cpus(1)) };
@@ -235,7 +283,7 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
                         needs.sort_unstable();
                         needs.dedup();
                         let turn = turn.map(|(group, round, position)| Turn { group, round, position });
-                        (index, JobSpec { needs, after, demand, expected, cached, tolerated, turn })
+                        (index, JobSpec { needs, after, demand, expected, cached, held: false, tolerated, turn })
                     },
                 )
             })

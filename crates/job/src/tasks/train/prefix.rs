@@ -85,7 +85,11 @@ mod tests {
         let pruned = [("prune", text("bitter3")), ("iters", Value::Int(60))];
         assert_eq!(from(&pruned, "prune"), Some(10), "warm-up 6, every 10");
         assert_eq!(from(&pruned, "sparsity"), Some(10));
-        assert_eq!(from(&[("prune", text("bitter3")), ("prune_every", Value::Int(7))], "prune"), Some(21), "from 20 on");
+        assert_eq!(
+            from(&[("prune", text("bitter3")), ("prune_every", Value::Int(7))], "prune"),
+            Some(21),
+            "from 20 on"
+        );
         assert_eq!(from(&[], "sparsity"), Some(NEVER), "nothing is pruned");
         assert_eq!((from(&[], "lr"), from(&[], "seed"), from(&[], "iters")), (None, None, None));
         assert_eq!(from(&[("eval_every", Value::Int(12))], "eval_batches"), Some(11));
@@ -107,7 +111,8 @@ mod tests {
     #[test]
     fn the_prefix_of_all_methods_is_one_job() {
         let info = Task::info("train").unwrap();
-        let method = |prune| values(&[("prune", text(prune)), ("lr", Value::Float(0.002)), ("save", Value::Bool(true))]);
+        let method =
+            |prune| values(&[("prune", text(prune)), ("lr", Value::Float(0.002)), ("save", Value::Bool(true))]);
         let prefix = |prune, step| Train::prefix(&method(prune), step).map(|values| info.identity(&values));
         let expected = Values::from([
             ("eval_batches".into(), Value::Int(1)),

@@ -107,8 +107,7 @@ impl Attempts {
         let spent: f64 = self.earlier.iter().map(|sign| sign.seconds).sum();
         outcome.set(&Train::ATTEMPTS, self.now.attempt as f64);
         outcome.set(&Train::TIME_LOST, (spent - counted).max(0.0));
-        let (left, earlier): (Vec<Sign>, Vec<Sign>) =
-            self.earlier.iter().copied().partition(|sign| sign.attempt == 0);
+        let (left, earlier): (Vec<Sign>, Vec<Sign>) = self.earlier.iter().copied().partition(|sign| sign.attempt == 0);
         for Sign { done, seconds, .. } in left {
             let text = format!("iterations 0 to {done} are those of another job, in {seconds:.1} s");
             outcome.facts.insert("started".into(), text);

@@ -1,0 +1,167 @@
+//! The decisions of a run: made as soon as all their jobs have ended, kept in the store, and carried out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    io,
+};
+
+use super::{Decided, Known, follow, metric, values};
+use crate::{
+    analysis::adaptive_seeds::AdaptiveSeeds,
+    plan::{JobId, Plan},
+    record::Key,
+    run::{Addition, Disposition, Released, RoundPlanner},
+    store::{Decision, Store},
+};
+
+/// The decisions of a plan's searches, and the seeds that are added when all other jobs have ended.
+#[derive(Debug)]
+pub struct Searches<'a> {
+    plan: &'a Plan,
+    store: &'a Store,
+    seeds: AdaptiveSeeds<'a>,
+    /// The jobs that are left in reserve and that only a decision releases.
+    held: BTreeSet<JobId>,
+    /// The jobs of each of `steps`.
+    known: HashMap<(usize, JobId), Known>,
+    /// The steps with `search`, as indices of study and step.
+    steps: Vec<(usize, usize)>,
+    /// The steps that a job belongs to, as indices into `steps`.
+    of_job: HashMap<JobId, Vec<usize>>,
+    /// Decisions that have been announced.
+    told: HashSet<Key>,
+}
+
+impl<'a> Searches<'a> {
+    /// The state before a run: jobs with a record have ended, the others have not.
+    pub fn new(plan: &'a Plan, store: &'a Store, wanted: &[Disposition]) -> io::Result<Self> {
+        let held = plan.jobs().map(|(id, _)| id).filter(|id| wanted[id.index()] == Disposition::Reserve);
+        let mut searches = Self {
+            plan,
+            store,
+            seeds: AdaptiveSeeds::new(plan, store, wanted),
+            held: held.filter(|id| plan.is_held(*id)).collect(),
+            known: HashMap::new(),
+            steps: Vec::new(),
+            of_job: HashMap::new(),
+            told: HashSet::new(),
+        };
+        for (index, study) in plan.studies.iter().enumerate() {
+            for (step, declared) in study.recipe.steps.iter().enumerate() {
+                let Some(metric) = metric(declared) else { continue };
+                let place = searches.steps.len();
+                searches.steps.push((index, step));
+                let found = values(plan, study, step, metric, &BTreeMap::new(), store)?;
+                for (_, job) in &study.steps[step] {
+                    // A job whose record cannot be relied on is to run again.
+                    let cached = matches!(wanted[job.index()], Disposition::Cached | Disposition::No);
+                    let ended = found.get(job).filter(|_| cached || searches.held.contains(job));
+                    let state = ended.map_or(Known::Open, |value| Known::Ended(*value));
+                    searches.known.insert((place, *job), state);
+                    let places = searches.of_job.entry(*job).or_default();
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
+                }
+            }
+        }
+        Ok(searches)
+    }
+
+    /// Number of jobs that are released or added next, from the current state of the store.
+    pub fn plan_ahead(&mut self) -> io::Result<usize> {
+        let all: Vec<usize> = (0..self.steps.len()).collect();
+        let mut accept = |decision: &Decision| Ok(Some(decision.key()?));
+        let decided = self.decide(&all, &mut accept)?;
+        let further = self.additions(&decided, &BTreeSet::new()).len();
+        Ok(if further > 0 { further } else { self.seeds.plan_ahead()? })
+    }
+
+    /// The decisions about steps, as indices into `steps`.
+    fn decide(
+        &self,
+        steps: &[usize],
+        accept: &mut dyn FnMut(&Decision) -> io::Result<Option<Key>>,
+    ) -> io::Result<Vec<Decided>> {
+        let mut decided = Vec::new();
+        for place in steps {
+            let known = |job: JobId| self.known.get(&(*place, job)).copied().unwrap_or(Known::Open);
+            let (study, step) = self.steps[*place];
+            decided.extend(follow(self.plan, &self.plan.studies[study], step, &known, accept)?);
+        }
+        Ok(decided)
+    }
+
+    /// The jobs of the reserve that decisions release, and the jobs that need nothing else any more, each after those that it
+    /// needs.
+    fn additions(&self, decided: &[Decided], lost: &BTreeSet<usize>) -> BTreeMap<JobId, String> {
+        let mut added: BTreeMap<JobId, String> = BTreeMap::new();
+        let released = decided.iter().flat_map(|decided| &decided.released);
+        for (job, because) in released.filter(|(job, _)| self.held.contains(job)) {
+            added.entry(*job).or_insert_with(|| because.clone());
+        }
+        // In the plan's order, so that what needs a job comes after it.
+        for job in self.held.iter().copied().filter(|job| !self.of_job.contains_key(job)) {
+            let needs: BTreeSet<JobId> =
+                self.plan.lists_of(job).iter().flat_map(|list| self.plan.list(*list)).copied().collect();
+            let waits = |need: &JobId| self.held.contains(need) && !added.contains_key(need);
+            let because = needs.iter().find_map(|need| added.get(need)).cloned();
+            if let Some(because) = because.filter(|_| !needs.iter().any(|need| waits(need))) {
+                added.insert(job, because);
+            }
+        }
+        // A job whose needs are lost cannot run.
+        added.retain(|job, _| {
+            let needs = self.plan.lists_of(*job).iter().flat_map(|list| self.plan.list(*list));
+            !needs.into_iter().any(|need| lost.contains(&need.index()))
+        });
+        added
+    }
+}
+
+impl RoundPlanner for Searches<'_> {
+    fn ended(&mut self, ended: &[(JobId, bool)], lost: &BTreeSet<usize>) -> io::Result<Released> {
+        let mut places: BTreeSet<usize> = BTreeSet::new();
+        for (job, done) in ended {
+            let Some(of_job) = self.of_job.get(job) else { continue };
+            let record = if *done { self.store.get(self.plan.job(*job).key).map_err(io::Error::other)? } else { None };
+            for place in of_job {
+                let (study, step) = self.steps[*place];
+                let metric = metric(&self.plan.studies[study].recipe.steps[step]);
+                let metrics = record.as_ref().map(|record| &record.outcome.metrics);
+                let value = metrics.zip(metric).and_then(|(metrics, metric)| metrics.get(metric));
+                self.known.insert((*place, *job), Known::Ended(value.map(|found| found.value)));
+                places.insert(*place);
+            }
+        }
+        if ended.is_empty() {
+            places = (0..self.steps.len()).collect();
+        }
+        if places.is_empty() {
+            return Ok(Released::default());
+        }
+        let places: Vec<usize> = places.into_iter().collect();
+        let mut accept = |decision: &Decision| -> io::Result<Option<Key>> {
+            let key = decision.key()?;
+            if !self.told.contains(&key) {
+                self.store.keep_decision(decision)?;
+            }
+            Ok(Some(key))
+        };
+        let decided = self.decide(&places, &mut accept)?;
+        let added = self.additions(&decided, lost);
+        self.held.retain(|job| !added.contains_key(job));
+        let mut released = Released::default();
+        for decided in decided.into_iter().filter(|decided| decided.is_final) {
+            if self.told.insert(decided.key) {
+                released.decided.push((decided.key, decided.text));
+            }
+        }
+        released.added = added.into_iter().map(|(job, because)| Addition { job, because }).collect();
+        Ok(released)
+    }
+
+    fn next(&mut self, lost: &BTreeSet<usize>) -> io::Result<Vec<Addition>> {
+        self.seeds.next(lost)
+    }
+}

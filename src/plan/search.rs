@@ -1,0 +1,98 @@
+//! Points of a step with `search`: their configurations, and those that only decisions release.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    rc::Rc,
+};
+
+use sweep_job::Value;
+
+use super::{JobId, Point, build::Builder, join::Group};
+use crate::recipe::{Problem, Recipe, Step};
+
+/// The axis of repetitions.
+const SEED: &str = "seed";
+
+/// The configuration that a point of a step with `search` belongs to: its values on all axes but those of rungs and those
+/// that are averaged, or but the seed in a race.
+pub fn configuration(step: &Step, point: &Point) -> Point {
+    let mut but: Vec<&str> = Vec::new();
+    if let Some(search) = &step.search {
+        if let Some(rungs) = &search.rungs {
+            but.push(&rungs.axis);
+            but.extend(rungs.over.iter().map(|axis| axis.value.as_str()));
+        }
+        if search.racing.is_some() {
+            but.push(SEED);
+        }
+    }
+    let values = point.values.iter().filter(|(axis, _)| !but.contains(&axis.as_str()));
+    Point { values: values.cloned().collect() }
+}
+
+/// The number of seeds of a race before a job's; `None` for a step without a race.
+fn seed(step: &Step, point: &Point) -> Option<(usize, usize)> {
+    let racing = step.search.as_ref()?.racing.as_ref()?;
+    let seed = point.get(SEED)?.as_f64().filter(|seed| seed.fract() == 0.0 && (0.0..1e6).contains(seed))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, from 0 to a million")]
+    Some((seed as usize, racing.least))
+}
+
+/// True if a job is beyond the first rung, or beyond the first look of a race.
+pub(super) fn is_later(step: &Step, point: &Point) -> bool {
+    let rungs = step.search.as_ref().and_then(|search| search.rungs.as_ref());
+    let rung = rungs.is_some_and(|rungs| match point.get(&rungs.axis) {
+        Some(Value::Int(rung)) => u64::try_from(*rung).ok() != rungs.at.first().copied(),
+        _ => false,
+    });
+    rung || seed(step, point).is_some_and(|(seed, least)| seed >= least)
+}
+
+/// The jobs of races beyond the first look, each with the number of looks before it.
+pub(super) fn looks(recipe: &Recipe, steps: &[Vec<(Point, JobId)>]) -> BTreeMap<JobId, usize> {
+    let mut looks = BTreeMap::new();
+    for (step, points) in recipe.steps.iter().zip(steps) {
+        for (point, id) in points {
+            if let Some((seed, least)) = seed(step, point).filter(|(seed, least)| seed >= least) {
+                looks.insert(*id, seed + 1 - least);
+            }
+        }
+    }
+    looks
+}
+
+impl Builder<'_> {
+    /// True if a job only runs if a decision of a search releases it: its rung or its seed is beyond those that every
+    /// configuration has, or it needs such a job.
+    pub(super) fn held(&mut self, step: &Step, point: &Point, needs: &[Rc<Group>]) -> bool {
+        let mut held = is_later(step, point);
+        for (need, group) in step.needs.iter().zip(needs).filter(|(_, group)| group.held.0) {
+            held = true;
+            let needed = &self.recipe.steps[need.step];
+            let points = self.steps[need.step].iter().filter(|(_, id)| group.jobs.contains(id));
+            let configurations: HashSet<String> =
+                points.map(|(point, _)| configuration(needed, point).to_string()).collect();
+            let name = &needed.name.value;
+            let (message, help) = match configurations.len() {
+                ..=1 if group.held.1 => continue,
+                ..=1 => (
+                    format!(
+                        "`{}` needs jobs of `{name}` that run and others that its search decides about",
+                        step.name.value
+                    ),
+                    format!("select one rung or seed with `where`: `{{ step: {name}, where: {{ … }} }}`"),
+                ),
+                _ => (
+                    format!(
+                        "`{}` needs several configurations of `{name}`, but its search stops some",
+                        step.name.value
+                    ),
+                    format!("give both steps the axes of `{name}`, or select jobs that always run with `where`"),
+                ),
+            };
+            let problem = Problem::new(&self.recipe.sources, need.span, message, "may never run").help(help);
+            self.problems.push(need.span, problem);
+        }
+        held
+    }
+}
