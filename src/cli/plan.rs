@@ -7,6 +7,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use sweep_job::Unit;
 
 use super::{
     OnlyArgs, Prepared, RecipeArgs,
@@ -21,13 +22,13 @@ use crate::{
         search::{Fate, Fates},
     },
     error::{Error, Exit},
-    format::{clean, count, duration},
+    format::{clean, count, duration, quantity},
     host::machine,
-    plan::{Job, JobId, ListId, Numbering, Plan, Study},
+    plan::{Job, JobId, ListId, Numbering, Plan, Saving, Study},
     query::explain::Explainer,
     recipe::Recipe,
     run::{History, Standing, slots::Limits},
-    store::Store,
+    store::{State, Store},
 };
 
 #[derive(Debug, Args)]
@@ -71,6 +72,8 @@ struct View<'a> {
     blocked: Vec<bool>,
     /// Estimated duration, in seconds.
     about: Option<f64>,
+    /// Mean size of the states that there are, in bytes.
+    state_bytes: Option<f64>,
     explainer: Explainer<'a>,
     /// What decisions of searches say about jobs.
     fates: Fates,
@@ -80,10 +83,11 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
     warn(&plan);
     let store = Store::open(results)?;
-    let selected = plan.selection()?;
+    let mut selected = plan.selection()?;
     let standing = Standing::of(&plan, &store, &selected)?;
     warn_of_damage(&standing);
     let cached = standing.cached;
+    share(&plan, &store, &mut selected, &cached);
     let table = args.format == PlanFormat::Table;
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
@@ -111,7 +115,10 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
     let fates = Fates::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan: &plan, selected, cached, blocked, about, explainer, fates };
+    let known = store.states().map_err(Error::io("cannot read the store"))?;
+    let bytes: u64 = known.iter().map(State::bytes).sum();
+    let state_bytes = (!known.is_empty()).then(|| bytes as f64 / known.len() as f64);
+    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, fates };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -167,6 +174,7 @@ impl<'a> View<'a> {
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
+        text.extend(self.savings());
         let grid = if args.list {
             self.list()
         } else if args.why {
@@ -176,6 +184,23 @@ impl<'a> View<'a> {
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
         text
+    }
+
+    /// A line for each step whose jobs share states.
+    fn savings(&self) -> Vec<String> {
+        let open = |id: &JobId| !self.cached[id.index()] && !self.is_reserve(*id);
+        let savings = self.plan.savings(&self.selected.iter().copied().filter(open).collect());
+        let line = |(step, Saving { jobs, alone, shared, states }): (String, Saving)| {
+            let less = 100.0 * alone.saturating_sub(shared) as f64 / alone.max(1) as f64;
+            let jobs = count(jobs, "job");
+            let states = count(states, "shared state");
+            let size =
+                self.state_bytes.map(|bytes| format!(" of {}", quantity(bytes, Unit::Bytes))).unwrap_or_default();
+            format!(
+                "{step}: {jobs} continue from states: {shared} steps instead of {alone}, {less:.0} % less; {states}{size}\n"
+            )
+        };
+        savings.into_iter().map(line).collect()
     }
 
     /// Every job.
@@ -203,6 +228,7 @@ impl<'a> View<'a> {
 
     /// The steps with how many of their jobs are done, and why the others will run.
     fn steps(&self) -> Table {
+        let plan = self.plan;
         let mut grid = grid(["  step", "jobs", "cached", "to run", "why"]);
         let several = self.plan.studies.len() > 1;
         let steps = self.plan.studies.iter().flat_map(|study| {
@@ -222,6 +248,11 @@ impl<'a> View<'a> {
             let numbers = [jobs.len(), jobs.len() - open.len(), open.len()].map(|number| number.to_string());
             let cells = std::iter::once(format!("  {name}")).chain(numbers);
             grid.add_row(cells.chain([self.common_reason(&open)]));
+        }
+        let shared: Vec<JobId> = self.selected.iter().copied().filter(|id| plan.is_shared(*id)).collect();
+        if !shared.is_empty() {
+            let number = shared.len().to_string();
+            grid.add_row(["  (shared states)".to_owned(), number.clone(), "0".to_owned(), number, "-".to_owned()]);
         }
         for column in 1..=3 {
             if let Some(column) = grid.column_mut(column) {
@@ -321,6 +352,13 @@ impl<'a> View<'a> {
         }
         (lists.len(), edges)
     }
+}
+
+/// Selects the jobs for states that several of the selected jobs share, as a run would.
+fn share(plan: &Plan, store: &Store, selected: &mut HashSet<JobId>, cached: &[bool]) {
+    let open = selected.iter().copied().filter(|id| !cached[id.index()] && !plan.is_reserve(*id)).collect();
+    let wanted = plan.worth_sharing(&open, |step, key| store.has_state(step, key));
+    selected.extend(wanted.into_iter().filter(|id| !cached[id.index()]));
 }
 
 /// For every job, true if another sweep is running it, or one that it needs.

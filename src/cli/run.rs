@@ -108,7 +108,8 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     args.check(batch.is_some())?;
     let looked = look(args, &store, &plan, &selected, batch.is_some())?;
     warn_of_damage(&looked.standing);
-    let states = states(&plan, &selected, &looked.standing.cached);
+    let mut states = states(&plan, &selected, &looked.standing.cached);
+    share(&plan, &store, &mut states);
     check_plan(&plan, &states)?;
     let mut searches = Searches::new(&plan, &store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
@@ -117,7 +118,12 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
+    let was_run = opened.is_some();
     let summary = request.execute(looked, opened, &mut searches)?;
+    if was_run && !summary.detached {
+        // One that stays takes room, and that is all.
+        let _ = run::retire(plan, store);
+    }
     conclude(results, args, plan, store, &summary, page)
 }
 
@@ -395,6 +401,17 @@ fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Dispos
         (true, false) => Disposition::Yes,
     };
     plan.jobs().map(|(id, _)| state(id)).collect()
+}
+
+/// Adds the jobs for states that several of the jobs to run share.
+fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
+    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
+    for id in plan.worth_sharing(&open, |step, key| store.has_state(step, key)) {
+        // With a record and without a state, the others run alone.
+        if !store.contains(plan.job(id).key) {
+            states[id.index()] = Disposition::Yes;
+        }
+    }
 }
 
 /// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.

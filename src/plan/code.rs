@@ -176,6 +176,11 @@ impl Manifests {
         (Some(union.digest.clone()), union)
     }
 
+    /// True if the files and packages of a set are as they were.
+    pub(crate) fn is_unchanged(&mut self, project: &Path, set: &str, digests: &mut Digests) -> bool {
+        self.state(project, vec![set.to_owned()], digests).unchanged
+    }
+
     fn set(&mut self, id: &str) -> Option<Arc<ReadSet>> {
         if let Some(set) = self.known.get(id) {
             return set.clone();

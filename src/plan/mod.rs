@@ -19,6 +19,7 @@ mod search;
 mod select;
 mod selection;
 mod serialized;
+mod states;
 mod turns;
 
 use std::{
@@ -45,6 +46,7 @@ pub use self::{
     search::configuration,
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
+    states::{Saving, Shared},
     turns::Turn,
 };
 pub(crate) use self::{
@@ -82,6 +84,10 @@ pub struct Plan {
     origins: Vec<Origin>,
     rounds: Vec<usize>,
     held: Vec<bool>,
+    /// See [`Plan::continues`].
+    continues: Vec<Option<JobId>>,
+    /// Jobs for states that several jobs share.
+    shared: Vec<Shared>,
 }
 
 /// First occurrence of a job: indices of the recipe, of its step, and of the point in the step's jobs.
@@ -201,6 +207,7 @@ impl Plan {
             drop(expanding);
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
+            lint::states(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
@@ -214,10 +221,12 @@ impl Plan {
             let looks = search::looks(&recipe, &steps);
             studies.push(Study { recipe, steps, rounds: BTreeMap::new(), looks });
         }
-        jobs.digests.keep();
         let warnings = problems.take_warnings();
         problems.finish(())?;
         turns::assign(&studies, &mut jobs.all);
+        let shared = states::share(&studies, &mut jobs)?;
+        jobs.digests.keep();
+        let continues = states::continues(&jobs.all)?;
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
@@ -234,6 +243,8 @@ impl Plan {
             origins: jobs.origins,
             rounds: jobs.rounds,
             held: jobs.held,
+            continues,
+            shared,
         })
     }
 

@@ -28,8 +28,9 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Effects, Expectation, Family,
-        Figure, Interactions, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow, Policy,
-        Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest, Statement, Table, TableKind,
+        Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow,
+        Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest, StatePolicy, Statement, Table,
+        TableKind,
     },
     matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
     problem::{Collector, Problem, Problems, Warning, suggest},

@@ -108,6 +108,11 @@ impl Key {
         Ok(Self(*hasher.finalize().as_bytes()))
     }
 
+    /// The digest of a text.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        Self(*blake3::hash(text).as_bytes())
+    }
+
     /// As many hexadecimal digits as people read and as tell the jobs of a store apart.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()

@@ -9,6 +9,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+mod order;
+
+use self::order::{Held, follow, group, held};
 use super::slots::{Demand, Lack, Lease, Limits, Slots};
 use crate::plan::Turn;
 
@@ -35,15 +38,6 @@ pub struct Scheduler {
     heads: BTreeMap<usize, (Reverse<u64>, usize)>,
 }
 
-/// A job that runs only once it is released.
-#[derive(Debug, Default)]
-struct Held {
-    /// The lists of jobs that it needs.
-    needs: Vec<usize>,
-    /// The lists that it belongs to.
-    lists: Vec<usize>,
-}
-
 /// A job's place in the queue: the longest way to the end first, then the plan's order. All jobs of a measuring step have
 /// the way and the index of its first one, so that nothing comes between them, and then their turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +53,8 @@ struct Place {
 pub struct JobSpec {
     /// Its dependencies: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
+    /// The job that it follows: it starts when that has ended, whether there is a result or not.
+    pub after: Option<usize>,
     /// Its resources.
     pub demand: Demand,
     /// Expected duration, in any unit; only the order of starts depends on it.
@@ -136,6 +132,8 @@ struct Node {
     waiting_for: usize,
     /// The barriers that wait for it.
     before: Vec<usize>,
+    /// The jobs that wait for its end.
+    followers: Vec<usize>,
     demand: Demand,
     place: Place,
     tolerated: bool,
@@ -165,6 +163,13 @@ enum State {
     Lost,
 }
 
+impl State {
+    /// True if the job may still get a result.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running | Self::Storing)
+    }
+}
+
 impl Scheduler {
     /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are needed
     /// together, each once. A job that wants more than there is gets all of it.
@@ -175,6 +180,7 @@ impl Scheduler {
             .map(|(index, spec)| Node {
                 waiting_for: 0,
                 before: Vec::new(),
+                followers: Vec::new(),
                 demand: limits.clamp(spec.demand),
                 place: Place { way: Reverse(spec.expected), first: index, turn: spec.turn, job: index },
                 tolerated: spec.tolerated,
@@ -204,6 +210,7 @@ impl Scheduler {
                 }
             }
         }
+        follow(&mut jobs, specs);
         let heads = group(&mut jobs);
         let held = held(specs, lists);
         // In the plan's order.
@@ -262,11 +269,13 @@ impl Scheduler {
                     for barrier in std::mem::take(&mut self.jobs[job].before) {
                         self.lower(barrier);
                     }
+                    self.let_follow(job);
                 }
             }
             Event::Failed(job) => {
                 if self.end(job, State::Lost) {
                     self.skip_dependents(job, &mut actions);
+                    self.let_follow(job);
                     if self.fail_fast && !self.jobs[job].tolerated {
                         self.stop(&mut actions);
                     }
@@ -322,7 +331,7 @@ impl Scheduler {
 
     /// Lets a held job run.
     fn release(&mut self, job: usize, actions: &mut Vec<Action>) {
-        let Some(Held { needs, lists }) = self.held.remove(&job) else { return };
+        let Some(Held { needs, lists, after }) = self.held.remove(&job) else { return };
         self.over = false;
         self.open += 1;
         self.jobs[job].state = State::Waiting;
@@ -333,6 +342,10 @@ impl Scheduler {
         if let Some(turn) = self.jobs[job].place.turn {
             let place = &mut self.jobs[job].place;
             (place.way, place.first) = *self.heads.entry(turn.group).or_insert((place.way, place.first));
+        }
+        if let Some(first) = after.filter(|first| self.jobs[*first].state.is_open()) {
+            self.jobs[first].followers.push(job);
+            self.jobs[job].waiting_for += 1;
         }
         let mut lost = None;
         for list in needs {
@@ -365,6 +378,17 @@ impl Scheduler {
             node.waiting_for -= 1;
             if node.waiting_for == 0 && node.state == State::Waiting {
                 self.queue(dependent);
+            }
+        }
+    }
+
+    /// A job has ended: those that wait for this only may start.
+    fn let_follow(&mut self, job: usize) {
+        for follower in std::mem::take(&mut self.jobs[job].followers) {
+            let node = &mut self.jobs[follower];
+            node.waiting_for -= 1;
+            if node.waiting_for == 0 && node.state == State::Waiting {
+                self.queue(follower);
             }
         }
     }
@@ -449,43 +473,8 @@ impl Scheduler {
         self.unqueue(job);
         self.open -= 1;
         actions.push(Action::Skip { job, because });
+        self.let_follow(job);
     }
-}
-
-/// Gives the jobs of each measuring step that are still to run the longest of their ways, and the first of their indices.
-/// Answers these places by the groups.
-fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)> {
-    let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
-    let open = |job: &&mut Node| job.state == State::Waiting;
-    for job in jobs.iter_mut().filter(open) {
-        if let Some(turn) = job.place.turn {
-            let head = heads.entry(turn.group).or_insert((job.place.way, job.place.first));
-            head.0 = head.0.min(job.place.way);
-        }
-    }
-    for job in jobs.iter_mut().filter(open) {
-        if let Some(head) = job.place.turn.and_then(|turn| heads.get(&turn.group)) {
-            (job.place.way, job.place.first) = *head;
-        }
-    }
-    heads
-}
-
-/// The jobs that run only once they are released, with the lists that they need and those that they belong to.
-fn held(specs: &[JobSpec], lists: &[Vec<usize>]) -> BTreeMap<usize, Held> {
-    let held = specs.iter().enumerate().filter(|(_, spec)| spec.held);
-    let mut held: BTreeMap<usize, Held> =
-        held.map(|(job, spec)| (job, Held { needs: spec.needs.clone(), lists: Vec::new() })).collect();
-    if !held.is_empty() {
-        for (list, members) in lists.iter().enumerate() {
-            for member in members {
-                if let Some(held) = held.get_mut(member) {
-                    held.lists.push(list);
-                }
-            }
-        }
-    }
-    held
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ mod seeds;
 mod serve;
 mod signals;
 mod slurm;
+mod states;
 mod summaries;
 mod tables;
 mod tasks;
