@@ -210,11 +210,15 @@ pub(crate) fn stopped(
     measured: &BTreeMap<JobId, Measured>,
     store: &Store,
 ) -> io::Result<BTreeMap<JobId, String>> {
-    let decided = decided(plan, study, measured, store)?;
+    Ok(stopped_by(plan, &decided(plan, study, measured, store)?))
+}
+
+/// The jobs that will not run because of these decisions.
+pub(crate) fn stopped_by(plan: &Plan, decided: &[Decided]) -> BTreeMap<JobId, String> {
     let released: HashSet<JobId> =
         decided.iter().flat_map(|decided| decided.released.iter().map(|(job, _)| *job)).collect();
-    let stopped = decided.into_iter().flat_map(|decided| decided.stopped);
-    Ok(stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect())
+    let stopped = decided.iter().flat_map(|decided| decided.stopped.iter().cloned());
+    stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect()
 }
 
 /// What the decisions of a plan's searches say about its jobs.

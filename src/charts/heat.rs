@@ -126,7 +126,8 @@ fn scale_of_colors<B: Canvas>(
     Ok(())
 }
 
-fn shade(share: f64) -> RGBColor {
+/// The color of a share, from dark to bright.
+pub(super) fn shade(share: f64) -> RGBColor {
     let place = share.clamp(0.0, 1.0) * (SHADES.len() - 1) as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the last but one")]
     let below = (place as usize).min(SHADES.len() - 2);

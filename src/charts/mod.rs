@@ -1,19 +1,24 @@
-//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines, timelines and effects. Each
-//! kind has a file with its declaration, from which the reader of recipes, the schema and the documentation are
-//! derived, and with its drawing code.
+//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines, timelines, effects, and
+//! the views of a search: parallel coordinates, slices and importance. Each kind has a file with its declaration, from
+//! which the reader of recipes, the schema and the documentation are derived, and with its drawing code.
 //!
 //! The palette is that of Okabe and Ito, which color-blind people can distinguish. Lines also differ in dash pattern
 //! and dots in shape, so that a chart remains readable in grayscale. The background of the files is white. The dark
 //! theme of the page (`page.css`) replaces background, ink and grid, which it identifies by the colors here.
 
+mod axis;
 mod bars;
+mod configurations;
 mod dots;
 mod effects;
 mod heat;
 mod histogram;
+mod importance;
 mod lines;
+mod parallel;
 mod raster;
 mod roofline;
+mod slice;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -25,7 +30,7 @@ use plotters::{
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
-use sweep_job::{Curve, Metrics, Unit, Value};
+use sweep_job::{Curve, Metrics, Unit, Value, same_metric};
 
 use crate::{
     format::{Scale, clean, decimals, number},
@@ -73,6 +78,9 @@ kinds! {
     Roofline: roofline::ROOFLINE, roofline::draw;
     Timeline: timeline::TIMELINE, timeline::draw;
     Effects: effects::EFFECTS, effects::draw;
+    Parallel: parallel::PARALLEL, parallel::draw;
+    Slice: slice::SLICE, slice::draw;
+    Importance: importance::IMPORTANCE, importance::draw;
 }
 
 /// The declaration of a kind of chart.
@@ -94,6 +102,8 @@ pub(crate) struct Declaration {
     pub(crate) roofs: bool,
     /// True if the kind shows effects of factors instead of jobs.
     pub(crate) effects: bool,
+    /// True if the kind shows configurations by all of their axes.
+    pub(crate) configurations: bool,
     /// The symbol in the legend.
     mark: Mark,
 }
@@ -135,6 +145,7 @@ impl Declaration {
         best: false,
         roofs: false,
         effects: false,
+        configurations: false,
         mark: Mark::Nothing,
     };
 }
@@ -166,6 +177,8 @@ pub struct Spec {
     pub roofs: Roofs,
     /// The explicit better direction of metrics.
     pub best: Vec<(String, Option<Better>)>,
+    /// The axes whose spacing is declared; true for a logarithmic one.
+    pub scales: Vec<(String, bool)>,
     /// The axis whose values are distinguished by color.
     pub color: Option<String>,
     /// True if the 95 % confidence interval is drawn around averaged values.
@@ -196,6 +209,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) spec: &'a Spec,
     /// The heading.
     pub(crate) title: &'a str,
+    /// The better direction of the metric, for kinds that show configurations.
+    pub(crate) better: Option<Better>,
     pub(crate) dots: Vec<Dot<'a>>,
     /// The effects, each with its label, for a kind that shows them.
     pub(crate) estimates: Vec<(String, Estimate)>,
@@ -212,6 +227,8 @@ pub(crate) struct Dot<'a> {
     pub(crate) x: Option<&'a Value>,
     /// The value of `y`, if that is an axis.
     pub(crate) y: Option<&'a Value>,
+    /// The values on all axes, for kinds that show them.
+    pub(crate) axes: Vec<(&'a str, &'a Value)>,
     pub(crate) metrics: &'a Metrics,
     /// The curves, if the chart draws one.
     pub(crate) curves: Option<&'a BTreeMap<String, Curve>>,
@@ -219,6 +236,8 @@ pub(crate) struct Dot<'a> {
     pub(crate) started: Timestamp,
     /// The duration of the job.
     pub(crate) seconds: f64,
+    /// True if a search stopped its configuration here.
+    pub(crate) stopped: bool,
 }
 
 impl Spec {
@@ -232,6 +251,21 @@ impl Spec {
     /// True if curves are drawn, which only complete records contain.
     pub(crate) fn has_curves(&self) -> bool {
         self.kind.declaration().y == Some(Role::Curve)
+    }
+
+    /// True if configurations are shown, by all of their axes.
+    pub(crate) fn has_configurations(&self) -> bool {
+        self.kind.declaration().configurations
+    }
+
+    /// The metric of a kind that shows one.
+    pub(crate) fn shown_metric(&self) -> &str {
+        self.value.as_ref().unwrap_or(&self.y)
+    }
+
+    /// The explicit better direction of that metric; `Some(None)` if neither direction is better.
+    pub(crate) fn said_better(&self) -> Option<Option<Better>> {
+        self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric())).map(|(_, better)| *better)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line; one file per command.
 
+mod best;
 mod bundle;
 mod cache;
 mod demo;
@@ -80,6 +81,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the existing records, without running anything.
     Report(report::ReportArgs),
+    /// Rank the configurations of a step by the mean of a metric over seeds, the best first.
+    Best(best::BestArgs),
     /// Find, sort and export records, of recipes or of the whole store.
     Query(query::QueryArgs),
     /// Compare two runs, recipes or results folders.
@@ -234,6 +237,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Plan(args) => plan::plan(results, &args),
         Command::Explain(args) => explain::explain_job(results, &args),
         Command::Report(args) => report::report(results, &args),
+        Command::Best(args) => best::best(results, &args),
         Command::Query(args) => query::query(results, args),
         Command::Diff(args) => diff::diff(results, &args),
         Command::Export(args) => export::export(results, &args),

@@ -109,41 +109,38 @@ impl RunArgs {
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (mut prepared, store, mut selected) = self::prepared(results, args)?;
     let mut past = Past::default();
-    let mut was_run = false;
     loop {
-        let round = round(results, args, (&mut prepared, &store, &mut selected), &past)?;
-        was_run |= round.was_run;
+        let Some(round) = round(results, args, &prepared, &store, &selected, &past)? else {
+            (prepared, _, selected) = self::prepared(results, args)?;
+            continue;
+        };
         if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
             selected = next;
             continue;
         }
         let Round { mut summary, page, .. } = round;
-        if was_run && !summary.detached {
-            // One that stays takes room, and that is all.
-            let _ = run::retire(&prepared.plan, &store);
-        }
         summary.failed += past.failed;
         let page = if past.rounds > 0 { Page::Anew } else { page };
         return conclude(results, args, &prepared.plan, &store, &summary, page);
     }
 }
 
-/// Runs the jobs of a plan, which may be another one after the records of a remote have come.
+/// Runs the jobs of a plan; `None` if records that have come from elsewhere change keys, so that it has to be made again.
 fn round(
     results: &Path,
     args: &RunArgs,
-    (prepared, store, selected): (&mut Prepared, &Store, &mut HashSet<JobId>),
+    prepared: &Prepared,
+    store: &Store,
+    selected: &HashSet<JobId>,
     past: &Past,
-) -> Result<Round, Error> {
-    let batch = if let Executor::Batch(system) = &prepared.plan.executor { Some(system.clone()) } else { None };
+) -> Result<Option<Round>, Error> {
+    let Prepared { plan, device, .. } = prepared;
+    let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
     args.check(batch.is_some())?;
-    let mut looked = look(args, store, &prepared.plan, selected, batch.is_some())?;
-    // Observations that have come with records change keys.
-    if looked.puller.is_none() && looked.has_other_code(&prepared.plan, store) {
-        (*prepared, _, *selected) = self::prepared(results, args)?;
-        looked = look(args, store, &prepared.plan, selected, batch.is_some())?;
+    let looked = look(args, store, plan, selected, batch.is_some())?;
+    if looked.puller.is_none() && looked.has_other_code(plan, store) {
+        return Ok(None);
     }
-    let Prepared { plan, device, .. } = &*prepared;
     if past.rounds == 0 {
         warn_of_damage(&looked.standing);
         warn(plan);
@@ -160,7 +157,11 @@ fn round(
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
     let was_run = opened.is_some();
     let summary = request.execute(looked, opened, &mut searches)?;
-    Ok(Round { summary, page, ran, was_run })
+    if was_run && !summary.detached {
+        // One that stays takes room, and that is all.
+        let _ = run::retire(plan, store);
+    }
+    Ok(Some(Round { summary, page, ran }))
 }
 
 /// A request to run a plan.

@@ -226,8 +226,8 @@ impl Plan {
             drop(expanding);
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
-            lint::selection_bias(&recipe, &mut problems);
             lint::states(&recipe, &mut problems);
+            lint::selection_bias(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);

@@ -38,6 +38,11 @@ impl Searched {
         self.left = left;
     }
 
+    /// The axes whose values are chosen.
+    pub fn axes(&self) -> &[String] {
+        &self.axes
+    }
+
     /// The batches that are decided.
     pub fn batches(&self) -> &[Vec<Vec<Value>>] {
         &self.batches

@@ -174,6 +174,31 @@ impl Matrix {
         })
     }
 
+    /// The axes of numbers at declared distances; true if their ratios are equal, or their logarithms equally likely.
+    pub fn scales(&self) -> impl Iterator<Item = (String, bool)> {
+        self.dimensions.iter().flat_map(|dimension| -> Vec<(String, bool)> {
+            let of_axis = |axis: &Axis| match axis.values {
+                AxisValues::Numbers(progression, ..) => {
+                    Some((axis.name.value.clone(), progression == Progression::Logspace))
+                }
+                AxisValues::List(_) | AxisValues::Of { .. } => None,
+            };
+            match dimension {
+                Dimension::Axis(axis) => of_axis(axis).into_iter().collect(),
+                Dimension::Zip(axes) => axes.iter().filter_map(of_axis).collect(),
+                Dimension::Random(random) => {
+                    let draws = random.axes.iter().filter_map(|(name, draw)| match draw {
+                        Draw::Uniform(..) => Some((name.value.clone(), false)),
+                        Draw::LogUniform(..) => Some((name.value.clone(), true)),
+                        Draw::Choice(_) => None,
+                    });
+                    draws.collect()
+                }
+                Dimension::Ablation(_) | Dimension::Suggested(_) => Vec::new(),
+            }
+        })
+    }
+
     /// The names of the axes that the dimensions have.
     pub fn axes(&self) -> Vec<&str> {
         self.dimensions.iter().flat_map(Dimension::axes).map(|name| name.value.as_str()).collect()

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::TaskInfo;
 
+use crate::suggest::Domain;
+
 use self::compose::Loader;
 pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
@@ -266,6 +268,17 @@ impl Recipe {
 }
 
 impl Step {
+    /// The axes of numbers at declared distances; true for a logarithmic scale.
+    pub(crate) fn scales(&self) -> Vec<(String, bool)> {
+        let space =
+            self.search.iter().filter_map(|search| search.suggest.as_ref()).flat_map(|suggest| &suggest.space.axes);
+        let chosen = space.filter_map(|axis| match axis.domain {
+            Domain::Float { log, .. } | Domain::Int { log, .. } => Some((axis.name.clone(), log)),
+            Domain::Choice { .. } => None,
+        });
+        self.matrix.scales().chain(chosen).collect()
+    }
+
     /// The names of its axes; those that only `include` has come last.
     pub fn axes(&self) -> Vec<&str> {
         let mut axes = self.matrix.axes();

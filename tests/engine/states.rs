@@ -21,14 +21,14 @@ with open(os.environ['LOG'], 'a') as log:
     log.write('\\n')
 with sweep.checkpoint() as place:
     place.write_text(json.dumps({'x': x}))
-sweep.report(steps.end - 1, late=x)
+if len(steps) > 0:
+    sweep.report(steps.end - 1, late=x)
 sweep.report(final=x, began=1 if path else 0)
 ";
 
 fn recipe(matrix: &str, with: &str, more: &str) -> String {
     format!(
-        "params: {{ until: 3 }}
-steps:
+        "steps:
   job:
     uses: command
     matrix: {{ {matrix} }}
@@ -45,9 +45,9 @@ fn sandbox(recipe: &str) -> Sandbox {
     sandbox
 }
 
-/// A recipe whose only job ends at the param `until`.
+/// A recipe whose only job ends at step 3, or where `--axis until=STEP` says.
 fn growing() -> Sandbox {
-    sandbox(&recipe("lr2: [0.5]", "params: { lr2: '${{ matrix.lr2 }}' }, until: '${{ params.until }}'", ""))
+    sandbox(&recipe("lr2: [0.5], until: [3]", "params: { lr2: '${{ matrix.lr2 }}' }", ""))
 }
 
 fn try_run(sandbox: &Sandbox, more: &[&str], fault: &str) -> std::process::Output {
@@ -90,10 +90,10 @@ fn states(sandbox: &Sandbox) -> Vec<PathBuf> {
 }
 
 /// The result of a job that is trained alone.
-fn alone(set: &str, label: &str) -> Value {
+fn alone(until: &str) -> Value {
     let sandbox = growing();
-    assert!(run(&sandbox, &["--set", set])[0].starts_with("0 1 2"));
-    result(&sandbox, label)
+    assert!(run(&sandbox, &["--axis", until])[0].starts_with("0 1 2"));
+    result(&sandbox, &format!("job/lr2=0.5,{until}"))
 }
 
 #[test]
@@ -102,14 +102,12 @@ fn a_longer_program_makes_only_the_rest_of_the_steps() {
     assert_eq!(run(&sandbox, &[]), ["0 1 2"]);
     assert_eq!(states(&sandbox).len(), 1);
     let listed = sandbox.sweep(&["cache", "ls"]);
-    assert!(listed.stdout.contains("state after step 3 of job/lr2=0.5"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("state after step 3 of job/lr2=0.5,until=3"), "{}", listed.stdout);
     assert!(listed.stderr.contains("1 record, 1 state ("), "{}", listed.stderr);
 
-    assert_eq!(run(&sandbox, &["--set", "until=6"]), ["3 4 5"]);
-    let records = list(&sandbox.path("results/store"));
-    assert!(!records.is_empty());
-    assert_eq!(result(&sandbox, "job/lr2=0.5"), alone("until=6", "job/lr2=0.5"));
-    let record = sandbox.records().remove("job/lr2=0.5").unwrap();
+    assert_eq!(run(&sandbox, &["--axis", "until=6"]), ["3 4 5"]);
+    assert_eq!(result(&sandbox, "job/lr2=0.5,until=6"), alone("until=6"));
+    let record = sandbox.records().remove("job/lr2=0.5,until=6").unwrap();
     assert_eq!(record["provenance"]["continued"]["step"], 3);
     assert_eq!(record["outcome"]["metrics"]["attempts"]["value"], 1.0);
     let text = sandbox.journal("note").pop().unwrap()["event"]["note"]["text"].as_str().unwrap().to_owned();
@@ -118,8 +116,8 @@ fn a_longer_program_makes_only_the_rest_of_the_steps() {
     let left = states(&sandbox);
     assert!(left.len() == 1 && left[0].parent().unwrap().ends_with("6"), "{left:?}");
 
-    assert_eq!(run(&sandbox, &["--set", "until=6"]), Vec::<String>::new());
-    assert_eq!(run(&sandbox, &["--set", "until=9"]), ["6 7 8"]);
+    assert_eq!(run(&sandbox, &["--axis", "until=6"]), Vec::<String>::new());
+    assert_eq!(run(&sandbox, &["--axis", "until=9"]), ["6 7 8"]);
 }
 
 #[test]
@@ -137,7 +135,7 @@ fn jobs_of_a_plan_wait_for_the_shorter_ones_and_continue_from_them() {
         assert_eq!(found, left, "{keep}");
         let own = |until: u64| result(&sandbox, &format!("job/lr2=0.5,until={until}"));
         for until in [3, 6, 9] {
-            assert_eq!(own(until), alone(&format!("until={until}"), "job/lr2=0.5"), "{keep} {until}");
+            assert_eq!(own(until), alone(&format!("until={until}")), "{keep} {until}");
         }
     }
 }
@@ -177,41 +175,42 @@ fn a_state_that_does_not_hold_is_not_used() {
     let checkpoints = states(&sandbox)[0].join("files/checkpoints");
     let checkpoint = list(&checkpoints)[0].join("checkpoint");
     fs_err::write(&checkpoint, "{\"x\": 100.0}").unwrap();
-    assert_eq!(run(&sandbox, &["--set", "until=6"]), ["0 1 2 3 4 5"]);
-    assert_eq!(result(&sandbox, "job/lr2=0.5"), alone("until=6", "job/lr2=0.5"));
+    assert_eq!(run(&sandbox, &["--axis", "until=6"]), ["0 1 2 3 4 5"]);
+    assert_eq!(result(&sandbox, "job/lr2=0.5,until=6"), alone("until=6"));
 
     // The program reads other code.
     let sandbox = growing();
+    let text = sandbox.read("recipe.yaml");
+    sandbox.write("recipe.yaml", &format!("{text}    states: {{ keep: rungs }}\n"));
     run(&sandbox, &[]);
     sandbox.write("code_of_it.py", "factor = 2.0\n");
-    assert_eq!(run(&sandbox, &["--set", "until=6"]), ["0 1 2 3 4 5"]);
+    assert_eq!(run(&sandbox, &["--axis", "until=6"]), ["0 1 2 3 4 5"]);
     sandbox.write("code_of_it.py", "factor = 1.0\n");
-    assert_eq!(run(&sandbox, &["--set", "until=9"]), ["3 4 5 6 7 8"], "the state of the first run holds again");
+    assert_eq!(run(&sandbox, &["--axis", "until=9"]), ["3 4 5 6 7 8"], "the state of the first run holds again");
 
     // A job of an exclusive step measures all of its steps.
-    let text = sandbox.read("recipe.yaml");
     let sandbox = growing();
     run(&sandbox, &[]);
     sandbox.write("recipe.yaml", &format!("{text}    exclusive: true\n"));
-    assert_eq!(run(&sandbox, &["--set", "until=6"]), ["0 1 2 3 4 5"]);
+    assert_eq!(run(&sandbox, &["--axis", "until=6"]), ["0 1 2 3 4 5"]);
 }
 
 #[test]
 fn states_are_garbage_when_they_serve_no_job() {
     let sandbox = growing();
     run(&sandbox, &[]);
-    run(&sandbox, &["--set", "until=6"]);
+    run(&sandbox, &["--axis", "until=6"]);
     let gc = |more: &[&str]| {
         let ended = sandbox.sweep(&[&["cache", "gc", "--recent", "0s", "--yes"], more].concat());
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         ended.stderr
     };
     // The job at 9 continues from the state at 6.
-    let said = gc(&["recipe.yaml", "--set", "until=9"]);
+    let said = gc(&["recipe.yaml", "--axis", "until=9"]);
     assert!(said.contains("removed 2 records, "), "{said}");
-    assert_eq!(run(&sandbox, &["--set", "until=9"]), ["6 7 8"], "a state does not need the record of its job");
-    run(&sandbox, &["--set", "until=4"]);
-    let said = gc(&["recipe.yaml", "--set", "until=9"]);
+    assert_eq!(run(&sandbox, &["--axis", "until=9"]), ["6 7 8"], "a state does not need the record of its job");
+    run(&sandbox, &["--axis", "until=4"]);
+    let said = gc(&["recipe.yaml", "--axis", "until=9"]);
     assert!(said.contains("removed 1 record, "), "{said}");
     let said = gc(&[]);
     assert!(said.contains("1 record and ") || said.contains("state"), "{said}");
@@ -224,7 +223,7 @@ fn killed_at_every_write_of_a_state_jobs_have_the_same_results() {
         eprintln!("not run: a release build cannot be made to break");
         return;
     }
-    let expected = alone("until=6", "job/lr2=0.5");
+    let expected = alone("until=6");
     for (until, least) in [("until=3", 8), ("until=6", 15)] {
         // The first run keeps a state; the second one takes it, and keeps another.
         let begin = || {
@@ -236,7 +235,7 @@ fn killed_at_every_write_of_a_state_jobs_have_the_same_results() {
         };
         let traced = begin();
         let trace = format!("trace={}", traced.path("trace").display());
-        assert_eq!(try_run(&traced, &["--set", until], &trace).status.code(), Some(0));
+        assert_eq!(try_run(&traced, &["--axis", until], &trace).status.code(), Some(0));
         let points: Vec<String> = traced.read("trace").lines().map(str::to_owned).collect();
         let of_states = |point: &String| point.starts_with("state: ") || point.starts_with("scratch: ");
         let at: Vec<usize> = (1..=points.len()).filter(|at| of_states(&points[at - 1])).collect();
@@ -245,10 +244,10 @@ fn killed_at_every_write_of_a_state_jobs_have_the_same_results() {
             let point = &points[at - 1];
             let sandbox = begin();
             // Points of other threads may come in between; a neighbor of the point is as good.
-            let killed = try_run(&sandbox, &["--set", until], &format!("kill@{at}"));
+            let killed = try_run(&sandbox, &["--axis", until], &format!("kill@{at}"));
             assert_eq!(killed.status.code(), None, "{point}");
-            run(&sandbox, &["--set", "until=6"]);
-            assert_eq!(result(&sandbox, "job/lr2=0.5"), expected, "{point}");
+            run(&sandbox, &["--axis", "until=6"]);
+            assert_eq!(result(&sandbox, "job/lr2=0.5,until=6"), expected, "{point}");
             let verified = sandbox.sweep(&["cache", "verify"]);
             assert_eq!(verified.code, Some(0), "{point}: {}", verified.stdout);
             sandbox.sweep(&["cache", "gc", "--recent", "0s", "--yes"]);
@@ -256,11 +255,11 @@ fn killed_at_every_write_of_a_state_jobs_have_the_same_results() {
         }
         for at in (1..=points.len()).filter(|at| of_states(&points[at - 1])).step_by(3) {
             let sandbox = begin();
-            let full = try_run(&sandbox, &["--set", until], &format!("full@{at}"));
+            let full = try_run(&sandbox, &["--axis", until], &format!("full@{at}"));
             let stderr = String::from_utf8_lossy(&full.stderr);
             assert!(!stderr.contains("panicked"), "{stderr}");
-            run(&sandbox, &["--set", "until=6"]);
-            assert_eq!(result(&sandbox, "job/lr2=0.5"), expected, "full at {}", points[at - 1]);
+            run(&sandbox, &["--axis", "until=6"]);
+            assert_eq!(result(&sandbox, "job/lr2=0.5,until=6"), expected, "full at {}", points[at - 1]);
         }
     }
 }

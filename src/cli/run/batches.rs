@@ -32,8 +32,6 @@ pub(super) struct Round {
     pub(super) page: Page,
     /// The jobs that were to run.
     pub(super) ran: Vec<JobId>,
-    /// True if a run was recorded.
-    pub(super) was_run: bool,
 }
 
 /// Decides what follows from no results, so that there is something to select and to run.

@@ -219,7 +219,7 @@ impl Lower<'_> {
                 self.check_role(given.as_ref()?, role, step);
             }
         }
-        let shown: Vec<Spanned<String>> = [&x, &y].into_iter().flatten().cloned().collect();
+        let shown: Vec<Spanned<String>> = [&x, &y, &value].into_iter().flatten().cloned().collect();
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &shown));
         let x = x.map_or_else(|| "time".to_owned(), |x| x.value);
         let chart = Spec {
@@ -229,6 +229,7 @@ impl Lower<'_> {
             value: value.map(|value| value.value),
             roofs,
             best: best.into_iter().map(|(metric, better)| (metric.value, better)).collect(),
+            scales: step.scales(),
             color: color.map(|color| color.value),
             band: keys.band.value.unwrap_or(true),
         };

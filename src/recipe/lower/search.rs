@@ -193,6 +193,15 @@ impl Shape for Part {
 }
 
 impl Search {
+    /// The metric that decides, with its explicit better direction.
+    pub fn metric(&self) -> Option<(&str, Option<Better>)> {
+        let suggest = self.suggest.as_ref().map(|suggest| (&suggest.by, suggest.direction));
+        let rungs = || self.rungs.as_ref().map(|rungs| (&rungs.by, rungs.direction));
+        let racing = || self.racing.as_ref().map(|racing| (&racing.by, racing.direction));
+        let found = suggest.or_else(rungs).or_else(racing);
+        found.map(|(by, direction)| (by.value.as_str(), direction))
+    }
+
     /// The axis that only jobs of decisions have, if there is one.
     pub fn axis(&self) -> Option<&str> {
         self.rungs.as_ref().map(|rungs| rungs.axis.as_str())
@@ -209,6 +218,12 @@ impl Rungs {
     /// The last rung, at which the step is reported.
     pub fn last(&self) -> u64 {
         self.at.last().copied().unwrap_or_default()
+    }
+
+    /// The points of the last rung.
+    pub fn reported(&self) -> Selection {
+        let last = Value::Int(i64::try_from(self.last()).unwrap_or(i64::MAX));
+        Selection(vec![(Spanned::new(self.axis.clone(), self.span), vec![Template::literal(last, self.span)])])
     }
 
     /// The better direction: the explicit one, or that of the metric, or that of a loss.
@@ -456,6 +471,5 @@ fn restrict(step: &Step, only: &mut Selection, named: &[&str]) {
     if chosen || named.contains(&rungs.axis.as_str()) {
         return;
     }
-    let last = Value::Int(i64::try_from(rungs.last()).unwrap_or(i64::MAX));
-    only.0.push((Spanned::new(rungs.axis.clone(), rungs.span), vec![Template::literal(last, rungs.span)]));
+    only.0.extend(rungs.reported().0);
 }
