@@ -5,8 +5,9 @@
 //! same batch, which have no values yet, count among the others, so that a batch spreads out (a constant liar). These are
 //! the rule and the constants of Optuna's `TPESampler(multivariate=True, constant_liar=True)`.
 //!
-//! It is part of the program because the crates with this method keep the state of a random number generator between
-//! calls, or estimate each axis by itself; here an answer follows from the history and a seed alone.
+//! It is written here, and not taken from a crate such as `tpe` or `optimizer`, because those use the elementary functions of
+//! the system's library: their answers can differ from machine to machine. Here an answer follows from the history and a
+//! seed alone.
 
 use super::{Outcome, Point, Question, Random, Sampler, parzen::Parzen, random::fresh};
 use crate::stats::Draws;

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::sandbox::{Ended, Sandbox, list};
+use crate::{
+    sandbox::{Ended, Sandbox, list},
+    slurm::cluster::shared,
+};
 
 /// The best configuration is x = 3, k = 4, kind = b. Seeds add noise.
 const STUDY: &str = r#"
@@ -337,6 +340,17 @@ steps:
     let expected = ["x=8,until=3,seed=1", "x=8,until=3,seed=2", "x=9,until=3,seed=1", "x=9,until=3,seed=2"];
     assert_eq!(confirmed, expected.map(|point| format!("tune-confirmed/{point}")), "{}", ended.stderr);
     sandbox.assert_all_cached(&["recipe.yaml"]);
+}
+
+/// A batch system runs the same batches, all in one command.
+#[test]
+fn a_batch_system_runs_the_same_batches() {
+    let Some((cluster, _quiet)) = shared() else { return };
+    let text = STUDY.replace("SAMPLER", "tpe").replace("batch: 4", "batch: 2").replace("seeds: 2", "seeds: 1");
+    let [local, sandbox] = [(); 2].map(|()| Sandbox::with(&text));
+    runs(&local, &[]);
+    let ended = cluster.sweep(&sandbox, &["run", "recipe.yaml", "--executor", "slurm", "--poll", "0.2"]);
+    assert_eq!((ended.code, labels(&sandbox)), (Some(0), labels(&local)), "{}", ended.stderr);
 }
 
 /// The best of many is better than it will be again; the seeds of the confirmation know nothing of that.
