@@ -18,6 +18,7 @@ mod lines;
 mod parallel;
 mod raster;
 mod roofline;
+mod shades;
 mod slice;
 mod timeline;
 

@@ -11,9 +11,8 @@ use super::{
     Area, Canvas, Chart, Declaration, Drawn, FONT, INK, Role, SIZE,
     axis::AxisScale,
     configurations::{Configurations, Row},
-    heading,
-    heat::shade,
-    pixels, range,
+    heading, pixels, range,
+    shades::shade,
 };
 use crate::{
     format::{Scale, clean, count},
