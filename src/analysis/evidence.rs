@@ -176,6 +176,11 @@ impl<'a> Side<'a> {
         self.found.iter().filter_map(|found| found.by).collect()
     }
 
+    /// True if a search has stopped one of its jobs.
+    fn is_stopped(&self) -> bool {
+        self.absent.iter().any(|(why, ..)| matches!(why, Absence::Stopped(_)))
+    }
+
     /// True if no job belongs to the side.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty() && self.absent.is_empty()
@@ -204,6 +209,10 @@ impl<'a> Side<'a> {
 pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> Result<(), Silence> {
     if sides.iter().any(|side| side.found.is_empty() && side.absent.is_empty()) {
         return Err(Silence::NoPoint);
+    }
+    // What a search has stopped is not missing by chance, so no rule makes up for it.
+    if sides.iter().any(|side| side.is_stopped()) {
+        return Err(Silence::Absent);
     }
     match question.rules.missing {
         Missing::Block => {}
@@ -236,7 +245,7 @@ pub(super) fn complete(sides: &mut [&mut Side<'_>], question: &Question<'_>) -> 
 impl Question<'_> {
     /// True if nothing is missing on a side, as far as missing results matter.
     pub(super) fn is_whole(&self, side: &Side<'_>) -> bool {
-        self.rules.missing == Missing::Ignore || side.absent.is_empty()
+        (self.rules.missing == Missing::Ignore && !side.is_stopped()) || side.absent.is_empty()
     }
 }
 

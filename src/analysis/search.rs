@@ -6,6 +6,7 @@
 
 mod planner;
 mod race;
+mod reached;
 mod rungs;
 
 use std::{
@@ -15,9 +16,12 @@ use std::{
 
 use sweep_job::current_name;
 
-pub use self::planner::Searches;
+pub use self::{
+    planner::Searches,
+    reached::{Extent, Reached, reached},
+};
 use crate::{
-    plan::{JobId, Plan, Study, configuration, is_later},
+    plan::{JobId, Plan, Study, configuration},
     record::Key,
     store::{Decision, Measured, Member, Store},
 };
@@ -67,7 +71,7 @@ struct Followed<'a> {
 }
 
 /// Accepts a decision, so that what follows from it is decided next.
-pub(crate) type Accept<'a> = dyn FnMut(&Decision) -> io::Result<Option<Key>> + 'a;
+type Accept<'a> = dyn FnMut(&Decision) -> io::Result<Option<Key>> + 'a;
 
 /// Follows the decisions of a step as far as its jobs have ended and `accept` knows or keeps the decision.
 fn follow(
@@ -81,7 +85,7 @@ fn follow(
     let Some(search) = &study.recipe.steps[step].search else { return Ok(Vec::new()) };
     let mut decided = Vec::new();
     if let Some(rules) = &search.rungs {
-        for mut configurations in followed.configurations(&rules.axis, rules.at.len()) {
+        for mut configurations in followed.configurations(&rules.axis) {
             followed.sort(&mut configurations);
             decided.extend(match rules.workers {
                 None => followed.halve(rules, &configurations, accept)?,
@@ -90,9 +94,7 @@ fn follow(
         }
     }
     if let Some(rules) = &search.racing {
-        let seeds: BTreeSet<String> =
-            study.steps[step].iter().filter_map(|(point, _)| Some(format!("{:?}", point.get("seed")?))).collect();
-        for mut configurations in followed.configurations("seed", seeds.len()) {
+        for mut configurations in followed.configurations("seed") {
             followed.sort(&mut configurations);
             decided.extend(followed.race(rules, &configurations, accept)?);
         }
@@ -105,31 +107,30 @@ impl Followed<'_> {
         self.plan.job(job).key
     }
 
-    /// The configurations that are decided about together, with their jobs at each of the values of an axis: all of the step,
-    /// or those of each batch of a sampler.
-    fn configurations(&self, axis: &str, stages: usize) -> Vec<Vec<Configuration>> {
+    /// The configurations that are decided about together, with their jobs at each of the values of an axis, in the order of the
+    /// recipe: all of the step, or those of each batch of a sampler.
+    fn configurations(&self, axis: &str) -> Vec<Vec<Configuration>> {
         let step = &self.study.recipe.steps[self.step];
         let mut values: Vec<String> = Vec::new();
+        for (point, _) in &self.study.steps[self.step] {
+            let value = point.get(axis).map(|value| format!("{value:?}"));
+            values.extend(value.filter(|value| !values.contains(value)));
+        }
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut found: Vec<Configuration> = Vec::new();
         let mut batches: Vec<Option<usize>> = Vec::new();
         let searched = self.study.searched.get(&self.step);
         for (point, job) in &self.study.steps[self.step] {
-            let Some(value) = point.get(axis).map(|value| format!("{value:?}")) else { continue };
-            // The values of an axis are in the order of the recipe at every configuration.
-            let stage = values.iter().position(|known| *known == value).unwrap_or_else(|| {
-                values.push(value);
-                values.len() - 1
-            });
+            let value = point.get(axis).map(|value| format!("{value:?}"));
+            let Some(stage) = value.and_then(|value| values.iter().position(|known| *known == value)) else { continue };
             let label = configuration(step, point).to_string();
             let place = *places.entry(label.clone()).or_insert_with(|| {
-                found.push(Configuration { label, stages: vec![Vec::new(); stages] });
+                found.push(Configuration { label, stages: vec![Vec::new(); values.len()] });
                 batches.push(searched.and_then(|searched| searched.batch_of(point)));
                 found.len() - 1
             });
-            if let Some(jobs) = found[place].stages.get_mut(stage)
-                && !jobs.contains(job)
-            {
+            let jobs = &mut found[place].stages[stage];
+            if !jobs.contains(job) {
                 jobs.push(*job);
             }
         }
@@ -220,22 +221,47 @@ pub(crate) fn stopped_by(plan: &Plan, decided: &[Decided]) -> BTreeMap<JobId, St
     stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect()
 }
 
-/// The jobs of a step that have to end before anything else is decided about it: those that always run, and those that
-/// decisions release. `accept` says which decisions hold.
-pub(crate) fn required(
-    plan: &Plan,
-    study: &Study,
-    step: usize,
-    known: &dyn Fn(JobId) -> Known,
-    accept: &mut Accept<'_>,
-) -> io::Result<HashSet<JobId>> {
-    let declared = &study.recipe.steps[step];
-    let always = study.steps[step].iter().filter(|(point, _)| !is_later(declared, point)).map(|(_, job)| *job);
-    let mut required: HashSet<JobId> = always.collect();
-    for decided in follow(plan, study, step, known, accept)? {
-        required.extend(decided.released.into_iter().map(|(job, _)| job));
+/// What the decisions of a plan's searches say about its jobs.
+#[derive(Debug, Default)]
+pub struct Fates(HashMap<JobId, (Fate, String)>);
+
+/// What decisions say about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs.
+    Released,
+    /// It does not run.
+    Stopped,
+}
+
+impl Fates {
+    /// The decisions that hold for the present records.
+    pub fn read(plan: &Plan, store: &Store) -> io::Result<Self> {
+        let mut fates = HashMap::new();
+        for study in &plan.studies {
+            let decided = decided(plan, study, &BTreeMap::new(), store)?;
+            for Decided { released, stopped, .. } in decided {
+                for (job, because) in stopped {
+                    fates.entry(job).or_insert((Fate::Stopped, because));
+                }
+                for (job, because) in released {
+                    fates.insert(job, (Fate::Released, because));
+                }
+            }
+        }
+        fates.retain(|job, _| plan.is_held(*job));
+        Ok(Self(fates))
     }
-    Ok(required)
+
+    /// What they say about a job, and why.
+    pub fn of(&self, job: JobId) -> Option<(Fate, &str)> {
+        self.0.get(&job).map(|(fate, because)| (*fate, because.as_str()))
+    }
+
+    /// True if a job does not run.
+    pub fn is_stopped(&self, job: JobId) -> bool {
+        matches!(self.of(job), Some((Fate::Stopped, _)))
+    }
 }
 
 /// The metric by which a step decides.

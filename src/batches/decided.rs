@@ -1,6 +1,9 @@
 //! One decision: the next batch of a step, or the configurations to confirm.
 
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
@@ -85,7 +88,7 @@ impl Wish<'_> {
         if let Some(by) = search.staged_by() {
             let study = &self.plan.studies[self.study];
             let deciding = Ended::read(self.plan, store, points.iter().map(|(_, id)| *id), by, mode)?;
-            let required = deciding.required(self.plan, study, step, store)?;
+            let required = deciding.required(self.plan, study, step, true)?;
             for configuration in &mut configurations {
                 configuration.jobs.retain(|(id, _)| required.contains(id));
             }
@@ -338,11 +341,29 @@ fn points_of(decision: &Decision, question: &Question<'_>) -> Option<Vec<Point>>
 
 /// The digests of the arguments that are files, by argument.
 fn files(argv: &[String], folder: &Path) -> Json {
-    let digest = |argument: &String| {
+    let digest =
+        |(argument, text): (&String, Vec<u8>)| (argument.clone(), json!(blake3::hash(&text).to_hex().as_str()));
+    Json::Object(read_files(argv, folder).map(digest).collect())
+}
+
+/// The arguments that are files, with their contents.
+fn read_files<'a>(argv: &'a [String], folder: &'a Path) -> impl Iterator<Item = (&'a String, Vec<u8>)> {
+    argv.iter().filter_map(move |argument| {
         let path = folder.join(argument);
         let size = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
         let text = (size <= LARGEST).then(|| fs_err::read(&path).ok()).flatten()?;
-        Some((argument.clone(), json!(blake3::hash(&text).to_hex().as_str())))
-    };
-    Json::Object(argv.iter().filter_map(digest).collect())
+        Some((argument, text))
+    })
+}
+
+/// The files of all samplers that are programs, with their contents: what is decided depends on them.
+pub fn sampler_files(plan: &Plan) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for (step, _) in plan.steps() {
+        let source = step.search.as_ref().and_then(|search| Some(&search.suggest.as_ref()?.source));
+        if let Some(Source::Provider(Provider::Program { argv, folder })) = source {
+            found.extend(read_files(argv, folder).map(|(argument, text)| (folder.join(argument), text)));
+        }
+    }
+    found
 }

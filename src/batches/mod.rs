@@ -13,6 +13,7 @@ use std::{collections::HashSet, io};
 
 use sweep_job::Backend;
 
+pub use self::decided::sampler_files;
 use self::{
     decided::{Decided, Wish},
     trials::Ended,
@@ -178,7 +179,7 @@ pub fn lost(
                 let Some(by) = declared.search.as_ref().and_then(Search::staged_by) else { continue };
                 let jobs = study.steps[step].iter().map(|(_, id)| *id);
                 let ended = Ended::read(plan, store, jobs, by, Mode::Decide(&lost))?;
-                let required = ended.required(plan, study, step, store)?;
+                let required = ended.required(plan, study, step, false)?;
                 let released = required.into_iter().filter(|id| plan.is_held(*id)).map(|id| plan.job(id).key);
                 lost.extend(released.filter(|key| !store.contains(*key)));
             }

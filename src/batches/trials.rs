@@ -1,7 +1,7 @@
 //! The configurations of a step, with the results of their jobs.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     io,
 };
 
@@ -9,11 +9,11 @@ use sweep_job::{Value, current_name};
 
 use super::Mode;
 use crate::{
-    analysis::{self, search::Known},
+    analysis::search::{Known, reached},
     decide,
     plan::{JobId, Plan, Point, Study},
     record::Key,
-    store::{Decision, Member, Store, StoreError},
+    store::{Member, Store, StoreError},
     suggest::Outcome,
 };
 
@@ -105,22 +105,21 @@ impl Ended {
         if let State::Measured(value) = self.of(key) { value } else { None }
     }
 
-    /// The jobs of a step that have to end before anything else is decided about it, if those without a record have failed.
-    /// Decisions hold if the store has them, or if all jobs that they follow from have ended.
+    /// The jobs of a step that have to end before anything else is decided about it: those that run in any case, and those that
+    /// decisions release. With `hypothetical`, jobs that have not ended count as failed.
     pub(super) fn required(
         &self,
         plan: &Plan,
         study: &Study,
         step: usize,
-        store: &Store,
-    ) -> io::Result<HashSet<JobId>> {
-        let known = |id: JobId| Known::Ended(self.value(plan.job(id).key));
-        let mut accept = |decision: &Decision| -> io::Result<Option<Key>> {
-            let key = decision.key()?;
-            let ended = decision.members.iter().all(|member| self.of(member.key) != State::Open);
-            Ok(if ended || store.decision(&key)?.is_some() { Some(key) } else { None })
+        hypothetical: bool,
+    ) -> io::Result<BTreeSet<JobId>> {
+        let known = |id: JobId| match self.of(plan.job(id).key) {
+            State::Open if !hypothetical => Known::Open,
+            State::Measured(value) => Known::Ended(value),
+            State::Failed | State::Open => Known::Ended(None),
         };
-        analysis::search::required(plan, study, step, &known, &mut accept)
+        Ok(reached(plan, study, step, &known)?.required)
     }
 
     /// True if all jobs of these configurations have ended.

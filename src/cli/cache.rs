@@ -20,11 +20,12 @@ use crate::{
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
     host,
+    plan::Plan,
     recipe::{Draft, Request},
-    record::Key,
+    record::{Key, Prefixes},
     remote::keygen,
     run::{Disposition, RunFolder},
-    store::{Origin, Store, StoreError},
+    store::{Origin, State, Store, StoreError},
 };
 
 #[derive(Debug, Args)]
@@ -170,8 +171,21 @@ fn ls(store: &Store, beginning: &str) -> Result<Exit, Error> {
         format!("{}  {made}  {took:>12}  {}{size}\n", record.key.short(), clean(&record.label))
     });
     print(&lines.collect::<String>())?;
-    say(format_args!("{}", count(records.len(), "record")));
+    let mut states = store.states().map_err(StoreError::from)?;
+    states.retain(|state| state.label.starts_with(beginning));
+    print(&states.iter().map(state_line).collect::<String>())?;
+    let bytes: u64 = states.iter().map(State::bytes).sum();
+    let size = quantity(bytes as f64, Unit::Bytes);
+    let and = if states.is_empty() { String::new() } else { format!(", {} ({size})", count(states.len(), "state")) };
+    say(format_args!("{}{and}", count(records.len(), "record")));
     Ok(Exit::Done)
+}
+
+/// A state in a list: its key, its size, its step, and the job that has left it.
+fn state_line(state: &State) -> String {
+    let size = quantity(state.bytes() as f64, Unit::Bytes);
+    let made = state.kept.strftime("%Y-%m-%d %H:%M");
+    format!("{}  {made}  {size:>12}  state after step {} of {}\n", state.key.short(), state.step, clean(&state.label))
 }
 
 fn verify(store: &Store) -> Result<Exit, Error> {
@@ -195,7 +209,9 @@ fn verify(store: &Store) -> Result<Exit, Error> {
 fn reached(store: &Store, recipes: &[PathBuf], values: &Values, recent: f64) -> Result<HashSet<Key>, Error> {
     let mut reached = HashSet::new();
     for backend in Backend::ALL.iter().filter(|_| !recipes.is_empty()) {
-        reached.extend(keys_of(store, recipes, values, *backend)?);
+        let plan = plan_of(store, recipes, values, *backend)?;
+        reached.extend(plan.jobs().map(|(_, job)| job.key));
+        reached.extend(states_for(store, &plan).map_err(Error::io("cannot read the store"))?);
     }
     let now = host::clock::now();
     for folder in RunFolder::all(store.results()) {
@@ -209,14 +225,33 @@ fn reached(store: &Store, recipes: &[PathBuf], values: &Values, recent: f64) -> 
     Ok(reached)
 }
 
+/// The keys of the states from which the jobs of a plan can continue, or which they leave.
+fn states_for(store: &Store, plan: &Plan) -> io::Result<Vec<Key>> {
+    let steps = store.state_steps()?;
+    let mut keys = Vec::new();
+    for (_, job) in plan.jobs() {
+        let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
+        for step in steps.iter().filter(|step| prefixes.contains(**step)) {
+            keys.push(prefixes.key(&job.identity, *step)?);
+        }
+        keys.extend(prefixes.left(&job.identity)?.map(|(_, key)| key));
+    }
+    Ok(keys)
+}
+
 /// The keys of all jobs of recipes or sweep files.
 fn keys_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Vec<Key>, Error> {
+    Ok(plan_of(store, paths, values, backend)?.jobs().map(|(_, job)| job.key).collect())
+}
+
+/// The plan of recipes or sweep files.
+fn plan_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) -> Result<Plan, Error> {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(", ");
     let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, only: &[] })
         .map_err(Error::recipe(name.clone()))?;
     let (_, plan) = Batches::plan(draft, backend, store).map_err(Error::search(name))?;
-    Ok(plan.jobs().map(|(_, job)| job.key).collect())
+    Ok(plan)
 }
 
 fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
@@ -230,7 +265,11 @@ fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {
     let lines =
         garbage.records.iter().map(|(key, bytes)| format!("{}  {:>9}  {}\n", key.short(), size(*bytes), label(*key)));
     print(&lines.collect::<String>())?;
+    print(&garbage.states.iter().map(state_line).collect::<String>())?;
     let mut parts = vec![count(garbage.records.len(), "record")];
+    if !garbage.states.is_empty() {
+        parts.push(count(garbage.states.len(), "state"));
+    }
     if !garbage.leftovers.is_empty() {
         parts.push(format!("what {} left", count(garbage.leftovers.len(), "unfinished job")));
     }

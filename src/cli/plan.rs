@@ -7,6 +7,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use sweep_job::Unit;
 
 use super::{
     OnlyArgs, Prepared, RecipeArgs,
@@ -16,15 +17,18 @@ use super::{
     warn, warn_of_damage,
 };
 use crate::{
-    analysis::design::{Design, DesignError},
+    analysis::{
+        design::{Design, DesignError},
+        search::{Fate, Fates},
+    },
     error::{Error, Exit},
-    format::{clean, count, duration},
+    format::{clean, count, duration, quantity},
     host::machine,
-    plan::{Job, JobId, ListId, Numbering, Plan, Study},
+    plan::{Job, JobId, ListId, Numbering, Plan, Saving, Study},
     query::explain::Explainer,
     recipe::Recipe,
     run::{History, Standing, slots::Limits},
-    store::Store,
+    store::{State, Store},
 };
 
 #[derive(Debug, Args)]
@@ -68,17 +72,22 @@ struct View<'a> {
     blocked: Vec<bool>,
     /// Estimated duration, in seconds.
     about: Option<f64>,
+    /// Mean size of the states that there are, in bytes.
+    state_bytes: Option<f64>,
     explainer: Explainer<'a>,
+    /// What decisions of searches say about jobs.
+    fates: Fates,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let Prepared { plan, .. } = args.recipe.prepare(results, &args.only.only, false)?;
     warn(&plan);
     let store = Store::open(results)?;
-    let selected = plan.selection()?;
+    let mut selected = plan.selection()?;
     let standing = Standing::of(&plan, &store, &selected)?;
     warn_of_damage(&standing);
     let cached = standing.cached;
+    share(&plan, &store, &mut selected, &cached);
     let table = args.format == PlanFormat::Table;
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
@@ -105,7 +114,11 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
-    let view = View { plan: &plan, selected, cached, blocked, about, explainer };
+    let known = store.states().map_err(Error::io("cannot read the store"))?;
+    let bytes: u64 = known.iter().map(State::bytes).sum();
+    let state_bytes = (!known.is_empty()).then(|| bytes as f64 / known.len() as f64);
+    let fates = Fates::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
+    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, fates };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -123,15 +136,22 @@ impl<'a> View<'a> {
     fn state(&self, id: JobId) -> &'static str {
         match (self.cached[id.index()], self.blocked[id.index()]) {
             (true, _) => "cached",
-            (false, _) if self.plan.is_reserve(id) => "in reserve",
+            (false, _) if self.is_stopped(id) => "stopped",
+            (false, _) if self.is_reserve(id) => "in reserve",
             (false, true) => "blocked",
             (false, false) => "to run",
         }
     }
 
-    /// True if a job will only run if a result is undecided without it.
+    /// True if a job will only run if a result is undecided without it, or if a decision releases it.
     fn is_reserve(&self, id: JobId) -> bool {
-        !self.cached[id.index()] && self.plan.is_reserve(id)
+        let released = || matches!(self.fates.of(id), Some((Fate::Released, _)));
+        !self.cached[id.index()] && self.plan.is_reserve(id) && !released()
+    }
+
+    /// True if a decision of a search has stopped it.
+    fn is_stopped(&self, id: JobId) -> bool {
+        self.is_reserve(id) && self.fates.is_stopped(id)
     }
 
     fn table(&self, args: &PlanArgs) -> String {
@@ -139,20 +159,26 @@ impl<'a> View<'a> {
         let done = self.selected.iter().filter(|id| self.cached[id.index()]).count();
         let held = |id: &&JobId| self.blocked[id.index()] && !self.is_reserve(**id);
         let blocked = self.selected.iter().filter(held).count();
-        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count();
-        let (all, open) = (self.selected.len() - reserve, self.selected.len() - done - blocked - reserve);
+        let stopped = self.selected.iter().filter(|id| self.is_stopped(**id)).count();
+        let reserve = self.selected.iter().filter(|id| self.is_reserve(**id)).count() - stopped;
+        let all = self.selected.len() - reserve - stopped;
+        let open = all - done - blocked;
         let about = self.about.map(|seconds| format!(" (about {})", duration(seconds))).unwrap_or_default();
         let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
         let mut further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
+        if stopped > 0 {
+            further += &format!(", {stopped} stopped by decisions");
+        }
         let searched = plan.left();
         if searched > 0 {
-            further.push_str(&format!(", up to {searched} more as searches decide"));
+            further += &format!(", up to {searched} more as searches decide");
         }
         let jobs = count(all, "job");
         let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
+        text.extend(self.savings());
         let grid = if args.list {
             self.list()
         } else if args.why {
@@ -162,6 +188,23 @@ impl<'a> View<'a> {
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
         text
+    }
+
+    /// A line for each step whose jobs share states.
+    fn savings(&self) -> Vec<String> {
+        let open = |id: &JobId| !self.cached[id.index()] && !self.is_reserve(*id);
+        let savings = self.plan.savings(&self.selected.iter().copied().filter(open).collect());
+        let line = |(step, Saving { jobs, alone, shared, states }): (String, Saving)| {
+            let less = 100.0 * alone.saturating_sub(shared) as f64 / alone.max(1) as f64;
+            let jobs = count(jobs, "job");
+            let states = count(states, "shared state");
+            let size =
+                self.state_bytes.map(|bytes| format!(" of {}", quantity(bytes, Unit::Bytes))).unwrap_or_default();
+            format!(
+                "{step}: {jobs} continue from states: {shared} steps instead of {alone}, {less:.0} % less; {states}{size}\n"
+            )
+        };
+        savings.into_iter().map(line).collect()
     }
 
     /// Every job.
@@ -189,6 +232,7 @@ impl<'a> View<'a> {
 
     /// The steps with how many of their jobs are done, and why the others will run.
     fn steps(&self) -> Table {
+        let plan = self.plan;
         let mut grid = grid(["  step", "jobs", "cached", "to run", "why"]);
         let several = self.plan.studies.len() > 1;
         let steps = self.plan.studies.iter().flat_map(|study| {
@@ -208,6 +252,11 @@ impl<'a> View<'a> {
             let numbers = [jobs.len(), jobs.len() - open.len(), open.len()].map(|number| number.to_string());
             let cells = std::iter::once(format!("  {name}")).chain(numbers);
             grid.add_row(cells.chain([self.common_reason(&open)]));
+        }
+        let shared: Vec<JobId> = self.selected.iter().copied().filter(|id| plan.is_shared(*id)).collect();
+        if !shared.is_empty() {
+            let number = shared.len().to_string();
+            grid.add_row(["  (shared states)".to_owned(), number.clone(), "0".to_owned(), number, "-".to_owned()]);
         }
         for column in 1..=3 {
             if let Some(column) = grid.column_mut(column) {
@@ -307,6 +356,13 @@ impl<'a> View<'a> {
         }
         (lists.len(), edges)
     }
+}
+
+/// Selects the jobs for states that several of the selected jobs share, as a run would.
+fn share(plan: &Plan, store: &Store, selected: &mut HashSet<JobId>, cached: &[bool]) {
+    let open = selected.iter().copied().filter(|id| !cached[id.index()] && !plan.is_reserve(*id)).collect();
+    let wanted = plan.worth_sharing(&open, |step, key| store.has_state(step, key));
+    selected.extend(wanted.into_iter().filter(|id| !cached[id.index()]));
 }
 
 /// For every job, true if another sweep is running it, or one that it needs.

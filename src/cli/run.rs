@@ -25,7 +25,7 @@ use crate::{
     error::{Error, Exit},
     format::{count, quantity, say},
     host,
-    plan::{JobId, Plan},
+    plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
     recipe::{BatchSystem, Executor},
     record::Key,
@@ -106,10 +106,13 @@ impl RunArgs {
 }
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
-    let (mut prepared, store, mut selected) = prepared(results, args)?;
+    let (mut prepared, store, mut selected) = self::prepared(results, args)?;
     let mut past = Past::default();
     loop {
-        let round = round(results, args, &prepared, &store, &selected, &past)?;
+        let Some(round) = round(results, args, &prepared, &store, &selected, &past)? else {
+            (prepared, _, selected) = self::prepared(results, args)?;
+            continue;
+        };
         if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
             selected = next;
             continue;
@@ -121,7 +124,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     }
 }
 
-/// Runs the jobs of a plan.
+/// Runs the jobs of a plan; `None` if records that have come from elsewhere change keys, so that it has to be made again.
 fn round(
     results: &Path,
     args: &RunArgs,
@@ -129,16 +132,20 @@ fn round(
     store: &Store,
     selected: &HashSet<JobId>,
     past: &Past,
-) -> Result<Round, Error> {
+) -> Result<Option<Round>, Error> {
     let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
     args.check(batch.is_some())?;
     let looked = look(args, store, plan, selected, batch.is_some())?;
+    if looked.puller.is_none() && looked.has_other_code(plan, store) {
+        return Ok(None);
+    }
     if past.rounds == 0 {
         warn_of_damage(&looked.standing);
         warn(plan);
     }
-    let states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    share(plan, store, &mut states);
     check_plan(plan, &states)?;
     let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
@@ -147,8 +154,13 @@ fn round(
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
     let page = if opened.is_some() { Page::Anew } else { Page::IfStale };
+    let was_run = opened.is_some();
     let summary = request.execute(looked, opened, &mut searches)?;
-    Ok(Round { summary, page, ran })
+    if was_run && !summary.detached {
+        // One that stays takes room, and that is all.
+        let _ = run::retire(plan, store);
+    }
+    Ok(Some(Round { summary, page, ran }))
 }
 
 /// A request to run a plan.
@@ -379,6 +391,18 @@ struct Looked {
     puller: Option<Puller>,
 }
 
+impl Looked {
+    /// True if the record of a job was made with other code than it has now.
+    fn has_other_code(&self, plan: &Plan, store: &Store) -> bool {
+        if self.remote.is_none() {
+            return false;
+        }
+        let (mut manifests, mut digests) = (store.manifests(), Digests::open(store.digests()));
+        let mut cached = plan.jobs().filter(|(id, _)| self.standing.cached[id.index()]);
+        cached.any(|(id, _)| plan.has_other_code(id, &mut manifests, &mut digests))
+    }
+}
+
 /// Finds the jobs that are done, including those of the remote. In a batch system no job could wait for later records.
 fn look(
     args: &RunArgs,
@@ -425,6 +449,17 @@ fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Dispos
         (true, false) => Disposition::Yes,
     };
     plan.jobs().map(|(id, _)| state(id)).collect()
+}
+
+/// Adds the jobs for states that several of the jobs to run share.
+fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
+    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
+    for id in plan.worth_sharing(&open, |step, key| store.has_state(step, key)) {
+        // With a record and without a state, the others run alone.
+        if !store.contains(plan.job(id).key) {
+            states[id.index()] = Disposition::Yes;
+        }
+    }
 }
 
 /// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.

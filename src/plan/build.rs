@@ -41,7 +41,7 @@ pub(super) struct Jobs {
     pub(super) held: Vec<bool>,
     by_key: HashMap<Key, JobId>,
     pub(super) digests: Digests,
-    manifests: Manifests,
+    pub(super) manifests: Manifests,
 }
 
 impl Jobs {
@@ -49,6 +49,21 @@ impl Jobs {
     pub(super) fn new(mut digests: Digests) -> Self {
         let manifests = std::mem::take(&mut digests.manifests);
         Self { digests, manifests, ..Self::default() }
+    }
+
+    /// Adds a job that needs what another one does, and counts as a job of the same step; answers the one with the same key
+    /// if there is one.
+    pub(super) fn add(&mut self, job: Job, like: JobId) -> JobId {
+        if let Some(known) = self.by_key.get(&job.key) {
+            return *known;
+        }
+        let id = JobId::new(self.all.len());
+        self.by_key.insert(job.key, id);
+        self.all.push(job);
+        self.needs.push_like(like);
+        self.origins.push(self.origins[like.index()]);
+        self.rounds.push(0);
+        id
     }
 
     /// The keys of a list's jobs.

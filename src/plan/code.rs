@@ -109,9 +109,14 @@ impl Manifests {
 
     /// The files and packages that the job of a record read in its latest observed run.
     pub fn set_of(&mut self, base: Key, record: Key) -> Option<Arc<ReadSet>> {
-        let manifest = self.by_base.get(&base)?.iter().rfind(|manifest| manifest.record == record)?;
-        let id = manifest.set.clone();
-        self.set(&id)
+        self.observation(base, record).map(|(_, set)| set)
+    }
+
+    /// The latest observed run of the job of a record.
+    pub(crate) fn observation(&mut self, base: Key, record: Key) -> Option<(Manifest, Arc<ReadSet>)> {
+        let manifest = self.by_base.get(&base)?.iter().rfind(|manifest| manifest.record == record)?.clone();
+        let set = self.set(&manifest.set)?;
+        Some((manifest, set))
     }
 
     /// The folder of the project that a folder belongs to: the nearest one with `.git` or `pyproject.toml`, else itself.
@@ -176,6 +181,11 @@ impl Manifests {
         (Some(union.digest.clone()), union)
     }
 
+    /// True if the files and packages of a set are as they were.
+    pub(crate) fn is_unchanged(&mut self, project: &Path, set: &str, digests: &mut Digests) -> bool {
+        self.state(project, vec![set.to_owned()], digests).unchanged
+    }
+
     fn set(&mut self, id: &str) -> Option<Arc<ReadSet>> {
         if let Some(set) = self.known.get(id) {
             return set.clone();
@@ -217,7 +227,7 @@ impl Manifests {
         }
         let digest = code_digest(
             files.iter().map(|(path, (digest, _))| (path.as_str(), digest.as_str())),
-            packages.iter().map(|((name, folder), version)| (name.as_str(), folder.as_str(), version.as_str())),
+            packages.iter().map(|((name, _), version)| (name.as_str(), version.as_str())),
         );
         let files = files.into_iter().map(|(path, (digest, by))| CodeFile { path, digest, by }).collect();
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 use sweep_job::{Part, Unit, Value, tasks::Tracks};
 
 use super::{Label, Point};
-use crate::recipe::{Collector, Names, Recipe, Scope, Spanned, Statement, Step, TableKind, Template};
+use crate::recipe::{Collector, Names, Problem, Recipe, Scope, Spanned, Statement, Step, TableKind, Template};
 
 /// The task that runs programs.
 pub(super) const COMMAND: &str = "command";
@@ -190,6 +190,32 @@ pub(super) fn timing(recipe: &Recipe, problems: &mut Collector) {
         let help = format!(
             "add `exclusive: true` to {names}, so that each job runs alone on the machine, or `conditions: any` to the {kind}"
         );
+        problems.warn(&recipe.sources, metric.span, message, help);
+    }
+}
+
+/// Checks that no step shares states whose purpose is to measure.
+pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
+    for step in recipe.steps.iter().filter(|step| step.policy.states.share && step.resources.exclusive) {
+        let name = &step.name;
+        let message =
+            format!("`{}` is exclusive, so that its times count, but its jobs would share parts of them", name.value);
+        let help =
+            "remove `share: true` or `exclusive: true`; a step for times and one for results can have the same `with`";
+        let problem = Problem::new(&recipe.sources, name.span, message, "measures and shares").help(help);
+        problems.push(name.span, problem);
+    }
+    for Judged { kind, name, metric, steps, .. } in judged(recipe).into_iter().filter(|judged| !judged.any_conditions) {
+        let is_timing = |step: &&Step| {
+            let unit = step.task.metric(&metric.value).map(|metric| metric.unit);
+            step.policy.states.share && unit.is_some_and(Unit::is_timing)
+        };
+        let Some(step) = steps.iter().map(|step| &recipe.steps[*step]).find(is_timing) else { continue };
+        let message = format!(
+            "{kind} `{name}` judges `{}`, but the jobs of `{}` share states, and each measures only the steps after that",
+            metric.value, step.name.value
+        );
+        let help = "measure it in a step without `share: true`, or add `conditions: any`".to_owned();
         problems.warn(&recipe.sources, metric.span, message, help);
     }
 }

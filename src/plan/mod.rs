@@ -20,6 +20,7 @@ mod searched;
 mod select;
 mod selection;
 mod serialized;
+mod states;
 mod turns;
 
 use std::{
@@ -47,6 +48,7 @@ pub use self::{
     searched::{AllSearched, Searched},
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
+    states::{Saving, Shared},
     turns::Turn,
 };
 pub(crate) use self::{
@@ -54,7 +56,6 @@ pub(crate) use self::{
     digest::normal,
     effects::{Layout, LayoutError},
     lint::is_secret,
-    search::is_later,
     selection::{resolved, selected},
 };
 use crate::host::log;
@@ -84,6 +85,10 @@ pub struct Plan {
     needs: Needs,
     origins: Vec<Origin>,
     rounds: Vec<usize>,
+    /// See [`Plan::continues`].
+    continues: Vec<Option<JobId>>,
+    /// Jobs for states that several jobs share.
+    shared: Vec<Shared>,
     held: Vec<bool>,
 }
 
@@ -221,6 +226,7 @@ impl Plan {
             drop(expanding);
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
+            lint::states(&recipe, &mut problems);
             lint::selection_bias(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
@@ -237,10 +243,12 @@ impl Plan {
             let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();
             studies.push(Study { recipe, steps, rounds: BTreeMap::new(), searched, left, looks });
         }
-        jobs.digests.keep();
         let warnings = problems.take_warnings();
         problems.finish(())?;
         turns::assign(&studies, &mut jobs.all);
+        let shared = states::share(&studies, &mut jobs)?;
+        jobs.digests.keep();
+        let continues = states::continues(&jobs.all)?;
         for study in &mut studies {
             let own = study.steps.iter().flatten().map(|(_, id)| (*id, jobs.rounds[id.index()]));
             study.rounds = own.filter(|(_, round)| *round > 0).collect();
@@ -256,6 +264,8 @@ impl Plan {
             needs: jobs.needs,
             origins: jobs.origins,
             rounds: jobs.rounds,
+            continues,
+            shared,
             held: jobs.held,
         })
     }
@@ -384,6 +394,13 @@ impl Plan {
             job.code = Some(if stale { Arc::new(now.as_stale()) } else { now });
         }
         Ok(())
+    }
+
+    /// True if a record under a job's key has come since the plan was made, and was made with other code: the key of a job
+    /// whose code was not known contains none.
+    pub(crate) fn has_other_code(&self, id: JobId, manifests: &mut Manifests, digests: &mut Digests) -> bool {
+        let Job { identity, code: Some(code), key, .. } = self.job(id) else { return false };
+        identity.code.is_none() && manifests.resolve(*key, code.project.clone(), digests).0.is_some()
     }
 
     /// The code in the identities of jobs, by their base keys.

@@ -60,6 +60,12 @@ impl Needs {
         self.of.push(own);
     }
 
+    /// Adds the dependencies of the next job: those of another one.
+    pub(super) fn push_like(&mut self, other: JobId) {
+        let lists = self.of[other.index()].clone();
+        self.push(lists);
+    }
+
     /// Difference of two lists; `None` if it is empty.
     fn without(&mut self, list: ListId, other: ListId) -> Option<ListId> {
         if let Some(known) = self.without.get(&(list, other)) {

@@ -39,7 +39,7 @@ fn seed(step: &Step, point: &Point) -> Option<(usize, usize)> {
 }
 
 /// True if a job is beyond the first rung, or beyond the first look of a race.
-pub(crate) fn is_later(step: &Step, point: &Point) -> bool {
+pub(super) fn is_later(step: &Step, point: &Point) -> bool {
     let rungs = step.search.as_ref().and_then(|search| search.rungs.as_ref());
     let rung = rungs.is_some_and(|rungs| match point.get(&rungs.axis) {
         Some(Value::Int(rung)) => u64::try_from(*rung).ok() != rungs.at.first().copied(),

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
-use super::{Code, Job, JobId, Label, ListId, Plan, Turn, needs::Needs};
+use super::{Code, Job, JobId, Label, ListId, Plan, Turn, needs::Needs, states};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 use crate::record::{Identity, Key, Needed, SeedPlan};
 
@@ -125,6 +125,8 @@ impl Plan {
 
     /// A plan without recipes.
     fn bare(jobs: Vec<Job>, needs: Needs) -> Self {
+        // What cannot be continued runs alone.
+        let continues = states::continues(&jobs).unwrap_or_else(|_| vec![None; jobs.len()]);
         Self {
             studies: Vec::new(),
             executor: Executor::default(),
@@ -137,6 +139,8 @@ impl Plan {
             jobs,
             needs,
             origins: Vec::new(),
+            continues,
+            shared: Vec::new(),
         }
     }
 }

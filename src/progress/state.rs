@@ -19,7 +19,7 @@ pub fn counts(snapshot: &Snapshot) -> String {
     let selected = snapshot.jobs.iter().filter(|state| state.is_selected()).count();
     let reserve = match count_of("reserve") {
         0 => String::new(),
-        reserve => format!("; {} in reserve, for undecided results", count(reserve, "additional seed")),
+        reserve => format!("; {} in reserve, for undecided results", count(reserve, "job")),
     };
     format!("{}: {}{reserve}", count(selected, "job"), parts.join(", "))
 }
@@ -29,9 +29,7 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
     let label = |job: &usize| snapshot.manifest.jobs.get(*job).map_or("", |job| job.label.as_str());
     let rest = match state {
         State::NotSelected | State::Cached => String::new(),
-        State::Reserve => {
-            "only if something is undecided without it, or if a decision of a search releases it".to_owned()
-        }
+        State::Reserve => "it runs if results decide so".to_owned(),
         State::Waiting(reason) => clean(reason).into_owned(),
         State::Queued { id, reason } if reason.is_empty() => format!("job {id} in the queue"),
         State::Queued { id, reason } => format!("job {id} in the queue: {}", clean(reason)),

@@ -30,9 +30,9 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Family, Figure, Interactions, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order,
-        PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest, Statement, Suggest,
-        Table, TableKind,
+        Expectation, Family, Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need,
+        OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest,
+        StatePolicy, Statement, Suggest, Table, TableKind,
     },
     matrix::{
         Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,

@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Package, Tool};
 
-use crate::record::Key;
+use crate::record::{Identity, Key};
 
 /// Version of a set's JSON. 1: first.
 const SET_FORMAT: u32 = 1;
@@ -59,6 +59,27 @@ pub struct Manifest {
     pub tool: Tool,
 }
 
+/// What the job of a record read, as it travels with the record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Observation {
+    pub(crate) manifest: Manifest,
+    pub(crate) set: ReadSet,
+}
+
+impl Observation {
+    /// Reads the observation of this record; says what is wrong if it is not one.
+    pub(crate) fn parse(text: &[u8], record: Key, identity: &Identity) -> Result<Self, String> {
+        let observation: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let Self { manifest, set } = &observation;
+        let base = identity.base_key().map_err(|error| error.to_string())?;
+        if set.format != SET_FORMAT {
+            return Err(format!("it has version {}, which is not known", set.format));
+        }
+        let is_of_it = manifest.record == record && manifest.base == base && manifest.code == identity.code;
+        if is_of_it && manifest.set == set.id() { Ok(observation) } else { Err("it is of another record".to_owned()) }
+    }
+}
+
 impl ReadSet {
     /// The set of these files and packages.
     pub fn new(files: BTreeMap<String, ReadFile>, packages: BTreeMap<String, Package>) -> Self {
@@ -71,33 +92,29 @@ impl ReadSet {
         (set.format == SET_FORMAT && set.id() == id).then_some(set)
     }
 
-    /// Its identifier: the digest of the paths with their digests and of the packages with their versions.
+    /// Its identifier: the digest of the paths with their digests, and of the packages with their folders and versions.
     pub fn id(&self) -> String {
-        let files = self.files.iter().map(|(path, file)| (path.as_str(), file.digest.as_str()));
-        let packages = self.packages.iter();
-        let packages =
-            packages.map(|(name, package)| (name.as_str(), package.folder.as_str(), package.version.as_str()));
-        code_digest(files, packages)
+        let files = self.files.iter().map(|(path, file)| ["file", path, &file.digest, ""]);
+        let packages = self.packages.iter().map(|(name, package)| ["package", name, &package.folder, &package.version]);
+        digest_of(files.chain(packages))
     }
 }
 
-/// Digest of paths with the digests of their content, and of packages with their folders and versions; both sorted.
+/// The code in a key: the digest of paths with the digests of their content, and of packages with their versions; both
+/// sorted. The folders of packages are not in it, because they differ between machines.
 pub(crate) fn code_digest<'a>(
     files: impl Iterator<Item = (&'a str, &'a str)>,
-    packages: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
+    packages: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> String {
+    let files = files.map(|(path, digest)| ["file", path, digest, ""]);
+    digest_of(files.chain(packages.map(|(name, version)| ["package", name, version, ""])))
+}
+
+fn digest_of<'a>(lines: impl Iterator<Item = [&'a str; 4]>) -> String {
     let mut hasher = blake3::Hasher::new();
-    let mut add = |parts: &[&str]| {
-        for part in parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-    };
-    for (path, digest) in files {
-        add(&["file", path, digest]);
-    }
-    for (name, folder, version) in packages {
-        add(&["package", name, folder, version]);
+    for part in lines.flatten() {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
     }
     hasher.finalize().to_hex().to_string()
 }

@@ -6,6 +6,7 @@ mod files;
 mod key;
 mod manifest;
 mod needed;
+mod prefix;
 #[expect(clippy::module_inception, reason = "the module's main type")]
 mod record;
 
@@ -18,11 +19,12 @@ pub use self::{
     key::{BadKey, Identity, Key},
     manifest::{Manifest, ReadFile, ReadSet},
     needed::{KeyList, Needed},
-    record::{Provenance, RECORD_FORMAT, Record, RecordError},
+    prefix::Prefixes,
+    record::{Provenance, RECORD_FORMAT, Record, RecordError, Started},
 };
 pub(crate) use self::{
     deferred::{Deferred, check, is_open, preview, taken, without_keys},
     files::of_folder,
     key::{digest_name, input_paths},
-    manifest::{ABSENT, code_digest, path_text, text_path},
+    manifest::{ABSENT, Observation, code_digest, path_text, text_path},
 };

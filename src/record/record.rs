@@ -62,6 +62,20 @@ pub struct Provenance {
     /// Conditions under which it ran. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Box<Conditions>>,
+    /// The state that another job has left and from which it continued; `None` if it began with its first step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued: Option<Started>,
+}
+
+/// The state from which a job continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Number of steps that were done in it.
+    pub step: u64,
+    /// Its key.
+    pub state: Key,
+    /// Record of the job that has left it.
+    pub record: Key,
 }
 
 /// Error of a text that is not a record.
@@ -192,6 +206,7 @@ pub(crate) mod tests {
                 threads: 1,
                 host: "here".into(),
                 conditions: None,
+                continued: None,
             },
         }
     }

@@ -67,9 +67,12 @@ impl Pace {
                 self.jobs.insert(*job, Heard::Over(None));
             }
             RunEvent::Stopping { .. } | RunEvent::Ended(_) => self.estimate = None,
-            // The estimate knows nothing of what was held in reserve.
-            RunEvent::Added { .. }
-            | RunEvent::Decided { .. }
+            RunEvent::Added { job, .. } => {
+                if let Some(estimate) = &mut self.estimate {
+                    Arc::make_mut(estimate).add(*job);
+                }
+            }
+            RunEvent::Decided { .. }
             | RunEvent::Submitted { .. }
             | RunEvent::Notice { .. }
             | RunEvent::Begun { .. }
@@ -158,6 +161,11 @@ impl Estimate {
             }
         });
         Self(parts.collect())
+    }
+
+    /// A job that was in reserve is to run after all.
+    fn add(&mut self, job: usize) {
+        self.0.iter_mut().skip(job).take(1).for_each(|part| part.wanted = true);
     }
 
     /// Seconds until all is over; `None` as long as nothing is known of some step. Jobs share the machine as far as they
@@ -253,6 +261,18 @@ mod tests {
         assert_eq!(jobs.left(late), Some(0.0));
         let said = |job| if job == 0 { Now::Over(None) } else { Now::Running { since: 25.0, left: Some(8.0) } };
         assert_eq!(jobs.left(said), Some(8.0), "it knows best");
+    }
+
+    #[test]
+    fn jobs_of_the_reserve_count_once_they_are_to_run() {
+        let reserved = Part { wanted: false, ..part(0, &[0], None) };
+        let mut pace =
+            Pace { estimate: Some(Arc::new(Estimate(vec![part(0, &[], Some(10.0)), reserved]))), jobs: HashMap::new() };
+        let at = Timestamp::UNIX_EPOCH;
+        pace.on(at, &RunEvent::Done { job: 0, seconds: Some(10.0), outcome: sweep_job::Outcome::default() });
+        assert_eq!(pace.left(at), Some(0.0));
+        pace.on(at, &RunEvent::Added { job: 1, because: String::new() });
+        assert_eq!(pace.left(at), Some(10.0), "as long as the job before");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use sweep_job::{Failure, Job, Message};
 use super::{engine::NotStored, listen::messages, reads::Reads};
 use crate::{
     host::{self, machine::own_cpu_seconds},
-    record::Record,
+    record::{Record, Started},
 };
 
 /// Events that the loop waits for.
@@ -26,8 +26,9 @@ pub(super) enum Input {
     Message(usize, Message),
     /// A worker will say nothing more; so many lines of what it said were no messages.
     Closed(usize, usize),
-    /// A job's inputs have been checked before its start.
-    Checked(usize, Result<Arc<Reads>, Failure>),
+    /// A job's inputs have been checked before its start, and the state of another one is in its scratch folder, if it begins
+    /// with one.
+    Checked(usize, Result<(Arc<Reads>, Option<Started>), Failure>),
     /// A result has been stored, or not; with the time at which the job began.
     Stored(usize, Instant, Result<Box<Record>, NotStored>),
     /// The user, or the system, wants the end.

@@ -27,6 +27,7 @@ mod scratch;
 mod signals;
 pub mod slots;
 mod standing;
+mod states;
 pub mod watch;
 
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
@@ -44,6 +45,7 @@ pub use self::{
     provenance::{FoundProvenance, RunProvenance},
     signals::Signals,
     standing::Standing,
+    states::retire,
 };
 pub(crate) use self::{
     attempt::killed,
@@ -187,6 +189,7 @@ fn specs(plan: &Plan, wanted: &[Disposition], limits: Limits, history: &History)
         .zip(expected)
         .map(|((id, job), expected)| JobSpec {
             needs: plan.lists_of(id).to_vec(),
+            after: plan.continues(id).map(JobId::index),
             demand: demand(job, limits),
             expected,
             cached: wanted[id.index()] != Disposition::Yes,

@@ -59,6 +59,8 @@ struct Place {
 pub struct JobSpec {
     /// Its dependencies: every job of these lists, by the lists' indices.
     pub needs: Vec<usize>,
+    /// The job that it follows: it starts when that has ended, whether there is a result or not.
+    pub after: Option<usize>,
     /// Its resources.
     pub demand: Demand,
     /// Expected duration, in any unit; only the order of starts depends on it.
@@ -136,6 +138,8 @@ struct Node {
     waiting_for: usize,
     /// The barriers that wait for it.
     before: Vec<usize>,
+    /// The jobs that wait for its end.
+    followers: Vec<usize>,
     demand: Demand,
     place: Place,
     tolerated: bool,
@@ -175,6 +179,7 @@ impl Scheduler {
             .map(|(index, spec)| Node {
                 waiting_for: 0,
                 before: Vec::new(),
+                followers: Vec::new(),
                 demand: limits.clamp(spec.demand),
                 place: Place { way: Reverse(spec.expected), first: index, turn: spec.turn, job: index },
                 tolerated: spec.tolerated,
@@ -204,6 +209,7 @@ impl Scheduler {
                 }
             }
         }
+        follow(&mut jobs, specs);
         let heads = group(&mut jobs);
         let held = held(specs, lists);
         // In the plan's order.
@@ -262,11 +268,13 @@ impl Scheduler {
                     for barrier in std::mem::take(&mut self.jobs[job].before) {
                         self.lower(barrier);
                     }
+                    self.let_follow(job);
                 }
             }
             Event::Failed(job) => {
                 if self.end(job, State::Lost) {
                     self.skip_dependents(job, &mut actions);
+                    self.let_follow(job);
                     if self.fail_fast && !self.jobs[job].tolerated {
                         self.stop(&mut actions);
                     }
@@ -369,6 +377,17 @@ impl Scheduler {
         }
     }
 
+    /// A job has ended: those that wait for this only may start.
+    fn let_follow(&mut self, job: usize) {
+        for follower in std::mem::take(&mut self.jobs[job].followers) {
+            let node = &mut self.jobs[follower];
+            node.waiting_for -= 1;
+            if node.waiting_for == 0 && node.state == State::Waiting {
+                self.queue(follower);
+            }
+        }
+    }
+
     fn queue(&mut self, job: usize) {
         let Node { demand, place, .. } = self.jobs[job];
         self.ready.entry(demand).or_default().insert(place);
@@ -449,6 +468,30 @@ impl Scheduler {
         self.unqueue(job);
         self.open -= 1;
         actions.push(Action::Skip { job, because });
+        self.let_follow(job);
+    }
+}
+
+/// Lets jobs follow others, and lengthens the ways of these accordingly.
+fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
+    let is_open = |job: &usize| !specs[*job].cached;
+    let pairs: Vec<(usize, usize)> =
+        (0..specs.len()).filter(is_open).filter_map(|job| Some((specs[job].after.filter(is_open)?, job))).collect();
+    for (first, second) in &pairs {
+        jobs[*first].followers.push(*second);
+        jobs[*second].waiting_for += 1;
+    }
+    // Chains are short. No way is longer than all jobs together.
+    for _ in 0..pairs.len() {
+        let mut changed = false;
+        for (first, second) in &pairs {
+            let way = jobs[*second].place.way.0.saturating_add(specs[*first].expected);
+            changed |= way > jobs[*first].place.way.0;
+            jobs[*first].place.way = jobs[*first].place.way.min(Reverse(way));
+        }
+        if !changed {
+            break;
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use crate::{host::failpoints, record::Started};
+
 /// The folder's name.
 const FOLDER: &str = ".sweep";
 /// The attempts and checkpoints.
@@ -18,6 +20,12 @@ const STATE: &str = "attempts.json";
 const STOP: &str = "stop";
 /// The report of the present attempt.
 const REPORT: &str = "report.jsonl";
+/// Curves that earlier attempts have reported.
+const REPORTED: &str = "state.json";
+/// The state of another job with which this one began.
+const STARTED: &str = "started.json";
+/// The file that the Python module writes beside a checkpoint.
+const ABOUT: &str = "sweep.json";
 /// Number of declared checkpoints that are remembered: if the newest is missing, an earlier one may be there.
 const MOST: usize = 16;
 
@@ -115,6 +123,66 @@ impl Scratch {
     /// being written, and so is a folder without files.
     pub(crate) fn newest(&self, attempts: &Attempts) -> Option<Checkpoint> {
         attempts.checkpoints.iter().rev().find(|checkpoint| has_content(&self.scratch.join(&checkpoint.path))).cloned()
+    }
+
+    /// The state of another job with which this one began, if it did.
+    pub(crate) fn started(&self) -> Option<Started> {
+        serde_json::from_slice(&std::fs::read(self.folder.join(STARTED)).ok()?).ok()
+    }
+
+    /// Forgets that the job began with the state of another one.
+    pub(crate) fn began_anew(&self) {
+        let _ = std::fs::remove_file(self.folder.join(STARTED));
+    }
+
+    /// Takes up the state in a folder inside of this one, as if an earlier attempt had left it. Until the end of this it is
+    /// not there: an attempt after a crash begins as this one has.
+    pub(crate) fn take_up(&self, beside: &Path, started: &Started) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        failpoints::point("scratch: before the state")?;
+        let text = serde_json::to_vec(started)?;
+        let mut file = fs::File::create(self.folder.join(STARTED))?;
+        failpoints::write_all(&mut file, &text, "scratch: started", "scratch: in the start")?;
+        drop(file);
+        let own = beside.join(FOLDER);
+        for entry in fs::read_dir(beside)? {
+            let entry = entry?;
+            let target = self.scratch.join(entry.file_name());
+            if entry.path() == own {
+                continue;
+            }
+            if fs::symlink_metadata(&target).is_ok_and(|old| old.is_dir()) {
+                fs::remove_dir_all(&target)?;
+            }
+            failpoints::point("scratch: before a part of the state")?;
+            fs::rename(entry.path(), target)?;
+        }
+        // What makes the checkpoint known is the last.
+        for name in [REPORTED, STATE] {
+            failpoints::point("scratch: before the attempts")?;
+            match fs::rename(own.join(name), self.folder.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        failpoints::point("scratch: taken up")?;
+        fs::remove_dir_all(beside)
+    }
+
+    /// The newest checkpoint as the only attempt at a job that begins with it, and the paths that such a job does not need;
+    /// `None` if no checkpoint was declared.
+    pub(crate) fn left(&self) -> Option<(Attempts, Vec<PathBuf>)> {
+        let attempts = self.attempts();
+        let newest = self.newest(&attempts)?;
+        let mut others: Vec<PathBuf> =
+            [STATE, STARTED, STOP, REPORT, "params.json"].map(|name| self.folder.join(name)).into();
+        for other in attempts.checkpoints.iter().filter(|other| other.path != newest.path) {
+            let path = self.path(other);
+            let folder = path.parent().filter(|folder| folder.join(ABOUT).is_file());
+            others.push(folder.unwrap_or(&path).to_owned());
+        }
+        let attempts = Attempts { spent: newest.seconds, checkpoints: vec![newest], ..Attempts::default() };
+        Some((attempts, others))
     }
 
     /// The absolute path of a checkpoint.

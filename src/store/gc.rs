@@ -10,7 +10,7 @@ use fs_err as fs;
 use tracing::{debug, info_span};
 
 use super::{
-    Presence, Store, entries,
+    Presence, State, Store, entries,
     lock::{InUse, Lock, remove_file_if_there},
     remove_if_there,
     transfer::IMPORT,
@@ -25,6 +25,8 @@ const TEMPORARY: &str = ".tmp";
 pub struct Garbage {
     /// Records that nothing reaches, each with what it takes on the disk in bytes.
     pub records: Vec<(Key, u64)>,
+    /// States that serve no reached job.
+    pub states: Vec<State>,
     /// Remains of failed attempts and of killed engines.
     pub leftovers: Vec<PathBuf>,
     /// Temporary files of killed processes.
@@ -47,22 +49,26 @@ pub enum GcError {
 impl Garbage {
     /// True if there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.leftovers.is_empty() && self.temporary.is_empty()
+        self.records.is_empty() && self.states.is_empty() && self.leftovers.is_empty() && self.temporary.is_empty()
     }
 
     /// Bytes on the disk in all.
     pub fn bytes(&self) -> u64 {
-        self.leftover_bytes + self.records.iter().map(|(_, bytes)| bytes).sum::<u64>()
+        let states: u64 = self.states.iter().map(State::bytes).sum();
+        self.leftover_bytes + states + self.records.iter().map(|(_, bytes)| bytes).sum::<u64>()
     }
 }
 
 impl Store {
-    /// Records and files that are neither reachable nor in use.
+    /// Records, states and files that are neither reachable nor in use. A state is reached by its own key, or by that of
+    /// the record of the job that has left it.
     pub fn garbage(&self, reached: &HashSet<Key>) -> io::Result<Garbage> {
         let mut garbage = Garbage::default();
         for key in self.keys()?.into_iter().filter(|key| !reached.contains(key)) {
             garbage.records.push((key, size(&self.folder(key))?));
         }
+        let is_reached = |state: &State| reached.contains(&state.key) || reached.contains(&state.record);
+        garbage.states = self.states()?.into_iter().filter(|state| !is_reached(state)).collect();
         for folder in ["staging", "partial"] {
             for path in entries(&self.root.join(folder))? {
                 // In a shared store each holder has a folder of its own.
@@ -119,6 +125,9 @@ impl Store {
             } else if Presence::is_alive(&path) == Some(false) {
                 remove_file_if_there(&path)?;
             }
+        }
+        for state in &garbage.states {
+            self.remove_state(state.step, state.key)?;
         }
         fs::create_dir_all(self.root.join("staging"))?;
         for (key, bytes) in &garbage.records {

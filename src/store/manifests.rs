@@ -92,7 +92,9 @@ impl Store {
             text => text?,
         };
         let mut exists: HashMap<Key, bool> = HashMap::new();
-        let (mut kept, mut sets) = (Vec::with_capacity(text.len()), HashSet::new());
+        let mut kept = Vec::with_capacity(text.len());
+        // A state does without the record of its job.
+        let mut sets: HashSet<String> = self.states()?.into_iter().filter_map(|state| state.set).collect();
         for line in text.split(|byte| *byte == b'\n') {
             let Ok(manifest) = serde_json::from_slice::<Manifest>(line) else { continue };
             if *exists.entry(manifest.record).or_insert_with(|| self.contains(manifest.record)) {

@@ -13,6 +13,7 @@ mod lock;
 mod manifests;
 mod origin;
 mod pending;
+mod states;
 mod transfer;
 mod under;
 mod verify;
@@ -39,6 +40,7 @@ pub use self::{
     lock::{Held, InUse},
     origin::Origin,
     pending::Pending,
+    states::State,
     transfer::{Imported, TransferError},
     under::Under,
     verify::{Defect, Verified},

@@ -13,16 +13,17 @@ use fs_err as fs;
 use tar::{Builder, EntryType, Header};
 
 use super::{Claim, Origin, Record, Store, StoreError, lease::unique, remove_if_there, verify::wrong_key};
-use crate::record::{self, Digest};
 use crate::{
     host::archive::{self, Item, Unreadable},
-    record::Key,
+    record::{self, Digest, Key, Observation, ReadSet},
 };
 
 /// The folder in the archive.
 const TOP: &str = "sweep-records";
 /// Prefix of the folders below `staging` that archives are unpacked to.
 pub(super) const IMPORT: &str = "import-";
+/// The file in a record's folder of the archive that has what its job was observed to read.
+const OBSERVATION: &str = "observation.json";
 /// A record is never larger.
 const LARGEST_RECORD: u64 = 1 << 30;
 
@@ -64,12 +65,19 @@ impl Store {
     /// Writes these records to an archive. The same records make the same archive.
     pub fn export(&self, keys: &BTreeSet<Key>, to: impl Write) -> Result<(), TransferError> {
         let mut archive = Builder::new(to);
+        let mut manifests = self.manifests();
         for key in keys {
             let gone = || io::Error::new(io::ErrorKind::NotFound, format!("the record {} is gone", key.short()));
             let text = self.text(*key)?.ok_or_else(gone)?;
             let record = Record::parse(&text, &self.record(*key), *key).map_err(StoreError::from)?;
             let top = format!("{TOP}/{key}");
             append(&mut archive, &format!("{top}/record.json"), &text)?;
+            let base = record.identity.base_key().map_err(io::Error::from)?;
+            if let Some((manifest, set)) = manifests.observation(base, *key) {
+                let observation = Observation { manifest, set: ReadSet::clone(&set) };
+                let text = serde_json::to_vec(&observation).map_err(io::Error::from)?;
+                append(&mut archive, &format!("{top}/{OBSERVATION}"), &text)?;
+            }
             let files = self.files(*key);
             let found = if files.is_dir() { record::of_folder(&files)? } else { BTreeMap::new() };
             if found != record.files {
@@ -123,8 +131,9 @@ impl Store {
                 Claim::Busy => imported.refused.push((key, "a sweep is running this job here".into())),
                 Claim::Miss(pending) => {
                     let folder = beside.join(key.to_string());
-                    let record = match checked(&folder, key) {
-                        Ok(record) => record,
+                    let checked = checked(&folder, key).and_then(|record| Ok((observed(&folder, &record)?, record)));
+                    let (observation, record) = match checked {
+                        Ok(checked) => checked,
                         Err(reason) => {
                             imported.refused.push((key, reason));
                             continue;
@@ -135,6 +144,9 @@ impl Store {
                         fs::rename(folder.join("files"), pending.dir())?;
                     }
                     pending.came_from(origin)?;
+                    if let Some(Observation { manifest, set }) = observation {
+                        self.add_manifest(&manifest, &set)?;
+                    }
                     pending.commit(record)?;
                     imported.added += 1;
                 }
@@ -158,6 +170,17 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
         return Err("its files do not match its digests".into());
     }
     Ok(record)
+}
+
+/// What the job of a record from elsewhere read, if that was observed.
+fn observed(folder: &Path, record: &Record) -> Result<Option<Observation>, String> {
+    match fs::read(folder.join(OBSERVATION)) {
+        Ok(text) => Observation::parse(&text, record.key, &record.identity)
+            .map(Some)
+            .map_err(|reason| format!("its list of the files that the job read cannot be used: {reason}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn header(kind: EntryType, bytes: u64) -> Header {
@@ -196,7 +219,7 @@ fn unpack(mut from: impl Read, into: &Path, only: Option<Key>) -> Result<BTreeSe
         match entry.header().entry_type() {
             EntryType::Directory => fs::create_dir_all(&target)?,
             EntryType::Regular => {
-                if inner == Path::new("record.json") && entry.size() > LARGEST_RECORD {
+                if !inner.starts_with("files") && entry.size() > LARGEST_RECORD {
                     return Err(foreign("there is no such record as"));
                 }
                 // What is there already may be a link that leads elsewhere.
@@ -245,7 +268,7 @@ fn place(path: &Path) -> Option<(Key, PathBuf)> {
     let key: Key = parts.next()?.as_os_str().to_str()?.parse().ok()?;
     let rest: PathBuf = parts.collect();
     let normal = rest.components().all(|part| matches!(part, Component::Normal(_)));
-    let known = rest == Path::new("record.json") || rest.starts_with("files");
+    let known = ["record.json", OBSERVATION].iter().any(|name| rest == Path::new(name)) || rest.starts_with("files");
     (normal && known).then_some((key, rest))
 }
 

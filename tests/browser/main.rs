@@ -8,6 +8,7 @@ mod report;
 #[path = "../engine/sandbox.rs"]
 mod sandbox;
 mod server;
+mod walk;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

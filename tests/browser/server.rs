@@ -1,6 +1,9 @@
 //! `sweep ui`.
 
-use std::io::{BufRead as _, BufReader};
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Child,
+};
 
 use rustix::process::Signal;
 
@@ -28,7 +31,11 @@ tables: { t: { from: train, cells: [value] } }
 
 /// The server and its address.
 fn serve(sandbox: &Sandbox) -> (Running, String) {
-    let mut child = sandbox.command(&["ui", "--port", "0"]).spawn().unwrap();
+    address_of(sandbox.command(&["ui", "--port", "0"]).spawn().unwrap())
+}
+
+/// A started server and the address that it prints.
+pub(crate) fn address_of(mut child: Child) -> (Running, String) {
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().trim_end_matches('/').to_owned();

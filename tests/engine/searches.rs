@@ -259,6 +259,86 @@ fn a_sampler_that_fails_says_why() {
     assert!(run(&sandbox, &[]).stderr.contains("cannot be started"));
 }
 
+/// The study with rungs: a longer training is better by the same for all configurations.
+fn with_rungs() -> String {
+    let text =
+        STUDY.replace("SAMPLER", "tpe").replace("batch: 4", "batch: 6").replace("s / 100 }'", "s / 100 + 1 / u }'");
+    let text = text.replace("-v b=", "-v u=\"$SWEEP_UNTIL\" -v b=");
+    text.replace("    search:\n", "    search:\n      rungs: { of: until, at: [1, 3, 9], keep: 1/3, by: loss }\n")
+}
+
+/// The number of records of the search at each rung.
+fn rungs(sandbox: &Sandbox) -> [usize; 3] {
+    let all = labels(sandbox);
+    ["1", "3", "9"].map(|rung| {
+        let at = format!("until={rung}");
+        all.iter().filter(|label| label.starts_with("tune/") && label.split(',').any(|part| part == at)).count()
+    })
+}
+
+/// Each batch goes through the rungs among itself, and the sampler learns how far each configuration came.
+#[test]
+fn batches_go_through_rungs() {
+    let sandbox = Sandbox::with(&with_rungs());
+    let ended = runs(&sandbox, &["--jobs", "1"]);
+    // Of 6 configurations with 2 seeds 2 go on, and of those 1; in each of 3 batches.
+    assert_eq!(rungs(&sandbox), [36, 12, 6], "{}", ended.stderr);
+    let confirmed: Vec<String> =
+        labels(&sandbox).into_iter().filter(|label| label.starts_with("tune-confirmed/")).collect();
+    assert_eq!(confirmed.len(), 6);
+    assert!(confirmed.iter().all(|label| label.contains("until=9")), "{confirmed:?}");
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+    let rules = decisions(&sandbox, "suggestion");
+    assert_eq!(rules.len(), 3);
+    let members: BTreeSet<usize> = rules.iter().map(|rule| rule["members"].as_array().unwrap().len()).collect();
+    assert_eq!(members, BTreeSet::from([0, 18, 36]), "only what ran is part of a decision");
+    // The order of arrival changes nothing, nor do interruptions.
+    let other = Sandbox::with(&with_rungs());
+    runs(&other, &["--jobs", "7"]);
+    assert_eq!(labels(&other), labels(&sandbox));
+    fs_err::remove_dir_all(sandbox.path("results/store/decisions")).unwrap();
+    runs(&sandbox, &[]);
+    assert_eq!(labels(&sandbox), labels(&other));
+    // Failed configurations stop at their first rung, and the batches go on.
+    let failing = Sandbox::with(&with_rungs());
+    let ended = run(&failing, &["--set", "breaks=a"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert_eq!(decisions(&failing, "suggestion").len(), 3, "{}", ended.stderr);
+    assert_eq!(rungs(&failing)[2], 6, "{:?}", rungs(&failing));
+    // A job that fails only when it was promoted is lost, and the next batch follows from that.
+    let text = with_rungs().replace("[ \"$KIND\" = \"$BREAKS\" ]", "[ \"$SWEEP_UNTIL\" = 9 ]");
+    let late = Sandbox::with(&text);
+    let ended = run(&late, &[]);
+    assert_eq!((ended.code, rungs(&late)), (Some(5), [36, 12, 0]), "{}", ended.stderr);
+}
+
+/// The best configurations of a matrix with rungs are confirmed as well.
+#[test]
+fn rungs_without_a_sampler_are_confirmed() {
+    let sandbox = Sandbox::with(
+        "\
+name: study
+steps:
+  tune:
+    uses: command
+    matrix: { x: [1, 2, 3, 4, 5, 6, 7, 8, 9] }
+    search:
+      rungs: { of: until, at: [1, 3], keep: 1/3, by: loss, direction: max }
+      confirm: { top: 2, seeds: 2 }
+    with: { run: 'echo loss=$X', env: { X: '${{ matrix.x }}' }, params: { seed: '${{ matrix.seed }}' } }
+    seeds: 1
+    resources: { cpus: 1 }
+",
+    );
+    assert!(sandbox.sweep(&["plan", "recipe.yaml"]).stdout.contains("up to 4 more as searches decide"));
+    let ended = runs(&sandbox, &[]);
+    let confirmed: Vec<String> =
+        labels(&sandbox).into_iter().filter(|label| label.starts_with("tune-confirmed/")).collect();
+    let expected = ["x=8,until=3,seed=1", "x=8,until=3,seed=2", "x=9,until=3,seed=1", "x=9,until=3,seed=2"];
+    assert_eq!(confirmed, expected.map(|point| format!("tune-confirmed/{point}")), "{}", ended.stderr);
+    sandbox.assert_all_cached(&["recipe.yaml"]);
+}
+
 /// A space that is used up ends the search.
 #[test]
 fn a_small_space_ends_the_search() {

@@ -145,3 +145,48 @@ fn a_script_that_is_no_input() {
     sandbox.write("run.py", "print('ok=2')\n");
     assert_eq!(open(&sandbox), ["a"]);
 }
+
+/// The key of a first run has no code in it, so two machines with other code have the same key. The observation that comes
+/// with a record says whose code it is.
+#[test]
+fn a_record_of_another_machine_is_not_taken_for_that_of_other_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let remote = format!("file://{}", folder.path().display());
+    let run = |sandbox: &Sandbox| {
+        let before = sandbox.starts().values().sum::<usize>();
+        let ended = sandbox.sweep(&["run", "recipe.yaml", "--remote", &remote]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        sandbox.starts().values().sum::<usize>() - before
+    };
+    let loss = |sandbox: &Sandbox| {
+        let args = ["query", "recipe.yaml", "--select", "label,loss", "--format", "csv"];
+        let ended = sandbox.sweep(&args);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stdout
+    };
+    let changed = "def loss():\n    return 2\n";
+    let (first, second, third) = (study(), study(), study());
+    assert_eq!(run(&first), 4);
+    assert_eq!(run(&second), 0, "the same code");
+    third.write("utils.py", changed);
+    assert_eq!(run(&third), 3, "both trainings and the job that needs them");
+    assert_ne!(loss(&third), loss(&first));
+    assert_eq!(run(&third), 0);
+
+    // What the third machine has made is that of everybody with its code.
+    second.write("utils.py", changed);
+    assert_eq!(run(&second), 0);
+    assert_eq!(loss(&second), loss(&third));
+    assert_eq!(second.sweep(&["cache", "verify"]).code, Some(0));
+
+    // Archives bring observations, too.
+    let fourth = study();
+    fourth.write("utils.py", changed);
+    let archive = fourth.path("records.tar").display().to_string();
+    assert_eq!(first.sweep(&["cache", "export", "recipe.yaml", "-o", &archive]).code, Some(0));
+    let imported = fourth.sweep(&["cache", "import", &archive]);
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    assert_eq!(open(&fourth), ["sum", "train/seed=0", "train/seed=1"]);
+    fourth.write("utils.py", "def loss():\n    return 1\n");
+    fourth.assert_all_cached(&["recipe.yaml"]);
+}

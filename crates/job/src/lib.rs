@@ -24,5 +24,5 @@ pub use observed::{FileStamp, Observed, ObservedFile, Package, Tool};
 pub use outcome::{Curve, Metric, Outcome, Unit};
 pub use params::{Bounds, Group, Inside, Kind, Param, ParamError, ParamType, Part, Path, Scalar, Variable};
 pub use protocol::{Failure, FailureKind, Job, LIVE_SERIES, Live, Message, PROTOCOL, Progress, Report, Speeds};
-pub use task::{Conflict, Task, TaskInfo, TaskSpec, Values};
+pub use task::{Conflict, NEVER, Reach, Task, TaskInfo, TaskSpec, Values};
 pub use value::Value;

@@ -55,7 +55,25 @@ pub struct TaskInfo {
     build: fn(&Values) -> Option<Task>,
     artifacts: fn(&Values) -> Vec<String>,
     conflicts: fn(&Values) -> Vec<Conflict>,
+    redundant: fn(&Values) -> Vec<&'static str>,
+    reach: fn(&Values) -> Option<Reach>,
+    acts_from: fn(&Values) -> BTreeMap<String, u64>,
+    prefix: fn(&Values, u64) -> Option<Values>,
 }
+
+/// The end of a job, in steps of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// The number of steps, if it is known.
+    pub end: Option<u64>,
+    /// True if the job leaves the state at its end, so that a longer one can continue from it.
+    pub leaves_state: bool,
+    /// True if the job can begin with the state at its own end, which it only evaluates.
+    pub may_only_evaluate: bool,
+}
+
+/// The step from which a parameter acts that no state depends on.
+pub const NEVER: u64 = u64::MAX;
 
 /// Parameters that are valid one by one, but not together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +119,27 @@ pub trait TaskSpec: Sized {
 
     /// Conflicts between the parameters.
     fn conflicts(_values: &Values) -> Vec<Conflict> {
+        Vec::new()
+    }
+
+    /// The end of a job with these parameters; `None` if jobs of this task cannot continue from the states of others.
+    fn reach(_values: &Values) -> Option<Reach> {
+        None
+    }
+
+    /// For the parameters that do not act from the first step on: the first step, from 0, on which the state of the job
+    /// depends on them, or [`NEVER`]. An entry of a map has the name `map.entry`.
+    fn acts_from(_values: &Values) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    fn prefix(_values: &Values, _step: u64) -> Option<Values> {
+        None
+    }
+
+    /// The parameters whose values mean the same as their defaults beside these others, and are therefore not in the key.
+    fn redundant(_values: &Values) -> Vec<&'static str> {
         Vec::new()
     }
 }
@@ -168,6 +207,10 @@ impl TaskInfo {
             build,
             artifacts: T::artifacts,
             conflicts: T::conflicts,
+            redundant: T::redundant,
+            reach: T::reach,
+            acts_from: T::acts_from,
+            prefix: T::prefix,
         }
     }
 
@@ -207,6 +250,22 @@ impl TaskInfo {
         (self.conflicts)(values)
     }
 
+    /// The end of a job with these parameters; `None` if jobs of this task cannot continue from the states of others.
+    pub fn reach(&self, values: &Values) -> Option<Reach> {
+        (self.reach)(values)
+    }
+
+    /// For the parameters that do not act from the first step on: the first step, from 0, on which the state of the job
+    /// depends on them, or [`NEVER`]. An entry of a map has the name `map.entry`.
+    pub fn acts_from(&self, values: &Values) -> BTreeMap<String, u64> {
+        (self.acts_from)(values)
+    }
+
+    /// The parameters of a job whose only purpose is the state of this one after `step` steps; `None` if there is none.
+    pub fn prefix(&self, values: &Values, step: u64) -> Option<Values> {
+        (self.prefix)(values, step)
+    }
+
     /// `given`, completed with the defaults.
     pub fn complete(&self, mut given: Values) -> Values {
         for param in self.params() {
@@ -218,8 +277,9 @@ impl TaskInfo {
     /// The parameters that belong to the key: those that differ from their default and are not cosmetic. A parameter
     /// added later therefore leaves earlier keys as they were.
     pub fn identity(&self, values: &Values) -> Values {
+        let redundant = (self.redundant)(values);
         self.params()
-            .filter(|param| !param.cosmetic)
+            .filter(|param| !param.cosmetic && !redundant.contains(&param.name))
             .filter_map(|param| {
                 let value = values.get(param.name)?;
                 (*value != (param.default)()).then(|| (param.name.to_owned(), value.clone()))
@@ -261,5 +321,19 @@ mod tests {
         let info = Task::info("train").unwrap();
         let values = info.complete(Values::from([("iters".into(), Value::Int(7))]));
         assert_eq!(info.identity(&values), Values::from([("iters".into(), Value::Int(7))]));
+    }
+
+    #[test]
+    fn a_training_until_its_end_is_the_whole_training() {
+        let info = Task::info("train").unwrap();
+        let identity = |given: &[(&str, i64)]| {
+            let given = given.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value)));
+            info.identity(&info.complete(given.collect()))
+        };
+        assert_eq!(identity(&[("until", 200)]), Values::new(), "200 is the default");
+        assert_eq!(identity(&[("iters", 60), ("until", 60)]), identity(&[("iters", 60)]));
+        assert_eq!(identity(&[("until", 40)]), Values::from([("until".into(), Value::Int(40))]));
+        let beyond = info.complete(Values::from([("until".into(), Value::Int(201))]));
+        assert_eq!(info.conflicts(&beyond)[0].params, ["until", "iters"]);
     }
 }

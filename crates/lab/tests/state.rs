@@ -131,6 +131,13 @@ fn a_state_that_does_not_fit_is_refused() {
     longer.infos[0].shape = vec![50];
     assert_eq!(refused(longer), "`moment_1.first` has 48 elements, expected 50");
 
+    // Before the first masks, all methods have the same state.
+    plain().run(1..4).snapshot().write(&path).unwrap();
+    let moving = || Training::new(&optimizer(OptimizerKind::AdamW, false), &prune(PruneMethod::Movement));
+    moving().restore(&path).unwrap();
+    moving().run(1..4).snapshot().write(&path).unwrap();
+    plain().restore(&path).unwrap();
+
     let spam = Training::new(&optimizer(OptimizerKind::AdamWSpam, false), &prune(PruneMethod::None));
     spam.run(0..3).snapshot().write(&path).unwrap();
     assert_eq!(refused(plain()), "`spam.norms` is not part of this training");

@@ -181,6 +181,7 @@ fn absent(metric: &str, sides: &[&Side<'_>]) -> String {
     }
     let failed = all().find_map(|(why, ..)| match why {
         Absence::Failed(message) => Some(format!(" (failed: {})", clean(message))),
+        Absence::Stopped(because) => Some(format!(" ({})", clean(because))),
         _ => None,
     });
     text + &failed.unwrap_or_default()

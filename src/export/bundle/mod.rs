@@ -24,6 +24,7 @@ pub use self::{
     verify::{Opened, Verified},
 };
 use crate::{
+    batches::sampler_files,
     host::archive::{self, Item, Unreadable},
     plan::{Plan, normal},
     recipe::{Request, Step},
@@ -158,6 +159,13 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     let place = |path: &Path| path.strip_prefix(&root).map(Path::to_owned).unwrap_or_default();
     for (path, text) in &sources {
         out.add(&format!("sources/{}", place(path).display()), text.as_bytes())?;
+    }
+    for (path, text) in sampler_files(plan) {
+        let path = normal(&path);
+        let inner = path.strip_prefix(&root).ok().filter(|_| !sources.iter().any(|(source, _)| *source == path));
+        if let Some(inner) = inner {
+            out.add(&format!("sources/{}", inner.display()), &text)?;
+        }
     }
     let mut jobs: Vec<BundledJob> = Vec::new();
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -42,6 +42,11 @@ pub enum ComparedValues {
 }
 
 impl Compare {
+    /// The axes that it names.
+    pub(super) fn named(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.axis).chain(&self.noise).map(|axis| axis.value.as_str())
+    }
+
     /// The selection of all values that the recipe names.
     pub(super) fn selection(&self) -> Selection {
         let values = match &self.values {

@@ -15,6 +15,7 @@ mod recipe;
 mod resources;
 mod search;
 mod slurm;
+mod states;
 mod steps;
 mod suggest;
 mod sweep;
@@ -35,6 +36,7 @@ pub use self::{
     resources::Resources,
     search::{Racing, Rungs, Search},
     slurm::{Slurm, SlurmRequest},
+    states::{KeptStates, StatePolicy},
     steps::{Need, Policy},
     suggest::{Confirm, Suggest},
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
@@ -66,6 +68,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         StepKeys::declaration(),
         steps::NeedKeys::declaration(),
         resources::ResourceKeys::declaration(),
+        states::StateKeys::declaration(),
         matrix::MatrixKeys::declaration(),
         matrix::AxisForms::declaration(),
         matrix::RandomKeys::declaration(),

@@ -425,8 +425,8 @@ pub(super) fn select_last(steps: &[Step], tables: &mut [Table], figures: &mut [F
                 restrict(&steps[metrics.of.step], &mut metrics.of.only, &named);
             }
             TableKind::Compare(compare) => {
-                let mut named = vec![compare.axis.value.as_str()];
-                named.extend(compare.noise.as_ref().map(|noise| noise.value.as_str()));
+                let named: Vec<String> = compare.named().map(str::to_owned).collect();
+                let named: Vec<&str> = named.iter().map(String::as_str).collect();
                 restrict(&steps[compare.of.step], &mut compare.of.only, &named);
             }
             TableKind::Effects(effects) => restrict(&steps[effects.of.step], &mut effects.of.only, &[]),

@@ -11,6 +11,7 @@ use super::{
     matrix::{AblateKeys, AdaptiveKeys},
     resources::ResourceKeys,
     search::SearchKeys,
+    states::{StateKeys, StatePolicy},
 };
 use crate::recipe::{
     Condition, Dimension, Known, Names, Reference, Scope, Selection, Step, Template, check_references,
@@ -47,6 +48,9 @@ pub struct Policy {
     pub heartbeat: Option<Duration>,
     /// True if the run continues and counts as successful although the job failed.
     pub tolerated: bool,
+    /// States that the job leaves and shares.
+    #[serde(default, skip_serializing_if = "StatePolicy::is_default")]
+    pub states: StatePolicy,
 }
 
 mapping! {
@@ -113,6 +117,10 @@ mapping! {
         ///
         /// See [execution of a job](#execution-of-a-job).
         heartbeat: TimeSpan = TimeSpan { zero: false },
+        /// The states from which longer jobs continue: which are kept, and whether variants share them.
+        ///
+        /// See [`states`](#states).
+        states: Within<StateKeys<'static>>,
         /// The maximum number of retries of a failed job. Default: 0.
         ///
         /// The delay before a retry is 1 s, 2 s, 4 s, …, up to one minute.
@@ -217,6 +225,7 @@ impl Lower<'_> {
             grace: keys.grace.value,
             heartbeat: keys.heartbeat.value,
             tolerated: keys.tolerated.value.unwrap_or(false),
+            states: keys.states.node().map(|node| self.states(node)).unwrap_or_default(),
         };
         let mut with = Vec::new();
         for entry in keys.with.node().map(|node| self.entries(node, "`with`")).unwrap_or_default() {

@@ -16,7 +16,7 @@ use super::{Run, host, io_failure};
 use crate::{
     host::{system::Load, threads::refused},
     plan::{Digests, JobId},
-    record::{Provenance, RECORD_FORMAT, Record},
+    record::{Provenance, RECORD_FORMAT, Record, Started},
     run::{
         RunEvent,
         attempt::{Attempt, GRACE},
@@ -24,6 +24,7 @@ use crate::{
         reads::{Changed, Reads},
         scheduler::Event,
         slots::Lease,
+        states::{self, Stateful},
     },
     store::{Pending, StoreError},
 };
@@ -75,18 +76,24 @@ impl Run<'_, '_> {
     /// Checks a job's inputs, and then starts it.
     pub(super) fn prepare(&mut self, job: usize, lease: Lease, values: Values, pending: Pending) -> Vec<Event> {
         let reads = Arc::new(Reads::of(self.plan, self.store, JobId::new(job)));
+        let stateful = Stateful::of(self.plan, JobId::new(job)).filter(|job| job.may_begin_with_one(self.store));
+        let scratch = pending.scratch();
         let prepared = Prepared { lease, values, pending };
-        if reads.is_empty() {
+        if reads.is_empty() && stateful.is_none() {
             return self.begin(job, prepared, reads);
         }
-        let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
+        let (sender, digests, store) = (self.sender.clone(), Arc::clone(&self.digests), self.store.clone());
         let own = Arc::clone(&reads);
-        let say = move |found: Result<Result<(), Changed>, io::Error>| {
+        let work = move || {
+            checked(&own, &digests)?;
+            Ok(stateful.and_then(|job| job.begin(&store, &scratch, &digests)))
+        };
+        let say = move |found: Result<Result<Option<Started>, Changed>, io::Error>| {
             let found = found.map_err(|error| io_failure(error.to_string()));
-            let found = found.and_then(|found| found.map_err(Failure::from)).map(|()| reads);
+            let found = found.and_then(|found| found.map_err(Failure::from)).map(|started| (reads, started));
             let _ = sender.send(Input::Checked(job, found));
         };
-        match beside(format!("look {job}"), move || checked(&own, &digests), say) {
+        match beside(format!("look {job}"), work, say) {
             Ok(()) => {
                 self.preparing.insert(job, prepared);
                 Vec::new()
@@ -96,7 +103,7 @@ impl Run<'_, '_> {
     }
 
     /// Handles the result of a check of a job's inputs.
-    pub(super) fn prepared(&mut self, job: usize, found: Result<Arc<Reads>, Failure>) -> Vec<Event> {
+    pub(super) fn prepared(&mut self, job: usize, found: Result<(Arc<Reads>, Option<Started>), Failure>) -> Vec<Event> {
         // It may have been given up meanwhile.
         let Some(prepared) = self.preparing.remove(&job) else { return Vec::new() };
         match found {
@@ -104,7 +111,13 @@ impl Run<'_, '_> {
                 drop(prepared);
                 vec![self.give_up(job)]
             }
-            Ok(reads) => self.begin(job, prepared, reads),
+            Ok((reads, started)) => {
+                if let Some(Started { step, state, .. }) = started {
+                    let text = format!("continues after step {step}, from the state {}", state.short());
+                    self.tell(&RunEvent::Note { job, text });
+                }
+                self.begin(job, prepared, reads)
+            }
             Err(failure) => {
                 drop(prepared);
                 // Another attempt would find the same.
@@ -158,9 +171,11 @@ impl Run<'_, '_> {
                 threads: attempt.lease.cpus,
                 host: host(),
                 conditions,
+                continued: states::started(&attempt.pending.scratch()),
             },
         };
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
+        let (stateful, own) = (Stateful::of(self.plan, JobId::new(job)), self.store.clone());
         let observed = attempt.observed;
         self.tell(&RunEvent::Storing { job });
         let (sender, digests) = (self.sender.clone(), Arc::clone(&self.digests));
@@ -171,12 +186,18 @@ impl Run<'_, '_> {
             if let (Some(all), Some(conditions)) = (surroundings, &mut record.provenance.conditions) {
                 all.add_program(conditions, &record.params, &pending.dir());
             }
+            let mut read = None;
             if let Some(observed) = observed {
                 let digests = &mut digests.lock().unwrap_or_else(PoisonError::into_inner);
                 let tool = observed.tool;
                 let set =
                     reads.observed(observed, digests).map_err(|changed| NotStored::Changed(changed.while_it_ran()))?;
                 pending.add_manifest(&record.identity, tool, &set).map_err(NotStored::Store)?;
+                read = Some(set.id());
+            }
+            // Before the record, with which the scratch folder goes.
+            if let Some(stateful) = stateful {
+                stateful.keep(&own, record.key, &pending.scratch(), read);
             }
             pending.commit(record).map(Box::new).map_err(NotStored::Store)
         };

@@ -1,6 +1,10 @@
 //! The start of a job: its claim, its values, and its worker.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io,
+    sync::{Arc, PoisonError},
+    time::Instant,
+};
 
 use fs_err as fs;
 use sweep_job::{Failure, FailureKind, PROTOCOL, Values};
@@ -41,6 +45,13 @@ impl Run<'_, '_> {
             Entry::Refused => return vec![Event::Refused(job)],
         };
         match self.store.claim(key) {
+            Ok(Claim::Hit(_)) if self.has_other_code(job) => {
+                self.waiting.remove(&job);
+                let message = "its record has come from another machine, where the program read other files; run again";
+                let failure = Failure { kind: FailureKind::Changed, message: message.to_owned() };
+                self.report_failure(job, 0.0, failure);
+                vec![Event::Failed(job)]
+            }
             Ok(Claim::Hit(record)) => vec![self.adopt(job, record.outcome)],
             Ok(Claim::Busy) => self.wait(job, false),
             Ok(Claim::Miss(pending)) => {
@@ -60,6 +71,12 @@ impl Run<'_, '_> {
                 self.store_failed(job, &error, 0.0, failure)
             }
         }
+    }
+
+    /// True if the record of a job is not that of its present code.
+    fn has_other_code(&self, job: usize) -> bool {
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        self.plan.has_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
     }
 
     /// Lets a job wait for its record, which another process makes, or which is on its way from a remote.

@@ -47,6 +47,29 @@ fn cached_needs_count_as_done() {
 }
 
 #[test]
+fn a_job_follows_another_whether_that_has_a_result_or_not() {
+    let follower = || vec![job(&[], cpus(1)), JobSpec { after: Some(0), ..job(&[], cpus(1)) }];
+    for event in [Event::Done(0), Event::Failed(0)] {
+        let mut scheduler = scheduler(&follower(), LIMITS, false);
+        assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+        assert_eq!(scheduler.on(Event::Later(0)), []);
+        assert_eq!(scheduler.on(Event::Free(0)), [start(0, 1, &[])]);
+        assert_eq!(scheduler.on(event), [start(1, 1, &[])]);
+    }
+    let mut specs = follower();
+    specs[0].cached = true;
+    assert_eq!(scheduler(&specs, LIMITS, false).on(Event::Begin), [start(1, 1, &[])]);
+    // The first one is skipped, because what it needs fails; the chain is longer than the other job.
+    let mut specs = vec![job(&[], cpus(1)), job(&[0], cpus(1)), JobSpec { after: Some(1), ..job(&[], cpus(1)) }];
+    specs.push(JobSpec { expected: 2, ..job(&[], cpus(1)) });
+    let mut scheduler = scheduler(&specs, Limits { cpus: 1, ..LIMITS }, false);
+    assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[])]);
+    let skip = Action::Skip { job: 1, because: Reason::Needs(0) };
+    assert_eq!(scheduler.on(Event::Failed(0)), [skip, start(3, 1, &[])]);
+    assert_eq!(scheduler.on(Event::Done(3)), [start(2, 1, &[])]);
+}
+
+#[test]
 fn nothing_to_do_is_over_at_once() {
     assert_eq!(scheduler(&[], LIMITS, false).on(Event::Begin), [Action::Finish]);
 }
@@ -253,12 +276,14 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
                 let needs = proptest::collection::vec(0..8usize, 0..4usize);
                 let flags = (proptest::bool::weighted(0.15), proptest::bool::weighted(0.2));
                 let turn = proptest::option::of((0usize..3, 0usize..3, any::<usize>()));
-                (needs, demands(), any::<u64>(), flags, turn).prop_map(
-                    move |(mut needs, demand, expected, (cached, tolerated), turn)| {
+                let after = proptest::option::of(any::<usize>());
+                (needs, after, demands(), any::<u64>(), flags, turn).prop_map(
+                    move |(mut needs, after, demand, expected, (cached, tolerated), turn)| {
+                        let after = after.and_then(|after| after.checked_rem(index));
                         needs.sort_unstable();
                         needs.dedup();
                         let turn = turn.map(|(group, round, position)| Turn { group, round, position });
-                        (index, JobSpec { needs, demand, expected, cached, held: false, tolerated, turn })
+                        (index, JobSpec { needs, after, demand, expected, cached, held: false, tolerated, turn })
                     },
                 )
             })
@@ -304,7 +329,8 @@ impl Model<'_> {
     /// True if a job could start if there were room.
     fn is_ready(&self, job: usize) -> bool {
         let begun = self.running.contains_key(&job) || self.elsewhere.contains(&job) || self.storing.contains(&job);
-        !begun && !self.ended.contains(&job) && self.needs(job).all(|need| self.done.contains(&need))
+        let follows = self.specs[job].after.is_none_or(|first| self.specs[first].cached || self.ended.contains(&first));
+        !begun && !self.ended.contains(&job) && follows && self.needs(job).all(|need| self.done.contains(&need))
     }
 
     /// Of the jobs of a measuring step that are ready and want the same, the first starts first.

@@ -21,6 +21,8 @@ pub(super) struct Keeper {
     attempts: Attempts,
     begun: Instant,
     resume: Option<PathBuf>,
+    /// The last reported step in the state of another job, if the program begins with one.
+    began_after: Option<u64>,
     /// The declared checkpoints at the last look.
     declared: Vec<Checkpoint>,
     saved: Instant,
@@ -43,14 +45,25 @@ impl Keeper {
         }
         let newest = scratch.newest(&attempts);
         attempts.begin(newest.as_ref());
+        if newest.is_none() {
+            scratch.began_anew();
+        }
+        let is_first = attempts.count == 1 && scratch.started().is_some();
+        let began_after = newest.as_ref().filter(|_| is_first).and_then(|newest| newest.step);
         let resume = newest.map(|newest| scratch.path(&newest));
-        let now = Instant::now();
+        let (now, declared) = (Instant::now(), earlier.to_vec());
         let mut keeper =
-            Self { scratch, attempts, begun: now, resume, declared: earlier.to_vec(), saved: now, known: false };
+            Self { scratch, attempts, begun: now, resume, began_after, declared, saved: now, known: false };
         if keeper.attempts.count > 1 || keeper.resume.is_some() {
             keeper.save();
         }
         keeper
+    }
+
+    /// The last reported step in the state of another job with which the program begins. What that job has reported after it
+    /// does not belong to this one.
+    pub(super) fn began_after(&self) -> Option<u64> {
+        self.began_after
     }
 
     /// Sets the variables of the program.

@@ -11,6 +11,7 @@ use crate::{
     Conflict, Group, Inside, MetricInfo, Param, Scalar, TaskSpec, Value, Values, Variable,
     metric::metrics,
     params::{self, LONGEST, Path as Input, choice, params},
+    task::Reach,
 };
 
 pub use self::{
@@ -65,6 +66,9 @@ params! {
         until: Option<u64> = None, in 1..=9_007_199_254_740_991_i64;
         /// Seed, passed to the program in the environment variable `SWEEP_SEED`.
         seed: u64 = 0, in 0..=9_007_199_254_740_991_i64;
+        /// The step, from 0, from which each of these `params` acts; the others act from the first step on. Jobs that
+        /// differ only in parameters that act later share the state until then. A wrong statement gives wrong results.
+        acts_from: BTreeMap<String, u64> = BTreeMap::new(), cosmetic true;
         /// Files that decide whether a record is valid, in addition to the declared `inputs`: `code`, also the files of
         /// the project that the program was observed to read; `declared`, none; `strict`, none, and a program that
         /// reads another file of the project fails. By default `code` for Python and with `depfile`, else `declared`.
@@ -139,9 +143,28 @@ impl TaskSpec for Command {
         outputs.iter().filter_map(Value::as_text).map(str::to_owned).collect()
     }
 
+    fn reach(values: &Values) -> Option<Reach> {
+        let command = Self::build(values)?;
+        // A program that begins at its end may report nothing.
+        Some(Reach { end: command.until, leaves_state: command.until.is_some(), may_only_evaluate: false })
+    }
+
+    fn acts_from(values: &Values) -> BTreeMap<String, u64> {
+        let acts_from = Self::build(values).map(|command| command.acts_from).unwrap_or_default();
+        acts_from.into_iter().map(|(name, from)| (format!("params.{name}"), from)).collect()
+    }
+
+    fn prefix(values: &Values, step: u64) -> Option<Values> {
+        let until = i64::try_from(step).ok().filter(|until| *until > 0)?;
+        let mut prefix = values.clone();
+        prefix.insert("until".to_owned(), Value::Int(until));
+        Some(prefix)
+    }
+
     fn conflicts(values: &Values) -> Vec<Conflict> {
-        let Some(command) = Self::build(values) else { return Vec::new() };
         let mut conflicts = Vec::new();
+        check_acts_from(values, &mut conflicts);
+        let Some(command) = Self::build(values) else { return conflicts };
         command.check_program(&mut conflicts);
         command.check_flags(&mut conflicts);
         command.check_environment(&mut conflicts);
@@ -149,6 +172,25 @@ impl TaskSpec for Command {
         command.check_reads(&mut conflicts);
         command.check_launch(&mut conflicts);
         conflicts
+    }
+}
+
+/// Checks that `acts_from` names parameters and their steps.
+fn check_acts_from(values: &Values, conflicts: &mut Vec<Conflict>) {
+    let entries = |name: &str| match values.get(name) {
+        Some(Value::Map(entries)) => entries.clone(),
+        _ => BTreeMap::new(),
+    };
+    let params = entries("params");
+    for (name, from) in entries("acts_from") {
+        let (message, advice) = if !params.contains_key(&name) {
+            (format!("`acts_from` names `{name}`, which is not in `params`"), "name a parameter of the program")
+        } else if matches!(from, Value::Int(..0)) {
+            (format!("`{name}` acts from a step below 0"), "write the first step, from 0, in which it is used")
+        } else {
+            continue;
+        };
+        conflicts.push(Conflict { params: vec!["acts_from"], message, advice: advice.into() });
     }
 }
 

@@ -286,6 +286,12 @@ impl Prune {
         self.prune != PruneMethod::None && iter >= warmup && iter.is_multiple_of(self.prune_every)
     }
 
+    /// The first iteration, counted from 0, after whose optimizer step the mask is updated; `None` without pruning.
+    pub fn first_update(&self, iters: usize) -> Option<usize> {
+        let (warmup, _) = self.ramp(iters);
+        (self.prune != PruneMethod::None).then(|| warmup.next_multiple_of(self.prune_every))
+    }
+
     /// The scheduled sparsity at iteration `iter`.
     pub fn target_at(&self, iter: usize, iters: usize) -> f64 {
         let (warmup, end) = self.ramp(iters);

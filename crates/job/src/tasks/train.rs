@@ -1,16 +1,25 @@
 //! `uses: train`.
 
+mod prefix;
+
+use std::collections::BTreeMap;
+
 use super::{
     Architecture, ComputeMetrics, Computing, Coupling, Data, FusionMetrics, GatePool, LoopMetrics, LossMetrics, Model,
     NetworkMetrics, Optimizer, PeakMetrics, Prune, SampledMetrics, data::held_out_conflict,
 };
-use crate::{Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params};
+use crate::{
+    Conflict, Group, MetricInfo, Param, TaskSpec, Value, Values, metric::metrics, params::params, task::Reach,
+};
 
 params! {
     /// The training loop: length, batches, logging, evaluation and checkpoints.
     pub struct Training {
         /// Optimizer steps.
         iters: usize = 200, in 1..=100_000_000, unit "iterations";
+        /// Iterations after which the training ends, with an evaluation; a longer one continues from its state. The
+        /// schedules of the learning rate and of pruning still extend over `iters`. Default: `iters`.
+        until: Option<usize> = None, in 1..=100_000_000, unit "iterations";
         /// Sequences per forward pass.
         batch_size: usize = 8, in 1..=1_000_000, unit "sequences";
         /// Forward and backward passes per optimizer step; their gradients are averaged.
@@ -40,6 +49,28 @@ params! {
     }
 }
 
+impl Training {
+    /// Iterations after which the training ends.
+    pub fn end(&self) -> usize {
+        self.until.unwrap_or(self.iters).min(self.iters)
+    }
+
+    /// True if the training leaves a state from which a longer one continues.
+    pub fn leaves_state(&self) -> bool {
+        self.end() < self.iters
+    }
+
+    /// True if the whole training reads its loss after `done` iterations.
+    pub fn logs_after(&self, done: usize) -> bool {
+        done.is_multiple_of(self.log_every) || done == self.iters
+    }
+
+    /// True if the whole training is evaluated after `done` iterations.
+    pub fn evaluates_after(&self, done: usize) -> bool {
+        (self.eval_every > 0 && done.is_multiple_of(self.eval_every)) || done == self.iters
+    }
+}
+
 /// Trains a GPT-2.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Train {
@@ -66,7 +97,7 @@ metrics! {
         /// Fraction of the prunable weights that are exactly zero at the end.
         SPARSITY: Fraction = "sparsity", Deterministic;
         /// Training tokens per second. Excludes evaluation and the warm-up steps: the first two steps of each attempt,
-        /// or the first step if there are at most two.
+        /// or the first step if there are at most two. Excludes the steps of a state that another job has left.
         TOKENS_PER_S: TokensPerSecond = "throughput.tokens_per_s";
         /// Total time spent on computing masks.
         TIME_PRUNE: Seconds = "time.prune";
@@ -153,6 +184,25 @@ impl TaskSpec for Train {
         kept.map(|(_, artifact)| artifact.to_owned()).collect()
     }
 
+    fn reach(values: &Values) -> Option<Reach> {
+        let Self { training, .. } = Self::build(values)?;
+        let leaves_state = training.leaves_state();
+        Some(Reach { end: Some(training.end() as u64), leaves_state, may_only_evaluate: leaves_state })
+    }
+
+    fn acts_from(values: &Values) -> BTreeMap<String, u64> {
+        Self::build(values).map(|train| prefix::acts_from(&train)).unwrap_or_default()
+    }
+
+    fn prefix(values: &Values, step: u64) -> Option<Values> {
+        prefix::prefix(values, step)
+    }
+
+    fn redundant(values: &Values) -> Vec<&'static str> {
+        let is_whole = |until: &Value| *until != Value::Null && Some(until) == values.get("iters");
+        if values.get("until").is_some_and(is_whole) { vec!["until"] } else { Vec::new() }
+    }
+
     fn conflicts(values: &Values) -> Vec<Conflict> {
         let Some(train) = Self::build(values) else { return Vec::new() };
         let mut conflicts = train.model.conflicts();
@@ -164,9 +214,16 @@ impl TaskSpec for Train {
                 advice: "write `gate_pool: prefix_mean` or `gate_pool: token`".into(),
             });
         }
-        let Training { eval_batches, batch_size, .. } = train.training;
+        let Training { eval_batches, batch_size, until, iters, .. } = train.training;
+        if let Some(until) = until.filter(|until| *until > iters) {
+            conflicts.push(Conflict {
+                params: vec!["until", "iters"],
+                message: format!("`until: {until}` is beyond the end of the training, `iters: {iters}`"),
+                advice: "increase `iters`, over which the schedules extend, or reduce `until`".into(),
+            });
+        }
         conflicts.extend(held_out_conflict(eval_batches, batch_size, train.model.dims().block_size));
-        conflicts.extend(train.prune.conflicts(train.training.iters));
+        conflicts.extend(train.prune.conflicts(iters));
         let dims = train.model.dims();
         let block = train.architecture.block(dims);
         conflicts.extend(train.computing.conflicts(train.model.init.is_none().then_some((dims.n_layer, &block))));

@@ -277,10 +277,13 @@ impl<B: Selects> Pruner<B> {
         for &index in &self.layers {
             let info = &parameters[index];
             self.masks[index] = snapshot.take(&format!("mask.{}", info.name), info.len())?;
+            // Before the first choice a training by any method has the same state; only this one remembers its start,
+            // which is that of the network with which this pruner began.
+            let name = format!("origin.{}", info.name);
+            let origin = snapshot.take(&name, info.len())?;
             if self.settings.prune == PruneMethod::Movement {
-                let name = format!("origin.{}", info.name);
-                let origin = snapshot.take(&name, info.len())?;
-                self.origins[index] = Some(origin.ok_or(StateError::Missing { name })?);
+                let known = self.origins[index].take().filter(|_| self.choices == 0);
+                self.origins[index] = Some(origin.or(known).ok_or(StateError::Missing { name })?);
             }
         }
         Ok(())

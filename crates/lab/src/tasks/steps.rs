@@ -88,6 +88,11 @@ impl Curves {
     pub(super) fn last(&self, name: &str) -> Option<f64> {
         self.0.get(name)?.values.last().copied()
     }
+
+    /// Place of the last point.
+    pub(super) fn last_at(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.at.last().copied()
+    }
 }
 
 /// Measures training steps and nothing else: not those for warming up, not evaluation.

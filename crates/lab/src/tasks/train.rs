@@ -87,6 +87,7 @@ impl BackendTask for Job<'_> {
             train,
             device,
             backend,
+            block_size: dims.block_size,
             batches: Batches::new(&train.training, train.computing.prefetch, data.train.clone(), &dims),
             held_out,
             loss_scale: LossScale::new(train.computing.precision),
@@ -100,13 +101,18 @@ impl BackendTask for Job<'_> {
             curves: Curves::default(),
         };
         let mut trainer = begin(held_out, &network);
-        let mut done = Done::default();
+        let (mut done, mut left) = (Done::default(), None);
         let mut resumed = None;
         for (iters, folder) in checkpoint::all(&folders.scratch) {
             match trainer.restore(network.clone(), &parameters, &folder, iters) {
                 Ok((restored, earlier)) => {
                     report.note(&format!("resuming after iteration {iters}"));
                     (resumed, done) = (Some(restored), earlier);
+                    if checkpoint::started(&folders.scratch) == Some(iters) {
+                        // Rates are those of this job's own steps.
+                        (left, done.first_step) = (Some(earlier), 0.0);
+                        trainer.clock = Clock::start(B::SYNCHRONOUS);
+                    }
                     break;
                 }
                 Err(error) => {
@@ -115,9 +121,12 @@ impl BackendTask for Job<'_> {
                 }
             }
         }
+        if done.iters == 0 {
+            checkpoint::began_anew(&folders.scratch);
+        }
         // What the training does not begin with must not be kept through it.
         let network = resumed.unwrap_or(network);
-        let mut attempts = Attempts::begin(&folders.scratch, done.iters);
+        let mut attempts = Attempts::begin(&folders.scratch, done.iters, left);
         let beside = Beside { scratch: &folders.scratch, attempts: &mut attempts, report: &mut *report };
         let (network, mut outcome, trace) = trainer.run(network, done, &parameters, beside)?;
         if let Some(trace) = trace {
@@ -166,7 +175,7 @@ impl Done {
     /// This, and what an attempt that has gone on from it has done: until `iters` iterations are done, in `time`, of which
     /// `first_step` was its first step's.
     fn and(self, iters: usize, time: Duration, first_step: Duration) -> Self {
-        let first_step = if self.iters == 0 { first_step.as_secs_f64() } else { self.first_step };
+        let first_step = if self.first_step == 0.0 { first_step.as_secs_f64() } else { self.first_step };
         Self { iters, seconds: self.seconds + time.as_secs_f64(), first_step }
     }
 }
@@ -183,6 +192,8 @@ struct Trainer<'a, B: Compute> {
     train: &'a Train,
     device: &'a B::Device,
     backend: Backend,
+    /// Tokens of a sequence.
+    block_size: usize,
     batches: Batches,
     held_out: Vec<Batch>,
     /// In half precision.
@@ -212,12 +223,11 @@ impl<B: Compute> Trainer<'_, B> {
         Beside { scratch, attempts, report }: Beside<'_>,
     ) -> Result<Trained<B>, LabError> {
         let settings = &self.train.training;
-        let iters = settings.iters;
-        let mut seen = Seen::new(iters - earlier.iters);
-        let tokens_per_step = (settings.batch_size * settings.grad_accumulation * network.dims().block_size) as f64;
+        let end = settings.end();
+        let mut seen = Seen::new(end - earlier.iters);
         let begun = Instant::now();
-        let mut held_out_loss = f64::NAN;
-        for iter in earlier.iters..iters {
+        let mut held_out_loss = None;
+        for iter in earlier.iters..end {
             let passed = iter - earlier.iters;
             let watch = (passed == 0).then(|| fusion::Watch::start(self.backend)).flatten();
             self.breakdown.watch(passed < seen.warm_up);
@@ -239,29 +249,16 @@ impl<B: Compute> Trainer<'_, B> {
             } else {
                 self.clock.step(ended - started);
             }
-            if done.is_multiple_of(settings.log_every) || done == iters {
-                let loss = self.read_loss(done)?;
-                let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * tokens_per_step);
+            if settings.logs_after(done) {
+                let progress = self.log(done)?;
                 attempts.sign_now_and_then(done, begun.elapsed());
-                let progress = Progress {
-                    done: done as u64,
-                    total: iters as u64,
-                    loss: Some(loss),
-                    tokens_per_s,
-                    ..Progress::default()
-                };
                 report.progress(progress);
             }
-            let in_between = settings.eval_every > 0 && done.is_multiple_of(settings.eval_every);
-            if in_between || done == iters {
-                sync::<B>(self.device)?;
-                self.clock.pause();
-                seen.sampler.iter().for_each(Sampler::pause);
-                held_out_loss = self.evaluate(&network, done)?;
-                seen.sampler.iter().for_each(Sampler::resume);
-                self.clock.restart();
+            if settings.evaluates_after(done) {
+                held_out_loss = Some(self.pause_to_evaluate(&network, done, &seen)?);
             }
-            if settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every) && done < iters {
+            let is_due = settings.checkpoint_every > 0 && done.is_multiple_of(settings.checkpoint_every);
+            if if done < end { is_due } else { settings.leaves_state() } {
                 sync::<B>(self.device)?;
                 self.clock.pause();
                 let time = begun.elapsed();
@@ -271,25 +268,65 @@ impl<B: Compute> Trainer<'_, B> {
                 self.clock.restart();
             }
         }
-        let time = begun.elapsed();
-        attempts.sign(iters, time);
-        let whole = earlier.and(iters, time, seen.first_step);
-
-        let mut outcome = Outcome::default();
-        outcome.set(&LossMetrics::LOSS, held_out_loss);
-        outcome.set(&LossMetrics::PERPLEXITY, held_out_loss.exp());
-        outcome.set(&LoopMetrics::TRAIN_LOSS, self.curves.last("loss").unwrap_or(f64::NAN));
-        outcome.set(&Train::SPARSITY, prune::sparsity(&self.train.prune, &network)?);
-        if self.clock.steps_per_s().is_none() {
-            report.note("throughput is not measured with so few iterations: raise `iters`");
+        // What only the end of this training requires is not in its state: a longer one continues as if it were alone.
+        if !settings.logs_after(end) {
+            report.progress(self.log(end)?);
         }
-        let timed = (iters - earlier.iters).saturating_sub(seen.warm_up);
-        self.describe_steps(&mut outcome, tokens_per_step, timed);
+        let held_out_loss = match held_out_loss.filter(|_| settings.evaluates_after(end)) {
+            Some(loss) => loss,
+            None => self.pause_to_evaluate(&network, end, &seen)?,
+        };
+        let time = begun.elapsed();
+        attempts.sign(end, time);
+        let whole = earlier.and(end, time, seen.first_step);
+        let timed = (end - earlier.iters).saturating_sub(seen.warm_up);
+        let mut outcome = self.describe(&network, held_out_loss, timed, report)?;
         seen.first_step = Duration::try_from_secs_f64(whole.first_step).unwrap_or_default();
         seen.describe(&mut outcome);
         outcome.set(&LoopMetrics::TIME_TRAIN, whole.seconds);
         outcome.curves = self.curves.0;
         Ok((network, outcome, self.breakdown.into_trace()))
+    }
+
+    /// Reads what a log point shows, and gives the progress.
+    fn log(&mut self, done: usize) -> Result<Progress, LabError> {
+        let Train { training, optimizer, .. } = self.train;
+        let rate = optim::learning_rate(optimizer, done - 1, training.iters);
+        self.curves.push("lr", Unit::One, done as u64, rate * self.optimizer.rate_factor());
+        if let Some(Reading { norm, spikes }) = self.optimizer.reading()? {
+            self.curves.push("grad_norm", Unit::One, done as u64, norm);
+            self.curves.push("spikes", Unit::Count, done as u64, spikes);
+        }
+        let loss = self.read_loss(done)?;
+        let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * self.tokens_per_step());
+        let total = training.end() as u64;
+        Ok(Progress { done: done as u64, total, loss: Some(loss), tokens_per_s, ..Progress::default() })
+    }
+
+    fn tokens_per_step(&self) -> f64 {
+        let settings = &self.train.training;
+        (settings.batch_size * settings.grad_accumulation * self.block_size) as f64
+    }
+
+    /// The metrics of a training that has ended, of which `timed` steps were measured.
+    fn describe(
+        &mut self,
+        network: &Gpt<Autodiff<B>>,
+        held_out_loss: f64,
+        timed: usize,
+        report: &mut dyn Report,
+    ) -> Result<Outcome, LabError> {
+        let mut outcome = Outcome::default();
+        outcome.set(&LossMetrics::LOSS, held_out_loss);
+        outcome.set(&LossMetrics::PERPLEXITY, held_out_loss.exp());
+        outcome.set(&LoopMetrics::TRAIN_LOSS, self.curves.last("loss").unwrap_or(f64::NAN));
+        outcome.set(&Train::SPARSITY, prune::sparsity(&self.train.prune, network)?);
+        if self.clock.steps_per_s().is_none() {
+            report.note("throughput is not measured with so few iterations: raise `iters`");
+        }
+        let tokens_per_step = self.tokens_per_step();
+        self.describe_steps(&mut outcome, tokens_per_step, timed);
+        Ok(outcome)
     }
 
     /// Adds what was measured of steps, of which the breakdown saw the last `timed` ones.
@@ -330,14 +367,6 @@ impl<B: Compute> Trainer<'_, B> {
             None => network,
         };
 
-        let done = iter as u64 + 1;
-        if done.is_multiple_of(training.log_every as u64) || done == training.iters as u64 {
-            self.curves.push("lr", Unit::One, done, rate * self.optimizer.rate_factor());
-            if let Some(Reading { norm, spikes }) = self.optimizer.reading()? {
-                self.curves.push("grad_norm", Unit::One, done, norm);
-                self.curves.push("spikes", Unit::Count, done, spikes);
-            }
-        }
         if !prune.updates_at(iter, training.iters) {
             return Ok(network);
         }
@@ -350,7 +379,7 @@ impl<B: Compute> Trainer<'_, B> {
         if let Some(trace) = self.breakdown.trace() {
             trace.span("prune", started, ended, ended, false);
         }
-        self.curves.push("sparsity", Unit::Fraction, done, reached);
+        self.curves.push("sparsity", Unit::Fraction, iter as u64 + 1, reached);
         self.mask(network)
     }
 
@@ -442,12 +471,24 @@ impl<B: Compute> Trainer<'_, B> {
         Ok(loss)
     }
 
+    /// Evaluates, which is not counted as time of steps.
+    fn pause_to_evaluate(&mut self, network: &Gpt<Autodiff<B>>, done: usize, seen: &Seen) -> Result<f64, LabError> {
+        sync::<B>(self.device)?;
+        self.clock.pause();
+        seen.sampler.iter().for_each(Sampler::pause);
+        let loss = self.evaluate(network, done);
+        seen.sampler.iter().for_each(Sampler::resume);
+        self.clock.restart();
+        loss
+    }
+
     fn evaluate(&mut self, network: &Gpt<Autodiff<B>>, done: usize) -> Result<f64, LabError> {
         let loss = mean_loss::<B, _>(&network.valid(), &self.held_out, self.device)?;
         if !loss.is_finite() {
             return Err(LabError::diverged("held-out loss", loss, format!("at iteration {done}")));
         }
-        if self.train.training.eval_every > 0 {
+        // A state at the end may have this point.
+        if self.train.training.eval_every > 0 && self.curves.last_at("val_loss") != Some(done as u64) {
             self.curves.push("val_loss", Unit::Nats, done as u64, loss);
         }
         Ok(loss)

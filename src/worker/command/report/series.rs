@@ -36,6 +36,9 @@ pub(in super::super) struct Checkpoint {
     pub(in super::super) path: String,
     /// The newest step when it was declared.
     pub(in super::super) step: Option<u64>,
+    /// The last step of each curve when it was declared.
+    #[serde(default)]
+    reached: BTreeMap<String, u64>,
 }
 
 /// Series, final values, checkpoints and notices of one source.
@@ -144,7 +147,9 @@ impl Series {
     pub(in super::super) fn checkpoint(&mut self, path: &str) {
         self.changes += 1;
         self.checkpoints.retain(|known| known.path != path);
-        self.checkpoints.push(Checkpoint { path: path.to_owned(), step: self.step });
+        let reached = self.curves.iter().filter_map(|(name, points)| Some((name.clone(), points.last()?.step)));
+        let reached = reached.collect();
+        self.checkpoints.push(Checkpoint { path: path.to_owned(), step: self.step, reached });
         let old = self.checkpoints.len().saturating_sub(MOST_CHECKPOINTS);
         self.checkpoints.drain(..old);
     }
@@ -198,6 +203,15 @@ impl Series {
             });
         }
         fits
+    }
+
+    /// Removes what was reported after the newest checkpoint of this step.
+    pub(in super::super) fn return_to(&mut self, step: u64) {
+        let Some(checkpoint) = self.checkpoints.iter().rfind(|known| known.step == Some(step)).cloned() else { return };
+        for (name, points) in &mut self.curves {
+            points.cut(checkpoint.reached.get(name).map_or(0, |last| last.saturating_add(1)));
+        }
+        self.cut(step.saturating_add(1));
     }
 
     /// Removes everything from a step on.

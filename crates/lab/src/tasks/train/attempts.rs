@@ -3,7 +3,7 @@
 //!
 //! A line is a state of an attempt, and its last line is the latest known one. An attempt writes a line when it begins,
 //! at its checkpoints, and at log points at least a second apart; the work of a killed attempt after its last line is
-//! unknown.
+//! unknown. Work that another job has left is attempt 0.
 
 use std::{
     io::Write as _,
@@ -15,6 +15,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sweep_job::{Outcome, tasks::Train};
 
+use super::Done;
 use crate::measure;
 
 /// The file in the job's scratch folder.
@@ -25,7 +26,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// State of an attempt at some point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Sign {
-    /// Number of the attempt, from 1.
+    /// Number of the attempt, from 1; 0 for another job.
     attempt: usize,
     /// The iteration after which it resumed.
     from: usize,
@@ -51,8 +52,9 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`.
-    pub(super) fn begin(scratch: &Path, from: usize) -> Self {
+    /// A further attempt, which resumes after iteration `from`, at the job whose scratch folder is `scratch`. `left` is the
+    /// work that another job has left, if this one starts with it.
+    pub(super) fn begin(scratch: &Path, from: usize, left: Option<Done>) -> Self {
         let path = scratch.join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
         let earlier = last_signs(&text);
@@ -64,6 +66,11 @@ impl Attempts {
         }
         let now = Sign { attempt, from, done: from, seconds: 0.0, first_step: 0.0, peak: None };
         let mut attempts = Self { earlier, now, file, signed: Instant::now() };
+        if let Some(left) = left.filter(|_| attempts.earlier.is_empty()) {
+            let sign = Sign { attempt: 0, from: 0, done: from, seconds: left.seconds, ..now };
+            attempts.write(&sign);
+            attempts.earlier.push(sign);
+        }
         attempts.sign(from, Duration::ZERO);
         attempts
     }
@@ -77,7 +84,12 @@ impl Attempts {
     pub(super) fn sign(&mut self, done: usize, time: Duration) {
         self.now = Sign { done, seconds: time.as_secs_f64(), peak: measure::peak_memory(), ..self.now };
         self.signed = Instant::now();
-        let Ok(mut line) = serde_json::to_vec(&self.now) else { return };
+        let now = self.now;
+        self.write(&now);
+    }
+
+    fn write(&mut self, sign: &Sign) {
+        let Ok(mut line) = serde_json::to_vec(sign) else { return };
         line.push(b'\n');
         self.file = self.file.take().filter(|mut file| file.write_all(&line).is_ok());
     }
@@ -95,10 +107,15 @@ impl Attempts {
         let spent: f64 = self.earlier.iter().map(|sign| sign.seconds).sum();
         outcome.set(&Train::ATTEMPTS, self.now.attempt as f64);
         outcome.set(&Train::TIME_LOST, (spent - counted).max(0.0));
-        if self.earlier.is_empty() {
+        let (left, earlier): (Vec<Sign>, Vec<Sign>) = self.earlier.iter().copied().partition(|sign| sign.attempt == 0);
+        for Sign { done, seconds, .. } in left {
+            let text = format!("iterations 0 to {done} are those of another job, in {seconds:.1} s");
+            outcome.facts.insert("started".into(), text);
+        }
+        if earlier.is_empty() {
             return;
         }
-        for Sign { attempt, from, done, seconds, first_step, peak } in self.earlier.iter().chain([&self.now]) {
+        for Sign { attempt, from, done, seconds, first_step, peak } in earlier.iter().chain([&self.now]) {
             let memory = peak.map_or_else(String::new, |peak| format!(", {:.0} MB at most", peak / 1e6));
             let text =
                 format!("iterations {from} to {done} in {seconds:.1} s, the first step in {first_step:.3} s{memory}");
@@ -148,19 +165,19 @@ mod tests {
     #[test]
     fn what_was_lost_is_what_no_checkpoint_has() {
         let folder = tempfile::tempdir().unwrap();
-        let mut first = Attempts::begin(folder.path(), 0);
+        let mut first = Attempts::begin(folder.path(), 0, None);
         first.sign(10, Duration::from_secs(4));
         first.sign(14, Duration::from_secs(6));
-        let mut second = Attempts::begin(folder.path(), 10);
+        let mut second = Attempts::begin(folder.path(), 10, None);
         second.sign(20, Duration::from_secs(3));
         // It resumes after iteration 20, whose checkpoint has 4 s of the first attempt and 3 s of the second.
         let mut outcome = Outcome::default();
-        Attempts::begin(folder.path(), 20).describe(&mut outcome, 7.0);
+        Attempts::begin(folder.path(), 20, None).describe(&mut outcome, 7.0);
         assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (3.0, 2.0));
         assert!(outcome.facts["attempt.1"].starts_with("iterations 0 to 14 in 6.0 s"), "{:?}", outcome.facts);
         // It starts from the beginning, because no checkpoint can be used.
         let mut outcome = Outcome::default();
-        Attempts::begin(folder.path(), 0).describe(&mut outcome, 0.0);
+        Attempts::begin(folder.path(), 0, None).describe(&mut outcome, 0.0);
         assert_eq!((outcome.metrics["attempts"].value, outcome.metrics["time.lost"].value), (4.0, 9.0));
     }
 }

@@ -41,6 +41,8 @@ const DIGESTS: &str = "B3SUMS";
 const PREFIX: &str = "after-";
 /// Name of the folder while it is being written.
 const UNFINISHED: &str = "unfinished";
+/// The engine's statement that the job began with a state that another job has left.
+const STARTED: &str = ".sweep/started.json";
 
 /// State of a training besides its tensors.
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,9 +62,9 @@ struct Progress {
 }
 
 impl Progress {
-    /// Defect of the progress after `done` of `iters` iterations, if any.
-    fn fault(&self, done: usize, iters: usize) -> Option<String> {
-        if self.done != done || done == 0 || done >= iters {
+    /// Defect of the progress after `done` of `iters` iterations, if any. At most `last` of them can have been done.
+    fn fault(&self, done: usize, iters: usize, last: usize) -> Option<String> {
+        if self.done != done || done == 0 || done > last {
             return Some(format!("the checkpoint after iteration {done} of {iters} records {} iterations", self.done));
         }
         if self.coupling.is_some_and(|started| started >= done) {
@@ -90,6 +92,21 @@ pub(super) fn all(scratch: &Path) -> Vec<(usize, PathBuf)> {
     let mut found: Vec<(usize, PathBuf)> = numbered.collect();
     found.sort_unstable_by(|left, right| right.cmp(left));
     found
+}
+
+/// The iteration after which the job began, if another job has left that state.
+pub(super) fn started(scratch: &Path) -> Option<usize> {
+    #[derive(Deserialize)]
+    struct Started {
+        step: usize,
+    }
+    let text = fs::read(scratch.join(STARTED)).ok()?;
+    serde_json::from_slice(&text).ok().map(|Started { step }| step)
+}
+
+/// Forgets that another job has left a state: it cannot be used.
+pub(super) fn began_anew(scratch: &Path) {
+    let _ = fs::remove_file(scratch.join(STARTED));
 }
 
 /// Removes the checkpoint `folder`, which cannot be used because of `error`, with a note.
@@ -213,7 +230,9 @@ impl<B: Compute> Trainer<'_, B> {
         let wrong = |message: String| StateError::File { path: path.clone(), message };
         let text = fs::read(&path).map_err(StateError::Read)?;
         let progress: Progress = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-        if let Some(fault) = progress.fault(done, self.train.training.iters) {
+        let settings = &self.train.training;
+        let last = if settings.leaves_state() { settings.end() } else { settings.end() - 1 };
+        if let Some(fault) = progress.fault(done, settings.end(), last) {
             return Err(wrong(fault));
         }
         let mut snapshot = Snapshot::<B>::read(&folder.join(STATE), self.device)?;

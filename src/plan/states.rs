@@ -1,0 +1,264 @@
+//! Jobs that continue from the states of others, and jobs whose only purpose is a state that several jobs share.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use sweep_job::Values;
+
+use super::{Job, JobId, Label, Plan, PlanError, Point, Study, build::Jobs};
+use crate::{
+    recipe::KeptStates,
+    record::{Identity, Key, Prefixes},
+};
+
+/// A job whose only purpose is the state that several jobs have in common.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The job.
+    pub job: JobId,
+    /// The step after which the state is taken.
+    pub step: u64,
+    /// Key of the state.
+    pub state: Key,
+    /// The jobs that have it in common.
+    pub of: Vec<JobId>,
+}
+
+/// Steps that jobs make alone and with what they share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Saving {
+    /// Jobs that continue from a state.
+    pub jobs: usize,
+    /// Steps if each of them ran alone.
+    pub alone: u64,
+    /// Steps with the states of the plan.
+    pub shared: u64,
+    /// States that are shared.
+    pub states: usize,
+}
+
+/// The states of a group of jobs.
+struct Tree<'a> {
+    prefixes: &'a HashMap<JobId, Prefixes>,
+    jobs: &'a [Job],
+    /// The steps at which jobs can begin to differ, in ascending order.
+    steps: Vec<u64>,
+    found: Vec<(u64, Key, Vec<JobId>)>,
+}
+
+impl Tree<'_> {
+    /// The jobs that have a state after a step in common, for each such state.
+    fn groups(&self, members: &[JobId], step: u64) -> Result<Vec<(Key, Vec<JobId>)>, serde_json::Error> {
+        let mut groups: Vec<(Key, Vec<JobId>)> = Vec::new();
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        for id in members {
+            let prefixes = &self.prefixes[id];
+            if prefixes.reach.end.is_some_and(|end| step > end || (step == end && !prefixes.reach.leaves_state)) {
+                continue;
+            }
+            let key = prefixes.key(&self.jobs[id.index()].identity, step)?;
+            let place = *places.entry(key).or_insert_with(|| {
+                groups.push((key, Vec::new()));
+                groups.len() - 1
+            });
+            groups[place].1.push(*id);
+        }
+        Ok(groups)
+    }
+
+    /// Finds the states of jobs that agree until the step with this index.
+    fn grow(&mut self, key: Key, members: &[JobId], at: usize) -> Result<(), serde_json::Error> {
+        let (mut key, mut at) = (key, at);
+        let mut groups = Vec::new();
+        while let Some(step) = self.steps.get(at + 1) {
+            groups = self.groups(members, *step)?;
+            let Some((next, _)) = groups.first().filter(|(_, group)| group.len() == members.len()) else { break };
+            (key, at) = (*next, at + 1);
+            groups = Vec::new();
+        }
+        self.found.push((self.steps[at], key, members.to_vec()));
+        for (key, group) in groups.into_iter().filter(|(_, group)| group.len() > 1) {
+            self.grow(key, &group, at + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds the jobs whose only purpose is a state that several jobs of a step share.
+pub(super) fn share(studies: &[Study], jobs: &mut Jobs) -> Result<Vec<Shared>, PlanError> {
+    let mut shared = Vec::new();
+    let mut left = left_by(&jobs.all)?;
+    for study in studies {
+        for (index, points) in study.steps.iter().enumerate() {
+            let step = &study.recipe.steps[index];
+            if !step.policy.states.share || step.resources.exclusive {
+                continue;
+            }
+            let mut seen = HashSet::new();
+            let members: Vec<JobId> = points.iter().map(|(_, id)| *id).filter(|id| seen.insert(*id)).collect();
+            for (at, state, of) in states_of(&members, &jobs.all)? {
+                if left.contains_key(&(at, state)) {
+                    continue;
+                }
+                let Some(job) = add(study, index, at, &of, jobs)? else { continue };
+                left.insert((at, state), job);
+                shared.push(Shared { job, step: at, state, of });
+            }
+        }
+    }
+    Ok(shared)
+}
+
+/// The states that jobs have in common: the last step of each, its key, and the jobs.
+fn states_of(members: &[JobId], jobs: &[Job]) -> Result<Vec<(u64, Key, Vec<JobId>)>, serde_json::Error> {
+    let of = |id: &JobId| Prefixes::of(jobs[id.index()].task, &jobs[id.index()].values).map(|prefixes| (*id, prefixes));
+    let prefixes: HashMap<JobId, Prefixes> = members.iter().filter_map(of).collect();
+    let members: Vec<JobId> = members.iter().copied().filter(|id| prefixes.contains_key(id)).collect();
+    let ends = |prefixes: &Prefixes| prefixes.reach.end.filter(|_| prefixes.reach.leaves_state);
+    let steps: BTreeSet<u64> = prefixes.values().flat_map(|own| own.breakpoints().chain(ends(own))).collect();
+    let mut tree = Tree { prefixes: &prefixes, jobs, steps: steps.into_iter().collect(), found: Vec::new() };
+    if let Some(first) = tree.steps.first().copied() {
+        for (key, group) in tree.groups(&members, first)?.into_iter().filter(|(_, group)| group.len() > 1) {
+            tree.grow(key, &group, 0)?;
+        }
+    }
+    Ok(tree.found)
+}
+
+/// Adds the job that makes the state after a step of these jobs, of which the one with the first key is the example.
+fn add(study: &Study, step: usize, at: u64, of: &[JobId], jobs: &mut Jobs) -> Result<Option<JobId>, PlanError> {
+    let Some(example) = of.iter().copied().min_by_key(|id| jobs.all[id.index()].key) else { return Ok(None) };
+    let mut job = jobs.all[example.index()].clone();
+    let Some(values) = job.task.prefix(&job.values, at) else { return Ok(None) };
+    job.identity = Identity { code: None, ..identity(&job, &values) };
+    let folder = study.recipe.sources.folder(study.recipe.steps[step].name.span.source);
+    let Jobs { manifests, digests, .. } = &mut *jobs;
+    (job.key, job.code) = manifests.keyed(&mut job.identity, &values, folder, digests)?;
+    job.values = values;
+    (job.turn, job.seeds) = (None, None);
+    if job.policy.states.keep == KeptStates::None {
+        job.policy.states.keep = KeptStates::Last;
+    }
+    job.label.point = label(&study.steps[step], of, at);
+    Ok(Some(jobs.add(job, example)))
+}
+
+/// The identity of a job with other parameters.
+fn identity(job: &Job, values: &Values) -> Identity {
+    let Identity { backend, inputs, needs, .. } = job.identity.clone();
+    Identity::new(job.task, values, backend, inputs, needs)
+}
+
+/// What the points of some jobs have in common, and the step.
+fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
+    let of: HashSet<JobId> = of.iter().copied().collect();
+    let mut points = points.iter().filter(|(_, id)| of.contains(id)).map(|(point, _)| point);
+    let Some(first) = points.next() else { return format!("until={at}") };
+    let mut common = first.values.clone();
+    for point in points {
+        common.retain(|(axis, value)| point.get(axis) == Some(&value.value));
+    }
+    let parts =
+        common.iter().filter(|(axis, _)| axis != "until").map(|(axis, value)| format!("{axis}={}", value.value));
+    parts.chain([format!("until={at}")]).collect::<Vec<String>>().join(",")
+}
+
+/// The jobs by the states that they leave.
+fn left_by(jobs: &[Job]) -> Result<HashMap<(u64, Key), JobId>, serde_json::Error> {
+    let mut left = HashMap::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
+        if let Some(state) = prefixes.left(&job.identity)? {
+            left.entry(state).or_insert_with(|| JobId::new(index));
+        }
+    }
+    Ok(left)
+}
+
+/// For every job, the job from whose state it continues: the one that leaves the latest state that it has, too.
+pub(super) fn continues(jobs: &[Job]) -> Result<Vec<Option<JobId>>, serde_json::Error> {
+    let left = left_by(jobs)?;
+    let steps: BTreeSet<u64> = left.keys().map(|(step, _)| *step).collect();
+    let mut found = vec![None; jobs.len()];
+    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| !steps.is_empty() && !job.resources.exclusive) {
+        let Some(prefixes) = Prefixes::of(job.task, &job.values) else { continue };
+        let earlier = steps.iter().rev().filter(|step| prefixes.reach.end.is_none_or(|end| **step < end));
+        for step in earlier.filter(|step| prefixes.contains(**step)) {
+            let key = prefixes.key(&job.identity, *step)?;
+            if let Some(other) = left.get(&(*step, key)) {
+                found[index] = Some(*other);
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Plan {
+    /// The job of the plan from whose state a job continues.
+    pub fn continues(&self, id: JobId) -> Option<JobId> {
+        self.continues[id.index()]
+    }
+
+    /// True if a job of the plan continues from the state of this one.
+    pub fn is_continued(&self, id: JobId) -> bool {
+        self.continues.contains(&Some(id))
+    }
+
+    /// True if the only purpose of a job is a state that several jobs share.
+    pub fn is_shared(&self, id: JobId) -> bool {
+        self.shared.iter().any(|shared| shared.job == id)
+    }
+
+    /// The jobs for shared states without which several of the `open` jobs would do the same; `has_state` says that a state
+    /// is there already.
+    pub fn worth_sharing(&self, open: &HashSet<JobId>, has_state: impl Fn(u64, Key) -> bool) -> BTreeSet<JobId> {
+        let mut wanted = BTreeSet::new();
+        // What continues from the next state of each job: the job itself, or the job for a later state.
+        let mut heads: HashMap<JobId, JobId> = open.iter().map(|id| (*id, *id)).collect();
+        let mut covered: HashSet<JobId> = HashSet::new();
+        let mut shared: Vec<&Shared> = self.shared.iter().collect();
+        shared.sort_by_key(|shared| std::cmp::Reverse(shared.step));
+        for Shared { job, step, state, of } in shared {
+            if has_state(*step, *state) {
+                covered.extend(of);
+                continue;
+            }
+            let members = || of.iter().filter(|id| open.contains(id) && !covered.contains(id));
+            let next: BTreeSet<JobId> = members().filter_map(|id| heads.get(id).copied()).collect();
+            if next.len() > 1 {
+                wanted.insert(*job);
+                members().for_each(|id| {
+                    heads.insert(*id, *job);
+                });
+            }
+        }
+        wanted
+    }
+
+    /// What the states of the plan save, by the steps of the recipes, among the `open` jobs.
+    pub fn savings(&self, open: &HashSet<JobId>) -> BTreeMap<String, Saving> {
+        let mut found: BTreeMap<String, Saving> = BTreeMap::new();
+        let end = |id: JobId| {
+            let Job { task, values, .. } = self.job(id);
+            task.reach(values).and_then(|reach| reach.end)
+        };
+        let mut ids: Vec<JobId> = open.iter().copied().collect();
+        ids.sort_unstable();
+        for id in ids.into_iter().filter(|id| self.job(*id).policy.states.share) {
+            let Some(steps) = end(id) else { continue };
+            let from = self.continues(id).filter(|other| open.contains(other)).and_then(end);
+            let Label { recipe, step, .. } = &self.job(id).label;
+            let name = recipe.as_ref().map_or_else(|| step.clone(), |recipe| format!("{recipe}:{step}"));
+            let saving = found.entry(name).or_default();
+            if self.is_shared(id) {
+                saving.states += 1;
+            } else {
+                saving.alone += steps;
+                saving.jobs += usize::from(from.is_some());
+            }
+            saving.shared += steps - from.unwrap_or(0).min(steps);
+        }
+        found.retain(|_, saving| saving.jobs > 0);
+        found
+    }
+}

@@ -1,0 +1,149 @@
+//! Keys of states: what several jobs have in common until a step.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sweep_job::{NEVER, Reach, TaskInfo, Value, Values};
+
+use crate::record::{Identity, Key, Needed};
+
+/// Version of the form of [`Prefix`].
+const FORMAT: u32 = 1;
+/// The parameter that says where a job ends. A state does not depend on it.
+const UNTIL: &str = "until";
+
+/// The steps of a job, and from which of them its parameters act.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prefixes {
+    /// The job's end.
+    pub reach: Reach,
+    /// The first step on which the state depends on a parameter, for those that do not act from the first step on.
+    acts_from: BTreeMap<String, u64>,
+}
+
+/// Everything that decides the state of a job after some steps. The code of a program is not in it: it is compared when
+/// the state is used.
+#[derive(Serialize)]
+struct Prefix<'a> {
+    prefix: u32,
+    step: u64,
+    task: &'a str,
+    revision: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<sweep_job::Backend>,
+    params: BTreeMap<&'a str, Value>,
+    inputs: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "Needed::is_empty")]
+    needs: &'a Needed,
+}
+
+impl Prefixes {
+    /// Those of a job with these parameters; `None` if it cannot continue from the state of another one.
+    pub fn of(task: &TaskInfo, values: &Values) -> Option<Self> {
+        Some(Self { reach: task.reach(values)?, acts_from: task.acts_from(values) })
+    }
+
+    /// True if a job can continue from a state after so many steps.
+    pub fn contains(&self, step: u64) -> bool {
+        step > 0 && self.reach.end.is_none_or(|end| step < end || (step == end && self.reach.may_only_evaluate))
+    }
+
+    /// The key of the state after `step` steps: the same for all jobs that do the same until then. `identity` is that of
+    /// the job.
+    pub fn key(&self, identity: &Identity, step: u64) -> Result<Key, serde_json::Error> {
+        let is_late = |name: &str| self.acts_from.get(name).is_some_and(|from| *from >= step);
+        let params = identity.params.iter().filter(|(name, _)| *name != UNTIL && !is_late(name));
+        let params = params.filter_map(|(name, value)| match value {
+            Value::Map(entries) => {
+                let entries = entries.iter().filter(|(entry, _)| !is_late(&format!("{name}.{entry}")));
+                let entries: BTreeMap<String, Value> =
+                    entries.map(|(entry, value)| (entry.clone(), value.clone())).collect();
+                (!entries.is_empty()).then_some((name.as_str(), Value::Map(entries)))
+            }
+            value => Some((name.as_str(), value.clone())),
+        });
+        let inputs = identity.inputs.iter().filter(|(name, _)| !is_late(name));
+        let prefix = Prefix {
+            prefix: FORMAT,
+            step,
+            task: &identity.task,
+            revision: identity.revision,
+            backend: identity.backend,
+            params: params.collect(),
+            inputs: inputs.map(|(name, digest)| (name.as_str(), digest.as_str())).collect(),
+            needs: &identity.needs,
+        };
+        Key::of_json(&prefix)
+    }
+
+    /// The key of the state that the job leaves at its end, and the step of that end.
+    pub fn left(&self, identity: &Identity) -> Result<Option<(u64, Key)>, serde_json::Error> {
+        let end = self.reach.end.filter(|_| self.reach.leaves_state);
+        end.map(|end| Ok((end, self.key(identity, end)?))).transpose()
+    }
+
+    /// The steps before the job's end from which a parameter acts.
+    pub fn breakpoints(&self) -> impl Iterator<Item = u64> {
+        let before_the_end = |step: &u64| self.reach.end.is_none_or(|end| *step < end);
+        self.acts_from.values().copied().filter(move |step| *step > 0 && *step < NEVER && before_the_end(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::Task;
+
+    use super::*;
+
+    fn key(task: &str, given: &[(&str, Value)], step: u64) -> Key {
+        let task = Task::info(task).unwrap();
+        let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let values = task.complete(given.collect());
+        let identity = Identity::new(task, &values, None, BTreeMap::new(), Needed::default());
+        Prefixes::of(task, &values).unwrap().key(&identity, step).unwrap()
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn a_state_depends_on_what_acts_before_it() {
+        let until = |until| [("until", Value::Int(until))];
+        assert_eq!(key("train", &until(20), 20), key("train", &until(40), 20));
+        assert_eq!(key("train", &until(20), 20), key("train", &[], 20));
+        assert_ne!(key("train", &until(20), 20), key("train", &until(20), 19));
+        assert_ne!(key("train", &[], 20), key("train", &[("seed", Value::Int(1))], 20));
+        assert_ne!(key("train", &[], 20), key("train", &[("iters", Value::Int(300))], 20), "the schedule is another");
+        // The first masks are chosen in iteration 20.
+        let method = |method| [("prune", text(method)), ("sparsity", Value::Float(0.7))];
+        assert_eq!(key("train", &method("bitter3"), 20), key("train", &[], 20));
+        assert_ne!(key("train", &method("bitter3"), 21), key("train", &[], 21));
+    }
+
+    #[test]
+    fn parameters_of_a_program_act_when_it_says_so() {
+        let params = |lr: f64, later: f64| {
+            let params = [("lr", lr), ("lr2", later)].map(|(name, value)| (name.to_owned(), Value::Float(value)));
+            let acts_from = BTreeMap::from([("lr2".to_owned(), Value::Int(3))]);
+            [("params", Value::Map(params.into())), ("acts_from", Value::Map(acts_from)), ("run", text("true"))]
+        };
+        assert_eq!(key("command", &params(0.1, 0.2), 3), key("command", &params(0.1, 0.3), 3));
+        assert_ne!(key("command", &params(0.1, 0.2), 4), key("command", &params(0.1, 0.3), 4));
+        assert_ne!(key("command", &params(0.1, 0.2), 3), key("command", &params(0.2, 0.2), 3));
+    }
+
+    #[test]
+    fn a_job_continues_from_states_before_its_end() {
+        let prefixes = |given: &[(&str, i64)]| {
+            let task = Task::info("train").unwrap();
+            let given = given.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value)));
+            Prefixes::of(task, &task.complete(given.collect())).unwrap()
+        };
+        let whole = prefixes(&[]);
+        assert_eq!([0, 1, 199, 200, 201].map(|step| whole.contains(step)), [false, true, true, false, false]);
+        let part = prefixes(&[("until", 20)]);
+        assert_eq!([19, 20, 21].map(|step| part.contains(step)), [true, true, false]);
+        assert!(Prefixes::of(Task::info("mock").unwrap(), &Values::new()).is_none());
+    }
+}
