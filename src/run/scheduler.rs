@@ -9,6 +9,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+mod order;
+
+use self::order::{Held, follow, group, held};
 use super::slots::{Demand, Lack, Lease, Limits, Slots};
 use crate::plan::Turn;
 
@@ -33,15 +36,6 @@ pub struct Scheduler {
     held: BTreeMap<usize, Held>,
     /// The places of the measuring steps in the queue.
     heads: BTreeMap<usize, (Reverse<u64>, usize)>,
-}
-
-/// A job that runs only once it is released.
-#[derive(Debug, Default)]
-struct Held {
-    /// The lists of jobs that it needs.
-    needs: Vec<usize>,
-    /// The lists that it belongs to.
-    lists: Vec<usize>,
 }
 
 /// A job's place in the queue: the longest way to the end first, then the plan's order. All jobs of a measuring step have
@@ -167,6 +161,13 @@ enum State {
     Done,
     /// Failed or skipped.
     Lost,
+}
+
+impl State {
+    /// True if the job may still get a result.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running | Self::Storing)
+    }
 }
 
 impl Scheduler {
@@ -330,7 +331,7 @@ impl Scheduler {
 
     /// Lets a held job run.
     fn release(&mut self, job: usize, actions: &mut Vec<Action>) {
-        let Some(Held { needs, lists }) = self.held.remove(&job) else { return };
+        let Some(Held { needs, lists, after }) = self.held.remove(&job) else { return };
         self.over = false;
         self.open += 1;
         self.jobs[job].state = State::Waiting;
@@ -341,6 +342,10 @@ impl Scheduler {
         if let Some(turn) = self.jobs[job].place.turn {
             let place = &mut self.jobs[job].place;
             (place.way, place.first) = *self.heads.entry(turn.group).or_insert((place.way, place.first));
+        }
+        if let Some(first) = after.filter(|first| self.jobs[*first].state.is_open()) {
+            self.jobs[first].followers.push(job);
+            self.jobs[job].waiting_for += 1;
         }
         let mut lost = None;
         for list in needs {
@@ -470,65 +475,6 @@ impl Scheduler {
         actions.push(Action::Skip { job, because });
         self.let_follow(job);
     }
-}
-
-/// Lets jobs follow others, and lengthens the ways of these accordingly.
-fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
-    let is_open = |job: &usize| !specs[*job].cached;
-    let pairs: Vec<(usize, usize)> =
-        (0..specs.len()).filter(is_open).filter_map(|job| Some((specs[job].after.filter(is_open)?, job))).collect();
-    for (first, second) in &pairs {
-        jobs[*first].followers.push(*second);
-        jobs[*second].waiting_for += 1;
-    }
-    // Chains are short. No way is longer than all jobs together.
-    for _ in 0..pairs.len() {
-        let mut changed = false;
-        for (first, second) in &pairs {
-            let way = jobs[*second].place.way.0.saturating_add(specs[*first].expected);
-            changed |= way > jobs[*first].place.way.0;
-            jobs[*first].place.way = jobs[*first].place.way.min(Reverse(way));
-        }
-        if !changed {
-            break;
-        }
-    }
-}
-
-/// Gives the jobs of each measuring step that are still to run the longest of their ways, and the first of their indices.
-/// Answers these places by the groups.
-fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)> {
-    let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
-    let open = |job: &&mut Node| job.state == State::Waiting;
-    for job in jobs.iter_mut().filter(open) {
-        if let Some(turn) = job.place.turn {
-            let head = heads.entry(turn.group).or_insert((job.place.way, job.place.first));
-            head.0 = head.0.min(job.place.way);
-        }
-    }
-    for job in jobs.iter_mut().filter(open) {
-        if let Some(head) = job.place.turn.and_then(|turn| heads.get(&turn.group)) {
-            (job.place.way, job.place.first) = *head;
-        }
-    }
-    heads
-}
-
-/// The jobs that run only once they are released, with the lists that they need and those that they belong to.
-fn held(specs: &[JobSpec], lists: &[Vec<usize>]) -> BTreeMap<usize, Held> {
-    let held = specs.iter().enumerate().filter(|(_, spec)| spec.held);
-    let mut held: BTreeMap<usize, Held> =
-        held.map(|(job, spec)| (job, Held { needs: spec.needs.clone(), lists: Vec::new() })).collect();
-    if !held.is_empty() {
-        for (list, members) in lists.iter().enumerate() {
-            for member in members {
-                if let Some(held) = held.get_mut(member) {
-                    held.lists.push(list);
-                }
-            }
-        }
-    }
-    held
 }
 
 #[cfg(test)]
