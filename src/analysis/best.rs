@@ -78,6 +78,17 @@ pub struct Ranking {
     show: Show,
 }
 
+/// Arrangement of the values on axes in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A column for each axis, with all digits.
+    Exact,
+    /// A column for each axis, with rounded numbers.
+    Short,
+    /// One column with the values on all axes, with rounded numbers.
+    Joined,
+}
+
 /// A configuration.
 #[derive(Debug)]
 pub struct Configuration {
@@ -160,7 +171,7 @@ impl Ranking {
     }
 
     /// The first `top` configurations as a table. Axes on which all of them have the same value are in a note.
-    pub fn table(&self, name: &str, top: usize) -> Table {
+    pub fn table(&self, name: &str, top: usize, layout: Layout) -> Table {
         let rows = &self.rows[..self.rows.len().min(top)];
         let same =
             |axis: usize| rows.len() > 1 && rows.windows(2).all(|two| two[0].labels[axis] == two[1].labels[axis]);
@@ -188,12 +199,23 @@ impl Ranking {
             .map(|(search, again)| if self.confirms { vec![again, search] } else { vec![search] });
         let table_rows = rows.iter().zip(cells).map(|(row, cells)| {
             let rank = row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
-            let labels = std::iter::once(rank).chain(varying.iter().map(|axis| row.labels[*axis].clone()));
+            let value = |axis: &usize| match layout {
+                Layout::Exact => row.labels[*axis].clone(),
+                Layout::Short => row.short(*axis),
+                Layout::Joined => format!("{}={}", self.axes[*axis], row.short(*axis)),
+            };
+            let values: Vec<String> = varying.iter().map(value).collect();
+            let values = if layout == Layout::Joined { vec![values.join(", ")] } else { values };
+            let labels = std::iter::once(rank).chain(values);
             let stopped = row.stopped.as_ref().map_or_else(String::new, |because| clean(because).into_owned());
             let labels = labels.chain(stops.then_some(stopped));
             TableRow { labels: labels.collect(), cells }
         });
-        let axes = std::iter::once("#".to_owned()).chain(varying.iter().map(|axis| self.axes[*axis].clone()));
+        let names: Vec<String> = match layout {
+            Layout::Joined => vec!["configuration".to_owned()],
+            Layout::Exact | Layout::Short => varying.iter().map(|axis| self.axes[*axis].clone()).collect(),
+        };
+        let axes = std::iter::once("#".to_owned()).chain(names);
         let axes = axes.chain(stops.then(|| "end".to_owned()));
         let mut notes = Vec::new();
         if let (false, Some(row)) = (constant.is_empty(), rows.first()) {
@@ -203,6 +225,10 @@ impl Ranking {
         }
         if rows.len() < self.rows.len() {
             notes.push(format!("the first {} of {}", rows.len(), count(self.rows.len(), "configuration")));
+        }
+        let rounded = |row: &Configuration| varying.iter().any(|axis| row.short(*axis) != row.labels[*axis]);
+        if layout != Layout::Exact && rows.iter().any(rounded) {
+            notes.push("values of axes are rounded to four digits; `--json` has all of them".to_owned());
         }
         notes.extend(self.notes.iter().cloned());
         let order = match self.better {
@@ -237,6 +263,19 @@ impl Ranking {
             "best": rows.collect::<Vec<_>>(),
             "notes": self.notes,
         })
+    }
+}
+
+impl Configuration {
+    /// Its value on an axis; numbers with many digits are rounded to four.
+    fn short(&self, axis: usize) -> String {
+        match &self.values[axis] {
+            Some(Value::Float(number)) => {
+                let rounded = format!("{number:.3e}").parse().unwrap_or(*number);
+                Value::Float(rounded).to_string()
+            }
+            _ => self.labels[axis].clone(),
+        }
     }
 }
 

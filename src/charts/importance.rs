@@ -7,8 +7,8 @@ use plotters::{
 use sweep_job::Value;
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, configurations::Configurations,
-    pixels,
+    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, Shows,
+    configurations::Configurations, pixels,
 };
 use crate::{
     format::{clean, count},
@@ -21,7 +21,7 @@ pub(super) const IMPORTANCE: Declaration = Declaration {
           and with its interactions (light), by functional analysis of variance. The shares are exact if every \
           combination was measured; otherwise a random forest estimates them, and the figure says how well it predicts.",
     value: Some(Role::Metric),
-    configurations: true,
+    shows: Shows::Configurations,
     ..Declaration::NOTHING
 };
 

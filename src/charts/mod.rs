@@ -9,6 +9,7 @@
 mod axis;
 mod bars;
 mod configurations;
+mod declaration;
 mod dots;
 mod effects;
 mod heat;
@@ -18,6 +19,7 @@ mod lines;
 mod parallel;
 mod raster;
 mod roofline;
+mod shades;
 mod slice;
 mod timeline;
 
@@ -36,6 +38,9 @@ use crate::{
     format::{Scale, clean, decimals, number},
     stats::{Better, Estimate, Sample},
 };
+
+pub(crate) use self::declaration::{Declaration, Role};
+use self::declaration::{Mark, Shows};
 
 /// Generates from one list the kinds of charts, their words, their declarations, and the dispatch to their drawing
 /// functions.
@@ -81,85 +86,6 @@ kinds! {
     Parallel: parallel::PARALLEL, parallel::draw;
     Slice: slice::SLICE, slice::draw;
     Importance: importance::IMPORTANCE, importance::draw;
-}
-
-/// The declaration of a kind of chart.
-#[derive(Debug)]
-pub(crate) struct Declaration {
-    /// The word in recipes.
-    pub(crate) word: &'static str,
-    /// A sentence for readers.
-    pub(crate) doc: &'static str,
-    /// The role of the quantity on the x-axis, if the author chooses it.
-    pub(crate) x: Option<Role>,
-    /// The role of the quantity on the y-axis, if the author chooses it.
-    pub(crate) y: Option<Role>,
-    /// The role of the quantity at each position, if it is not that on the y-axis.
-    pub(crate) value: Option<Role>,
-    /// True if the kind needs the better direction of metrics.
-    pub(crate) best: bool,
-    /// True if the kind needs the peak rates of the device.
-    pub(crate) roofs: bool,
-    /// True if the kind shows effects of factors instead of jobs.
-    pub(crate) effects: bool,
-    /// True if the kind shows configurations by all of their axes.
-    pub(crate) configurations: bool,
-    /// The symbol in the legend.
-    mark: Mark,
-}
-
-/// The role of a name in a chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// The iterations of a job.
-    Iteration,
-    /// A curve over them.
-    Curve,
-    /// An axis of the step.
-    Axis,
-    /// A metric.
-    Metric,
-}
-
-/// A symbol in the legend.
-#[derive(Debug, Clone, Copy)]
-enum Mark {
-    /// A line with its dash pattern.
-    Line,
-    /// A box.
-    Area,
-    /// A dot in its shape.
-    Dot,
-    /// No symbol: the chart has its own scale.
-    Nothing,
-}
-
-impl Declaration {
-    /// A declaration without optional parts.
-    const NOTHING: Self = Self {
-        word: "",
-        doc: "",
-        x: None,
-        y: None,
-        value: None,
-        best: false,
-        roofs: false,
-        effects: false,
-        configurations: false,
-        mark: Mark::Nothing,
-    };
-}
-
-impl Role {
-    /// Its name in the documentation.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Iteration => "`iteration`",
-            Self::Curve => "a curve",
-            Self::Axis => "an axis",
-            Self::Metric => "a metric",
-        }
-    }
 }
 
 /// The content of a chart, by names.
@@ -255,7 +181,7 @@ impl Spec {
 
     /// True if configurations are shown, by all of their axes.
     pub(crate) fn has_configurations(&self) -> bool {
-        self.kind.declaration().configurations
+        self.kind.declaration().shows == Shows::Configurations
     }
 
     /// The metric of a kind that shows one.
@@ -263,9 +189,10 @@ impl Spec {
         self.value.as_ref().unwrap_or(&self.y)
     }
 
-    /// The explicit better direction of that metric; `Some(None)` if neither direction is better.
-    pub(crate) fn said_better(&self) -> Option<Option<Better>> {
-        self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric())).map(|(_, better)| *better)
+    /// The better direction of that metric: the explicit one, or the declared one.
+    pub(crate) fn better(&self, declared: impl FnOnce() -> Option<Better>) -> Option<Better> {
+        let said = self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric()));
+        said.map_or_else(declared, |(_, better)| *better)
     }
 }
 

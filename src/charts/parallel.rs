@@ -8,12 +8,11 @@ use plotters::{
 };
 
 use super::{
-    Area, Canvas, Chart, Declaration, Drawn, FONT, INK, Role, SIZE,
+    Area, Canvas, Chart, Declaration, Drawn, FONT, INK, Role, SIZE, Shows,
     axis::AxisScale,
     configurations::{Configurations, Row},
-    heading,
-    heat::shade,
-    pixels, range,
+    heading, pixels, range,
+    shades::shade,
 };
 use crate::{
     format::{Scale, clean, count},
@@ -26,7 +25,7 @@ pub(super) const PARALLEL: Declaration = Declaration {
           seeds. Better lines are darker and on top; the best one is thick.",
     value: Some(Role::Metric),
     best: true,
-    configurations: true,
+    shows: Shows::Configurations,
     ..Declaration::NOTHING
 };
 
@@ -40,7 +39,7 @@ const WIDTH: i32 = 12;
 /// Axes that have room.
 const MOST_AXES: usize = 9;
 /// The part of the palette that is visible on a light and on a dark ground.
-const SHADES: (f64, f64) = (0.12, 0.94);
+const SHADES: (f64, f64) = (0.2, 0.94);
 /// More lines than this are thinner and more transparent.
 const MANY: usize = 40;
 
@@ -98,7 +97,8 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     }
     for step in 0..64 {
         let place = |step: i32| f64::from(step) / 64.0;
-        let corners = [(right, y_of(place(step + 1))), (right + WIDTH, y_of(place(step)))];
+        // Overlapping, so that there is no seam.
+        let corners = [(right, y_of(place(step + 1))), (right + WIDTH, (y_of(place(step)) + 1).min(bottom))];
         root.draw(&Rectangle::new(corners, color(place(step) + 1.0 / 128.0).filled()))?;
     }
     for (mean, place) in ticks(low, high) {

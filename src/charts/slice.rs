@@ -8,7 +8,7 @@ use plotters::{
 };
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Role, Series, Ticks, builder,
+    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Role, Series, Shows, Ticks, builder,
     configurations::{Configurations, Row},
     heading, legend, marker, mesh, range,
 };
@@ -22,7 +22,7 @@ pub(super) const SLICE: Declaration = Declaration {
     x: Some(Role::Axis),
     y: Some(Role::Metric),
     best: true,
-    configurations: true,
+    shows: Shows::Configurations,
     mark: Mark::Dot,
     ..Declaration::NOTHING
 };

@@ -8,7 +8,7 @@ use super::{ChangeArgs, Prepared, print};
 use crate::{
     analysis::{
         Results,
-        best::{Contest, Ranking},
+        best::{Contest, Layout, Ranking},
     },
     error::{Error, Exit},
     plan::{Plan, Study},
@@ -86,9 +86,11 @@ pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
     let ranking = Ranking::new(&plan, &plan.studies[study], &contest, &found, &store);
     let top = args.top.get();
     let format = if args.json { BestFormat::Json } else { args.format };
-    let table = |format| render::render(&ranking.table(&name, top), format);
+    let table = |format| render::render(&ranking.table(&name, top, Layout::Exact), format);
     let text = match format {
-        BestFormat::Term => render::narrow(&ranking.table(&name, top)),
+        BestFormat::Term => {
+            render::narrow([Layout::Short, Layout::Joined].map(|layout| ranking.table(&name, top, layout)))
+        }
         BestFormat::Md => table(render::Format::Md),
         BestFormat::Latex => table(render::Format::Latex),
         BestFormat::Csv => table(render::Format::Csv),

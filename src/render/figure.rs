@@ -72,7 +72,7 @@ impl Figure {
         let effects = figure.effects.as_ref();
         let estimates = effects.map_or_else(Vec::new, |effects| estimates(study, effects, &spec.x, measured));
         let step = &study.recipe.steps[figure.from.value];
-        let better = spec.said_better().unwrap_or_else(|| study.recipe.better(step, spec.shown_metric()));
+        let better = spec.better(|| study.recipe.better(step, spec.shown_metric()));
         let chart = Chart { spec, title: &title, better, dots, estimates };
         let svg = chart.svg();
         let png = svg.is_some().then(|| chart.png()).flatten();

@@ -19,9 +19,11 @@ pub(super) fn render(table: &Table) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The table in 80 columns: longer cells and notes are wrapped.
-pub(crate) fn narrow(table: &Table) -> String {
-    let mut grid = grid(table);
+/// The first of two tables in 80 columns, or if it is too wide, the second one with wrapped cells. Notes are wrapped, too.
+pub(crate) fn narrow([first, second]: [Table; 2]) -> String {
+    let width = grid(&first).to_string().lines().map(|line| line.chars().count()).max();
+    let table = if width > Some(usize::from(NARROW)) { second } else { first };
+    let mut grid = grid(&table);
     grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(NARROW);
     let mut text = format!("{}\n{grid}\n", wrapped(&table.title));
     for note in &table.notes {

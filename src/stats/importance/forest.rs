@@ -245,7 +245,7 @@ fn best_split(axis: usize, of: &Axis, side: Side, values: &[f64], rows: &[usize]
         Side::Range(low, high) => {
             let cut = f64::midpoint(groups[index].0, groups[index + 1].0);
             // Neighboring numbers may have no number between them.
-            if !(groups[index].0 < cut) {
+            if groups[index].0 >= cut {
                 return None;
             }
             (Side::Range(low, cut), Side::Range(cut, high))
@@ -314,7 +314,7 @@ pub(super) fn shares_of(cells: &[Cell], whole: &[Side]) -> Option<Vec<Share>> {
                     }
                 }
                 (1, factor) => {
-                    without[factor] += product * overlap * fractions[first][factor] * fractions[second][factor]
+                    without[factor] += product * overlap * fractions[first][factor] * fractions[second][factor];
                 }
                 _ => {}
             }

@@ -1,7 +1,5 @@
 //! Shares of variance, compared with Optuna's and with the decomposition by inclusion and exclusion.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
-
 use serde_json::Value as Json;
 
 use super::{
@@ -82,7 +80,6 @@ fn a_forest_finds_the_shares_of_a_function() {
         }
         let found = importance(&factors, &numbers(&design["values"])).unwrap();
         for (name, share) in names.iter().zip(&found.shares) {
-            println!("{} {name} {share:?} {} {}", rows.len(), design["exact"][name], design["optuna"][name]);
             close(share.alone, design["exact"][name].as_f64().unwrap(), to_exact);
             if let Some(within) = to_optuna {
                 close(share.alone, design["optuna"][name].as_f64().unwrap(), within);
