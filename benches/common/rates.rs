@@ -26,7 +26,7 @@ pub(crate) struct Situation {
 }
 
 impl Situation {
-    fn new(
+    pub(crate) fn new(
         name: impl Into<String>,
         promise: Promise,
         nominal: f64,
