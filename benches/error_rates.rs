@@ -11,11 +11,14 @@
 mod races;
 #[path = "common/rates.rs"]
 mod rates;
+#[path = "common/situation.rs"]
+mod situation;
 
 use std::{process::ExitCode, time::Instant};
 
 use races::races;
-use rates::{Promise, situations};
+use rates::situations;
+use situation::Promise;
 use sweep::{decide, stats};
 
 const REPLICATIONS: usize = 100_000;

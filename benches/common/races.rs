@@ -2,7 +2,7 @@
 
 use super::{
     decide::racing::{Course, Known, Race},
-    rates::{Promise, Situation},
+    situation::{Promise, Situation},
     stats::{Better, Draws, LEVEL, Sample},
 };
 

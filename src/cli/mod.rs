@@ -39,10 +39,11 @@ use sweep_job::{Backend, BackendChoice, Device, Probe};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
+    batches::Batches,
     error::{Error, Exit},
     format::{clean, count, say},
     host,
-    plan::{Digests, Plan},
+    plan::Plan,
     recipe::{Draft, Executor, Request, Warning},
     run::Standing,
     store::Store,
@@ -192,6 +193,10 @@ struct Prepared {
     plan: ManuallyDrop<Plan>,
     /// `None` where no job needs a device, or where the device does not matter because nothing will run.
     device: Option<(Probe, Device)>,
+    /// What plans it again after each decision of a search.
+    batches: Batches,
+    /// The names of the files, for messages.
+    name: String,
 }
 
 /// Runs the program.
@@ -353,10 +358,10 @@ impl ChangeArgs {
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
         let store = Store::new(results);
-        let digests = Digests::open(store.digests()).with_manifests(store.manifests());
-        let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
+        let planned = Batches::plan(draft, backend, &store);
+        let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
         span.record("jobs", plan.len());
-        Ok(Prepared { plan: ManuallyDrop::new(plan), device })
+        Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
     }
 }
 

@@ -27,12 +27,14 @@ pub use self::{
     executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Effects, Expectation, Family,
-        Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow,
-        Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest, StatePolicy, Statement, Table,
-        TableKind,
+        Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
+        Expectation, Family, Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need,
+        OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest,
+        StatePolicy, Statement, Suggest, Table, TableKind,
     },
-    matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
+    matrix::{
+        Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,
+    },
     problem::{Collector, Problem, Problems, Warning, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
@@ -97,6 +99,8 @@ pub struct Step {
     pub adaptive: Option<Adaptive>,
     /// Decisions about what runs.
     pub search: Option<Search>,
+    /// The index of the step whose best configurations this one confirms.
+    pub confirms: Option<usize>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
     /// Resources of the machine that a job uses.
@@ -188,6 +192,17 @@ impl Draft {
     /// Reads a recipe from the text of `path`. Fails only if the text is not YAML.
     pub fn parse(path: &Path, text: String, set: &[String]) -> Result<Self, Problems> {
         Loader::default().parse(path, text, set)
+    }
+
+    /// The same draft again, to plan it once more with further decisions; `None` if no decision can add points to it, or
+    /// if it has mistakes.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let Self { recipes, executor, only, sources, typed, problems } = self;
+        let grows = |step: &Step| step.matrix.suggested().is_some();
+        let grows = recipes.iter().flat_map(|recipe| &recipe.steps).any(grows);
+        let problems = problems.warned().filter(|_| grows)?;
+        let (recipes, executor, only) = (recipes.clone(), executor.clone(), only.clone());
+        Some(Self { recipes, executor, only, sources: sources.clone(), typed: typed.clone(), problems })
     }
 
     /// True if a step computes on a device.

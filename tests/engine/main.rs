@@ -49,6 +49,7 @@ mod reports;
 mod runs;
 mod sandbox;
 mod search;
+mod searches;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

@@ -7,15 +7,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     decide,
-    stats::{self, Draws},
+    stats::{self, Draws, tests::rates::situation},
 };
 
-#[path = "../../../benches/common/rates.rs"]
-mod rates;
 #[path = "../../../benches/common/races.rs"]
 mod simulated;
 
-use self::{rates::Promise, simulated::races};
+use self::{simulated::races, situation::Promise};
 
 fn race(configurations: usize, least: usize, most: usize) -> Race {
     Race { configurations, least, most, better: Better::Less, baseline: None }
@@ -103,10 +101,7 @@ proptest! {
         let (mut arrived, mut state) = (BTreeSet::new(), order);
         let mut last = vec![0; means.len()];
         loop {
-            let now = race.run(|configuration, seed| match arrived.contains(&(configuration, seed)) {
-                true => Known::Value(value(configuration, seed)),
-                false => Known::Open,
-            });
+            let now = race.run(|configuration, seed| if arrived.contains(&(configuration, seed)) { Known::Value(value(configuration, seed)) } else { Known::Open });
             prop_assert!(now.seeds.iter().zip(&last).all(|(now, last)| now >= last));
             prop_assert!(whole.looks.starts_with(&now.looks));
             let wanted = now.seeds.iter().enumerate().flat_map(|(at, seeds)| (0..*seeds).map(move |seed| (at, seed)));
