@@ -35,6 +35,19 @@ pub enum Known {
     Ended(Option<f64>),
 }
 
+/// A job that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Open;
+
+impl Known {
+    fn ended(self) -> Result<Option<f64>, Open> {
+        match self {
+            Self::Open => Err(Open),
+            Self::Ended(value) => Ok(value),
+        }
+    }
+}
+
 /// A decision about a step, with its meaning for the jobs of the plan.
 #[derive(Debug, Clone)]
 pub struct Decided {
@@ -157,20 +170,13 @@ impl Followed<'_> {
 
     /// The values of jobs, if all have ended.
     fn values(&self, jobs: &[JobId]) -> Option<Vec<Option<f64>>> {
-        let value = |job: &JobId| match (self.known)(*job) {
-            Known::Open => None,
-            Known::Ended(value) => Some(value),
-        };
-        jobs.iter().map(value).collect()
+        jobs.iter().map(|job| (self.known)(*job).ended().ok()).collect()
     }
 
     /// The jobs with their values, as members of a decision; each once.
     fn members(&self, jobs: impl IntoIterator<Item = JobId>) -> Vec<Member> {
         let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
-        let value = |job| match (self.known)(job) {
-            Known::Open => None,
-            Known::Ended(value) => value,
-        };
+        let value = |job| (self.known)(job).ended().ok().flatten();
         jobs.into_iter().map(|job| Member { key: self.key(job), value: value(job) }).collect()
     }
 

@@ -2,9 +2,10 @@
 
 mod batches;
 mod reports;
+mod states;
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,9 +13,13 @@ use std::{
 };
 
 use clap::Args;
-use sweep_job::{Backend, Device, Probe, Unit};
+use sweep_job::{Device, Probe};
 
-use self::batches::{Past, Round};
+use self::{
+    batches::{Past, Round},
+    reports::conclude,
+    states::{look_again, share, states, warn_of_scarcity},
+};
 use super::{
     ChangeArgs, OnlyArgs, Prepared,
     remote::{self, RemoteArgs},
@@ -24,7 +29,7 @@ use super::{
 use crate::{
     analysis::search::Searches,
     error::{Error, Exit},
-    format::{count, quantity, say},
+    format::say,
     host,
     plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
@@ -323,15 +328,6 @@ fn index(store: &Store, plan: &Plan) {
     let _ = store.look(&keys);
 }
 
-/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
-fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
-    for ((_, job), state) in plan.jobs().zip(states) {
-        if *state == Disposition::Cached && !store.contains(job.key) {
-            *state = Disposition::Yes;
-        }
-    }
-}
-
 /// Prints the end of a run and returns the exit status.
 fn conclude(
     results: &Path,
@@ -441,51 +437,9 @@ fn jobs_name(store: &Store) -> Result<String, Error> {
     Ok(format!("sweep-{id}"))
 }
 
-/// Disposition of each job.
-fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Disposition> {
-    let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
-        (false, _) => Disposition::No,
-        (true, true) => Disposition::Cached,
-        (true, false) if plan.is_reserve(id) => Disposition::Reserve,
-        (true, false) => Disposition::Yes,
-    };
-    plan.jobs().map(|(id, _)| state(id)).collect()
-}
-
-/// Adds the jobs for states that several of the jobs to run share.
-fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
-    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
-    for id in plan.worth_sharing(&open, |step, key| store.has_state(step, key)) {
-        // With a record and without a state, the others run alone.
-        if !store.contains(plan.job(id).key) {
-            states[id.index()] = Disposition::Yes;
-        }
-    }
-}
-
 /// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but
 /// their output is read later.
 fn shows_bars() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// Says once for each step that its jobs want more than there is.
-fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: Limits) {
-    let mut said = BTreeSet::new();
-    for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Disposition::Yes) {
-        let resources = job.resources;
-        let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
-        let on_cpu = job.identity.backend == Some(Backend::Cpu);
-        let wants = if resources.gpus.is_some_and(|gpus| gpus > limits.gpus && !on_cpu) {
-            format!("{}; this machine has {}", count(resources.gpus.unwrap_or(0), "GPU"), limits.gpus)
-        } else if resources.memory.is_some_and(|memory| memory > limits.memory) {
-            format!("{}; this machine has {}", bytes(resources.memory.unwrap_or(0)), bytes(limits.memory))
-        } else {
-            continue;
-        };
-        if said.insert(job.label.step.as_str()) {
-            say(format_args!("note: {} wants {wants}, and gets that", job.label.step));
-        }
-    }
 }
