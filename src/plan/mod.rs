@@ -87,6 +87,8 @@ pub struct Plan {
     continues: Vec<Option<JobId>>,
     /// Jobs for states that several jobs share.
     shared: Vec<Shared>,
+    /// See [`Plan::is_alone`].
+    is_alone: bool,
     held: Vec<bool>,
 }
 
@@ -244,6 +246,7 @@ impl Plan {
             rounds: jobs.rounds,
             continues,
             shared,
+            is_alone: false,
             held: jobs.held,
         })
     }
