@@ -189,13 +189,7 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
 }
 
 /// Prints the differences between the records of jobs in two stores.
-pub(super) fn compare(
-    plan: &Plan,
-    sample: &[JobId],
-    then: &Store,
-    now: &Store,
-    tolerance: f64,
-) -> Result<Exit, Error> {
+pub(super) fn compare(plan: &Plan, sample: &[JobId], then: &Store, now: &Store, tolerance: f64) -> Result<Exit, Error> {
     let mut lines = Vec::new();
     let mut tally = Tally::default();
     for id in sample {

@@ -4,11 +4,14 @@
 //! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one. The jobs
 //! of a measuring step are one group, which stands where its longest path begins; within it their turns decide.
 
+mod order;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
+use self::order::{follow, group, held};
 use super::slots::{Demand, Lack, Lease, Limits, Slots};
 use crate::plan::Turn;
 
@@ -470,65 +473,6 @@ impl Scheduler {
         actions.push(Action::Skip { job, because });
         self.let_follow(job);
     }
-}
-
-/// Lets jobs follow others, and lengthens the ways of these accordingly.
-fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
-    let is_open = |job: &usize| !specs[*job].cached;
-    let pairs: Vec<(usize, usize)> =
-        (0..specs.len()).filter(is_open).filter_map(|job| Some((specs[job].after.filter(is_open)?, job))).collect();
-    for (first, second) in &pairs {
-        jobs[*first].followers.push(*second);
-        jobs[*second].waiting_for += 1;
-    }
-    // Chains are short. No way is longer than all jobs together.
-    for _ in 0..pairs.len() {
-        let mut changed = false;
-        for (first, second) in &pairs {
-            let way = jobs[*second].place.way.0.saturating_add(specs[*first].expected);
-            changed |= way > jobs[*first].place.way.0;
-            jobs[*first].place.way = jobs[*first].place.way.min(Reverse(way));
-        }
-        if !changed {
-            break;
-        }
-    }
-}
-
-/// Gives the jobs of each measuring step that are still to run the longest of their ways, and the first of their indices.
-/// Answers these places by the groups.
-fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)> {
-    let mut heads: BTreeMap<usize, (Reverse<u64>, usize)> = BTreeMap::new();
-    let open = |job: &&mut Node| job.state == State::Waiting;
-    for job in jobs.iter_mut().filter(open) {
-        if let Some(turn) = job.place.turn {
-            let head = heads.entry(turn.group).or_insert((job.place.way, job.place.first));
-            head.0 = head.0.min(job.place.way);
-        }
-    }
-    for job in jobs.iter_mut().filter(open) {
-        if let Some(head) = job.place.turn.and_then(|turn| heads.get(&turn.group)) {
-            (job.place.way, job.place.first) = *head;
-        }
-    }
-    heads
-}
-
-/// The jobs that run only once they are released, with the lists that they need and those that they belong to.
-fn held(specs: &[JobSpec], lists: &[Vec<usize>]) -> BTreeMap<usize, Held> {
-    let held = specs.iter().enumerate().filter(|(_, spec)| spec.held);
-    let mut held: BTreeMap<usize, Held> =
-        held.map(|(job, spec)| (job, Held { needs: spec.needs.clone(), lists: Vec::new() })).collect();
-    if !held.is_empty() {
-        for (list, members) in lists.iter().enumerate() {
-            for member in members {
-                if let Some(held) = held.get_mut(member) {
-                    held.lists.push(list);
-                }
-            }
-        }
-    }
-    held
 }
 
 #[cfg(test)]
