@@ -7,13 +7,19 @@
 //! Every row is a situation in which the truth is known: its nominal rate, and the simulated one with its standard
 //! error. Rows without a promise are practices that the engine avoids. Ends with status 1 if a promise is not kept.
 
+#[path = "common/races.rs"]
+mod races;
 #[path = "common/rates.rs"]
 mod rates;
+#[path = "common/situation.rs"]
+mod situation;
 
 use std::{process::ExitCode, time::Instant};
 
-use rates::{Promise, situations};
-use sweep::stats;
+use races::races;
+use rates::situations;
+use situation::Promise;
+use sweep::{decide, stats};
 
 const REPLICATIONS: usize = 100_000;
 
@@ -22,7 +28,7 @@ fn main() -> ExitCode {
     println!("| situation | nominal | simulated |");
     println!("| --- | --- | --- |");
     let mut broken = 0;
-    for situation in situations() {
+    for situation in situations().into_iter().chain(races()) {
         let rate = situation.simulate(REPLICATIONS);
         let nominal = match situation.promise {
             Promise::AtMost => format!("≤ {}", rounded(situation.nominal)),

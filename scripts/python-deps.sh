@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Python programs that tests hold against what `sweep` reads and writes, or run as jobs, into folders outside of the
 # clone: MLflow and TensorBoard, which read exports; pandas, polars and wandb, which the Python module is tested with, and its
-# linters; the parsers whose parameters `sweep init` reads; PyTorch as the distribution packages it (the one of PyPI brings
-# gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks, accelerate, which its Trainer needs,
-# and Lightning.
+# linters; the parsers whose parameters `sweep init` reads; Optuna, whose samplers searches use; PyTorch as the distribution
+# packages it (the one of PyPI brings gigabytes of CUDA), and with it Hugging Face transformers, which also reads saved networks,
+# accelerate, which its Trainer needs, and Lightning.
 # Where they cannot be installed it says why and succeeds; the tests then say the same.
 set -euo pipefail
 
@@ -49,6 +49,11 @@ parsers="${SWEEP_PYTHON_PARSERS:-$HOME/.cache/sweep/parsers}"
 if ! { [ -x "$parsers/bin/python" ] && "$parsers/bin/python" -c 'import click, hydra, tyro, typer' 2>/dev/null; }; then
     (what='click, Hydra, tyro and typer' options=() && environment "$parsers" 'import click, hydra, tyro, typer' \
         'click==8.5.1' 'hydra-core==1.3.8' 'tyro==1.0.17' 'typer==0.29.2')
+fi
+
+optuna="${SWEEP_PYTHON_OPTUNA:-$HOME/.cache/sweep/optuna}"
+if ! { [ -x "$optuna/bin/python" ] && "$optuna/bin/python" -c 'import optuna, cmaes' 2>/dev/null; }; then
+    (what='Optuna' options=() && environment "$optuna" 'import optuna, cmaes' 'optuna==5.0.0' 'cmaes==0.13.1')
 fi
 
 what='PyTorch, transformers and Lightning'

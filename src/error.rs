@@ -4,6 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use crate::{
     analysis::design::DesignError,
+    batches::SearchError,
     export::bundle::BundleError,
     host::{devices::DeviceError, log::FilterError},
     init::InitError,
@@ -146,6 +147,9 @@ pub enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A search cannot go on.
+    #[error(transparent)]
+    Search(SearchError),
     /// The store could not be written any more while jobs ran, or no process could be started.
     #[error("the run was stopped: {0}; stored records are complete, and the next run continues from there")]
     Broken(String),
@@ -234,6 +238,7 @@ impl Error {
             Self::Device(DeviceError::Probe(_))
             | Self::Query(QueryError::Store(_))
             | Self::Store(_)
+            | Self::Search(_)
             | Self::Broken(_)
             | Self::Gc(_)
             | Self::Transfer(_)
@@ -256,6 +261,15 @@ impl Error {
         move |error| match error {
             RecipeError::Read { path, source } => Self::Read { path, source },
             RecipeError::Invalid(problems) => Self::Recipe { name, problems },
+        }
+    }
+
+    /// A failure to plan recipes, or to continue a search.
+    pub fn search(name: String) -> impl FnOnce(SearchError) -> Self {
+        move |error| match error {
+            SearchError::Plan(error) => Self::plan(name)(error),
+            SearchError::Store(error) => Self::Store(error),
+            error @ (SearchError::Io(_) | SearchError::Ask { .. }) => Self::Search(error),
         }
     }
 

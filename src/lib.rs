@@ -5,6 +5,7 @@
 //! go one way, from later modules to earlier ones; `tests/modules.rs` has the order.
 
 pub mod analysis;
+pub mod batches;
 pub mod charts;
 pub mod cli;
 pub mod decide;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod shipped;
 pub mod stats;
 pub mod store;
+pub mod suggest;
 #[cfg(feature = "ui")]
 pub mod web;
 pub mod worker;

@@ -58,7 +58,7 @@ fn everything_in_the_documentation_plans() {
     }
     let example = folder.path().join("example.yaml");
     let mut sweeps = 0;
-    for name in ["README.md", "docs/recipe.md", "docs/programs.md"] {
+    for name in ["README.md", "docs/recipe.md", "docs/programs.md", "docs/search.md"] {
         let text = std::fs::read_to_string(root().join(name)).unwrap();
         let blocks: Vec<&str> = text
             .split("```yaml\n")

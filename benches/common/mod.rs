@@ -36,6 +36,7 @@ pub(crate) fn finish_all(folder: &Path, recipe: String, outcome: impl Fn(usize) 
                 threads: 1,
                 host: "bench".into(),
                 conditions: None,
+                continued: None,
             },
         };
         let place = store.folder(job.key);

@@ -3,10 +3,12 @@
 mod absence;
 pub mod adaptive_seeds;
 mod aggregate;
+pub mod best;
 mod cell;
 mod claim;
 mod compare;
 pub(crate) mod conditions;
+mod decisions;
 pub mod design;
 mod effects;
 mod evidence;
@@ -30,7 +32,11 @@ pub use self::{
     results::Results,
     table::{Column, Table, TableRow},
 };
-pub(crate) use self::{cell::digits_of, effects::estimates};
+pub(crate) use self::{
+    cell::digits_of,
+    decisions::{Account, about, accounts, reached},
+    effects::estimates,
+};
 use crate::{
     plan::{JobId, Plan, Study, resolved},
     recipe::{self, OfStep, TableKind},

@@ -35,6 +35,19 @@ pub enum Known {
     Ended(Option<f64>),
 }
 
+/// A job that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Open;
+
+impl Known {
+    fn ended(self) -> Result<Option<f64>, Open> {
+        match self {
+            Self::Open => Err(Open),
+            Self::Ended(value) => Ok(value),
+        }
+    }
+}
+
 /// A decision about a step, with its meaning for the jobs of the plan.
 #[derive(Debug, Clone)]
 pub struct Decided {
@@ -108,7 +121,7 @@ impl Followed<'_> {
     }
 
     /// The configurations that are decided about together, with their jobs at each of the values of an axis, in the order of the
-    /// recipe.
+    /// recipe: all of the step, or those of each batch of a sampler.
     fn configurations(&self, axis: &str) -> Vec<Vec<Configuration>> {
         let step = &self.study.recipe.steps[self.step];
         let mut values: Vec<String> = Vec::new();
@@ -118,12 +131,15 @@ impl Followed<'_> {
         }
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut found: Vec<Configuration> = Vec::new();
+        let mut batches: Vec<Option<usize>> = Vec::new();
+        let searched = self.study.searched.get(&self.step);
         for (point, job) in &self.study.steps[self.step] {
             let value = point.get(axis).map(|value| format!("{value:?}"));
             let Some(stage) = value.and_then(|value| values.iter().position(|known| *known == value)) else { continue };
             let label = configuration(step, point).to_string();
             let place = *places.entry(label.clone()).or_insert_with(|| {
                 found.push(Configuration { label, stages: vec![Vec::new(); values.len()] });
+                batches.push(searched.and_then(|searched| searched.batch_of(point)));
                 found.len() - 1
             });
             let jobs = &mut found[place].stages[stage];
@@ -131,7 +147,11 @@ impl Followed<'_> {
                 jobs.push(*job);
             }
         }
-        vec![found]
+        let mut groups: BTreeMap<Option<usize>, Vec<Configuration>> = BTreeMap::new();
+        for (batch, configuration) in batches.into_iter().zip(found) {
+            groups.entry(batch).or_default().push(configuration);
+        }
+        groups.into_values().collect()
     }
 
     /// Sorts configurations by the smallest key of their first jobs, and the jobs of each by key: the order of the recipe
@@ -150,20 +170,13 @@ impl Followed<'_> {
 
     /// The values of jobs, if all have ended.
     fn values(&self, jobs: &[JobId]) -> Option<Vec<Option<f64>>> {
-        let value = |job: &JobId| match (self.known)(*job) {
-            Known::Open => None,
-            Known::Ended(value) => Some(value),
-        };
-        jobs.iter().map(value).collect()
+        jobs.iter().map(|job| (self.known)(*job).ended().ok()).collect()
     }
 
     /// The jobs with their values, as members of a decision; each once.
     fn members(&self, jobs: impl IntoIterator<Item = JobId>) -> Vec<Member> {
         let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
-        let value = |job| match (self.known)(job) {
-            Known::Open => None,
-            Known::Ended(value) => value,
-        };
+        let value = |job| (self.known)(job).ended().ok().flatten();
         jobs.into_iter().map(|job| Member { key: self.key(job), value: value(job) }).collect()
     }
 
@@ -203,11 +216,15 @@ pub(crate) fn stopped(
     measured: &BTreeMap<JobId, Measured>,
     store: &Store,
 ) -> io::Result<BTreeMap<JobId, String>> {
-    let decided = decided(plan, study, measured, store)?;
+    Ok(stopped_by(plan, &decided(plan, study, measured, store)?))
+}
+
+/// The jobs that will not run because of these decisions.
+pub(crate) fn stopped_by(plan: &Plan, decided: &[Decided]) -> BTreeMap<JobId, String> {
     let released: HashSet<JobId> =
         decided.iter().flat_map(|decided| decided.released.iter().map(|(job, _)| *job)).collect();
-    let stopped = decided.into_iter().flat_map(|decided| decided.stopped);
-    Ok(stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect())
+    let stopped = decided.iter().flat_map(|decided| decided.stopped.iter().cloned());
+    stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect()
 }
 
 /// What the decisions of a plan's searches say about its jobs.

@@ -329,7 +329,7 @@ fn notes(
         };
         notes.push(clean(&format!("{metrics}{what} over {over} (n = {n})")).into_owned());
     }
-    notes.extend(marked(rows));
+    notes.extend(marked(rows.iter().flat_map(|row| &row.cells)));
     let mut said: BTreeMap<&Remark, Vec<&str>> = BTreeMap::new();
     for (metric, remarks) in remarks {
         for remark in remarks {
@@ -353,8 +353,9 @@ fn notes(
 }
 
 /// Meaning of the marks.
-fn marked(rows: &[TableRow]) -> Option<String> {
-    let has = |mark| rows.iter().flat_map(|row| &row.cells).any(|cell| cell.mark == Some(mark));
+pub(super) fn marked<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
+    let found: Vec<Mark> = cells.filter_map(|cell| cell.mark).collect();
+    let has = |mark| found.contains(&mark);
     let mut parts = Vec::new();
     if has(Mark::Best) {
         parts.push("◀ best of its column");

@@ -7,7 +7,7 @@ use plotters::{
 use sweep_job::Unit;
 
 use super::{
-    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, heading, pixels, range, tick,
+    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Role, SIZE, Shows, heading, pixels, range, tick,
 };
 use crate::{
     format::{Scale, count},
@@ -19,7 +19,7 @@ pub(super) const EFFECTS: Declaration = Declaration {
     doc: "Effects of factors on a metric, sorted by size: a dot for each effect, with its simultaneous 95 % confidence \
           interval. The dot is hollow if the interval contains zero or if there is none.",
     x: Some(Role::Metric),
-    effects: true,
+    shows: Shows::Effects,
     ..Declaration::NOTHING
 };
 

@@ -6,15 +6,11 @@ use plotters::{
 };
 use sweep_job::{Unit, Value};
 
-use super::{Area, Canvas, Chart, Declaration, Drawn, FONT, INK, ON_COLOR, Role, SIZE, heading, pixels};
+use super::{Area, Canvas, Chart, Declaration, Drawn, FONT, INK, ON_COLOR, Role, SIZE, heading, pixels, shades::shade};
 use crate::{
     format::{Scale, clean},
     stats::Sample,
 };
-
-/// Viridis (van der Walt and Smith 2015) at equal distances: larger values are brighter, also for color-blind people
-/// and in grayscale.
-const SHADES: [(u8, u8, u8); 5] = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)];
 
 /// Margins above, below and beside the map, in pixels.
 const TOP: i32 = 52;
@@ -124,14 +120,4 @@ fn scale_of_colors<B: Canvas>(
     let place = (pixels(SIZE.0) - 14, top - 18);
     root.draw(&Text::new(name.to_owned(), place, font(13).pos(Pos::new(HPos::Right, VPos::Top))))?;
     Ok(())
-}
-
-fn shade(share: f64) -> RGBColor {
-    let place = share.clamp(0.0, 1.0) * (SHADES.len() - 1) as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the last but one")]
-    let below = (place as usize).min(SHADES.len() - 2);
-    let (from, to, part) = (SHADES[below], SHADES[below + 1], place - below as f64);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
-    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
-    RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }

@@ -2,18 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plotters::prelude::*;
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
 use sweep_job::{Curve, Unit};
 
 use super::{
-    Area, COLORS, Canvas, Chart, DASHES, Declaration, Drawn, Mark, Role, Series, Ticks, builder, heading, legend, mesh,
-    range,
+    Area, COLORS, Canvas, Chart, DASHES, Declaration, Dot, Drawn, FONT, INK, Mark, Role, SIZE, Series, Ticks, builder,
+    heading, legend, mesh, pixels, range,
 };
-use crate::{format::Scale, stats::Sample};
+use crate::{
+    format::{Scale, count},
+    stats::Sample,
+};
 
 pub(super) const LINE: Declaration = Declaration {
     word: "line",
-    doc: "A line chart of a curve over the iterations.",
+    doc: "A line chart of a curve over the iterations. A curve that a search stopped is thin and ends in a cross.",
     x: Some(Role::Iteration),
     y: Some(Role::Curve),
     mark: Mark::Line,
@@ -54,12 +60,26 @@ fn value_at(points: &[(u64, f64)], x: u64) -> Option<f64> {
     Some(low + (high - low) * part)
 }
 
+/// A job's curve.
+fn curve_of<'d>(dot: &'d Dot<'_>, name: &str) -> Option<&'d Curve> {
+    dot.curves?.get(name)
+}
+
 pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     let spec = chart.spec;
     let mut unit = Unit::One;
     let mut series = Vec::new();
-    for (name, group) in chart.by_color() {
-        let curves: Vec<&Curve> = group.iter().filter_map(|dot| dot.curves?.get(&spec.y)).collect();
+    let mut ended: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
+    for (index, (name, group)) in chart.by_color().into_iter().enumerate() {
+        // A mean would change where some of its curves end.
+        let (stopped, others): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = group.into_iter().partition(|dot| dot.stopped);
+        for curve in stopped.into_iter().filter_map(|dot| curve_of(dot, &spec.y)) {
+            unit = curve.unit;
+            let points = curve.at.iter().zip(&curve.values).map(|(x, y)| (*x as f64, *y));
+            let points: Vec<(f64, f64)> = points.filter(|(_, y)| y.is_finite()).collect();
+            ended.push((index, points));
+        }
+        let curves: Vec<&Curve> = others.into_iter().filter_map(|dot| curve_of(dot, &spec.y)).collect();
         unit = curves.last().map_or(unit, |curve| curve.unit);
         let at = together(&curves);
         let points = at.iter().filter_map(|(x, values)| Some((*x as f64, Sample::new(values)?))).collect();
@@ -70,14 +90,24 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
     };
     let half = |sample: &Sample| chart.half(sample);
     let (low, high) = (ends(&|sample| sample.mean - half(sample)), ends(&|sample| sample.mean + half(sample)));
-    let Some((bottom, top)) = range(low.iter().chain(&high).copied(), false) else { return Ok(false) };
+    let of_ended = || ended.iter().flat_map(|(_, points)| points);
+    let all = low.iter().chain(&high).copied().chain(of_ended().map(|(_, y)| *y));
+    let Some((bottom, top)) = range(all, false) else { return Ok(false) };
     let scale = Scale::of(top.abs().max(bottom.abs()), unit);
-    let right = series.iter().flat_map(|series| &series.points).map(|(x, _)| *x).fold(1.0, f64::max);
+    let right = series.iter().flat_map(|series| &series.points).map(|(x, _)| *x);
+    let right = right.chain(of_ended().map(|(x, _)| *x)).fold(1.0, f64::max);
 
     let mut plot = builder(root, chart.title, &series).build_cartesian_2d(0.0..right, bottom..top)?;
     let whole = Scale { factor: 1.0, suffix: "" };
     let y_name = heading(&spec.y, scale, unit);
     mesh(&mut plot, "iteration", &y_name, Ticks { x: Some(whole), y: scale })?;
+    for (index, points) in &ended {
+        let color = COLORS[index % COLORS.len()];
+        plot.draw_series(LineSeries::new(points.iter().copied(), color.mix(0.55).stroke_width(1)))?;
+        if let Some(last) = points.last() {
+            root.draw(&Cross::new(plot.backend_coord(last), 4, color.stroke_width(2)))?;
+        }
+    }
     for (index, series) in series.iter().enumerate() {
         let color = COLORS[index % COLORS.len()];
         if spec.band && series.points.iter().any(|(_, sample)| sample.sd.is_some()) {
@@ -92,6 +122,11 @@ pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
             None => drop(plot.draw_series(LineSeries::new(points, style))?),
             Some((dash, gap)) => drop(plot.draw_series(DashedLineSeries::new(points, dash, gap, style))?),
         }
+    }
+    if !ended.is_empty() {
+        let style = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Bottom));
+        let text = format!("× the end of {}, which the search stopped", count(ended.len(), "job"));
+        root.draw(&Text::new(text, (pixels(SIZE.0) - 14, pixels(SIZE.1) - 4), style))?;
     }
     legend(root, spec.kind, &series)?;
     Ok(true)

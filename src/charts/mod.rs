@@ -1,19 +1,26 @@
-//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines, timelines and effects. Each
-//! kind has a file with its declaration, from which the reader of recipes, the schema and the documentation are
-//! derived, and with its drawing code.
+//! Charts as SVG and PNG: line charts, bar charts, scatter plots, heat maps, histograms, rooflines, timelines, effects, and
+//! the views of a search: parallel coordinates, slices and importance. Each kind has a file with its declaration, from
+//! which the reader of recipes, the schema and the documentation are derived, and with its drawing code.
 //!
 //! The palette is that of Okabe and Ito, which color-blind people can distinguish. Lines also differ in dash pattern
 //! and dots in shape, so that a chart remains readable in grayscale. The background of the files is white. The dark
 //! theme of the page (`page.css`) replaces background, ink and grid, which it identifies by the colors here.
 
+mod axis;
 mod bars;
+mod configurations;
+mod declaration;
 mod dots;
 mod effects;
 mod heat;
 mod histogram;
+mod importance;
 mod lines;
+mod parallel;
 mod raster;
 mod roofline;
+mod shades;
+mod slice;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -25,12 +32,15 @@ use plotters::{
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
-use sweep_job::{Curve, Metrics, Unit, Value};
+use sweep_job::{Curve, Metrics, Unit, Value, same_metric};
 
 use crate::{
     format::{Scale, clean, decimals, number},
     stats::{Better, Estimate, Sample},
 };
+
+pub(crate) use self::declaration::{Declaration, Role};
+use self::declaration::{Mark, Shows};
 
 /// Generates from one list the kinds of charts, their words, their declarations, and the dispatch to their drawing
 /// functions.
@@ -73,82 +83,9 @@ kinds! {
     Roofline: roofline::ROOFLINE, roofline::draw;
     Timeline: timeline::TIMELINE, timeline::draw;
     Effects: effects::EFFECTS, effects::draw;
-}
-
-/// The declaration of a kind of chart.
-#[derive(Debug)]
-pub(crate) struct Declaration {
-    /// The word in recipes.
-    pub(crate) word: &'static str,
-    /// A sentence for readers.
-    pub(crate) doc: &'static str,
-    /// The role of the quantity on the x-axis, if the author chooses it.
-    pub(crate) x: Option<Role>,
-    /// The role of the quantity on the y-axis, if the author chooses it.
-    pub(crate) y: Option<Role>,
-    /// The role of the quantity at each position, if it is not that on the y-axis.
-    pub(crate) value: Option<Role>,
-    /// True if the kind needs the better direction of metrics.
-    pub(crate) best: bool,
-    /// True if the kind needs the peak rates of the device.
-    pub(crate) roofs: bool,
-    /// True if the kind shows effects of factors instead of jobs.
-    pub(crate) effects: bool,
-    /// The symbol in the legend.
-    mark: Mark,
-}
-
-/// The role of a name in a chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// The iterations of a job.
-    Iteration,
-    /// A curve over them.
-    Curve,
-    /// An axis of the step.
-    Axis,
-    /// A metric.
-    Metric,
-}
-
-/// A symbol in the legend.
-#[derive(Debug, Clone, Copy)]
-enum Mark {
-    /// A line with its dash pattern.
-    Line,
-    /// A box.
-    Area,
-    /// A dot in its shape.
-    Dot,
-    /// No symbol: the chart has its own scale.
-    Nothing,
-}
-
-impl Declaration {
-    /// A declaration without optional parts.
-    const NOTHING: Self = Self {
-        word: "",
-        doc: "",
-        x: None,
-        y: None,
-        value: None,
-        best: false,
-        roofs: false,
-        effects: false,
-        mark: Mark::Nothing,
-    };
-}
-
-impl Role {
-    /// Its name in the documentation.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Iteration => "`iteration`",
-            Self::Curve => "a curve",
-            Self::Axis => "an axis",
-            Self::Metric => "a metric",
-        }
-    }
+    Parallel: parallel::PARALLEL, parallel::draw;
+    Slice: slice::SLICE, slice::draw;
+    Importance: importance::IMPORTANCE, importance::draw;
 }
 
 /// The content of a chart, by names.
@@ -166,6 +103,8 @@ pub struct Spec {
     pub roofs: Roofs,
     /// The explicit better direction of metrics.
     pub best: Vec<(String, Option<Better>)>,
+    /// The axes whose spacing is declared; true for a logarithmic one.
+    pub scales: Vec<(String, bool)>,
     /// The axis whose values are distinguished by color.
     pub color: Option<String>,
     /// True if the 95 % confidence interval is drawn around averaged values.
@@ -196,6 +135,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) spec: &'a Spec,
     /// The heading.
     pub(crate) title: &'a str,
+    /// The better direction of the metric, for kinds that show configurations.
+    pub(crate) better: Option<Better>,
     pub(crate) dots: Vec<Dot<'a>>,
     /// The effects, each with its label, for a kind that shows them.
     pub(crate) estimates: Vec<(String, Estimate)>,
@@ -212,6 +153,8 @@ pub(crate) struct Dot<'a> {
     pub(crate) x: Option<&'a Value>,
     /// The value of `y`, if that is an axis.
     pub(crate) y: Option<&'a Value>,
+    /// The values on all axes, for kinds that show them.
+    pub(crate) axes: Vec<(&'a str, &'a Value)>,
     pub(crate) metrics: &'a Metrics,
     /// The curves, if the chart draws one.
     pub(crate) curves: Option<&'a BTreeMap<String, Curve>>,
@@ -219,6 +162,8 @@ pub(crate) struct Dot<'a> {
     pub(crate) started: Timestamp,
     /// The duration of the job.
     pub(crate) seconds: f64,
+    /// True if a search stopped its configuration here.
+    pub(crate) stopped: bool,
 }
 
 impl Spec {
@@ -232,6 +177,22 @@ impl Spec {
     /// True if curves are drawn, which only complete records contain.
     pub(crate) fn has_curves(&self) -> bool {
         self.kind.declaration().y == Some(Role::Curve)
+    }
+
+    /// True if configurations are shown, by all of their axes.
+    pub(crate) fn has_configurations(&self) -> bool {
+        self.kind.declaration().shows == Shows::Configurations
+    }
+
+    /// The metric of a kind that shows one.
+    pub(crate) fn shown_metric(&self) -> &str {
+        self.value.as_ref().unwrap_or(&self.y)
+    }
+
+    /// The better direction of that metric: the explicit one, or the declared one.
+    pub(crate) fn better(&self, declared: impl FnOnce() -> Option<Better>) -> Option<Better> {
+        let said = self.best.iter().find(|(name, _)| same_metric(name, self.shown_metric()));
+        said.map_or_else(declared, |(_, better)| *better)
     }
 }
 

@@ -132,7 +132,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     let contents = &opened.contents;
     let name = args.bundle.display().to_string();
     let draft = opened.draft().map_err(Error::recipe(name.clone()))?;
-    let plan = opened.plan(draft).map_err(Error::plan(name))?;
+    let plan = opened.plan(draft).map_err(Error::search(name))?;
     let verified = opened.verify(&plan)?;
     print(&text(&opened, &verified))?;
     if contents.sweep != env!("CARGO_PKG_VERSION") {

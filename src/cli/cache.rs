@@ -17,10 +17,11 @@ use super::{
     runs,
 };
 use crate::{
+    batches::Batches,
     error::{Error, Exit},
     format::{clean, count, duration, quantity, say},
     host,
-    plan::{Digests, Plan},
+    plan::Plan,
     recipe::{Draft, Request},
     record::{Key, Prefixes},
     remote::keygen,
@@ -269,8 +270,8 @@ fn plan_of(store: &Store, paths: &[PathBuf], values: &Values, backend: Backend) 
     let name = names.join(", ");
     let draft = Draft::load(&Request { paths, set: &values.set, axes: &values.axes, only: &[] })
         .map_err(Error::recipe(name.clone()))?;
-    let digests = Digests::open(store.digests()).with_manifests(store.manifests());
-    Plan::with(draft, backend, digests).map_err(Error::plan(name))
+    let (_, plan) = Batches::plan(draft, backend, store).map_err(Error::search(name))?;
+    Ok(plan)
 }
 
 fn gc(store: &Store, reached: &HashSet<Key>, yes: bool) -> Result<Exit, Error> {

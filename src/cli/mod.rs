@@ -1,5 +1,6 @@
 //! The command line; one file per command.
 
+mod best;
 mod bundle;
 mod cache;
 mod demo;
@@ -40,10 +41,11 @@ use sweep_job::{Backend, BackendChoice, Device, Probe};
 use tracing::{debug_span, field, info_span};
 
 use crate::{
+    batches::Batches,
     error::{Error, Exit},
     format::{clean, count, say},
     host,
-    plan::{Digests, Plan},
+    plan::Plan,
     recipe::{Draft, Executor, Request, Warning},
     run::Standing,
     store::Store,
@@ -80,6 +82,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print a recipe's tables from the existing records, without running anything.
     Report(report::ReportArgs),
+    /// Rank the configurations of a step by the mean of a metric over seeds, the best first.
+    Best(best::BestArgs),
     /// Find, sort and export records, of recipes or of the whole store.
     Query(query::QueryArgs),
     /// Compare two runs, recipes or results folders.
@@ -193,6 +197,10 @@ struct Prepared {
     plan: ManuallyDrop<Plan>,
     /// `None` where no job needs a device, or where the device does not matter because nothing will run.
     device: Option<(Probe, Device)>,
+    /// What plans it again after each decision of a search.
+    batches: Batches,
+    /// The names of the files, for messages.
+    name: String,
 }
 
 /// Runs the program.
@@ -230,6 +238,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Plan(args) => plan::plan(results, &args),
         Command::Explain(args) => explain::explain_job(results, &args),
         Command::Report(args) => report::report(results, &args),
+        Command::Best(args) => best::best(results, &args),
         Command::Query(args) => query::query(results, args),
         Command::Diff(args) => diff::diff(results, &args),
         Command::Export(args) => export::export(results, &args),
@@ -354,10 +363,10 @@ impl ChangeArgs {
             (None, BackendChoice::Auto) => Backend::Cpu,
         };
         let store = Store::new(results);
-        let digests = Digests::open(store.digests()).with_manifests(store.manifests());
-        let plan = Plan::with(draft, backend, digests).map_err(Error::plan(name))?;
+        let planned = Batches::plan(draft, backend, &store);
+        let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
         span.record("jobs", plan.len());
-        Ok(Prepared { plan: ManuallyDrop::new(plan), device })
+        Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
     }
 }
 

@@ -167,7 +167,11 @@ impl<'a> View<'a> {
         let held = if blocked > 0 { format!(", {blocked} blocked by another sweep") } else { String::new() };
         let mut further = if reserve > 0 { format!(", up to {reserve} more while undecided") } else { String::new() };
         if stopped > 0 {
-            further += &format!(", {stopped} stopped by decisions");
+            further.push_str(&[", ", &stopped.to_string(), " stopped by decisions"].concat());
+        }
+        let searched = plan.left();
+        if searched > 0 {
+            further.push_str(&[", up to ", &searched.to_string(), " more as searches decide"].concat());
         }
         let jobs = count(all, "job");
         let mut text = format!("{} · {jobs}: {done} cached, {open} to run{about}{held}{further}\n", plan.title());

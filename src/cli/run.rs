@@ -1,7 +1,11 @@
 //! `sweep run`.
 
+mod batches;
+mod reports;
+mod states;
+
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,25 +13,29 @@ use std::{
 };
 
 use clap::Args;
-use sweep_job::{Backend, Device, Probe, Unit};
+use sweep_job::{Device, Probe};
 
+use self::{
+    batches::{Past, Round},
+    states::{look_again, share, states, warn_of_scarcity},
+};
 use super::{
-    ChangeArgs, OnlyArgs, Prepared, print,
+    ChangeArgs, OnlyArgs, Prepared,
     remote::{self, RemoteArgs},
     saved::SavedPlan,
     use_color, warn, warn_of_damage,
 };
 use crate::{
-    analysis::{Results, State, search::Searches},
+    analysis::search::Searches,
     error::{Error, Exit},
-    format::{count, quantity, say},
+    format::say,
     host,
     plan::{Digests, JobId, Plan},
     progress::{Bars, Lines},
     recipe::{BatchSystem, Executor},
     record::Key,
     remote::{Puller, Pusher, Remote},
-    render::{Format, Page, Report, beside, overview},
+    render::{Page, beside},
     run::{
         self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
         RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
@@ -104,22 +112,49 @@ impl RunArgs {
 
 pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
     let (mut prepared, store, mut selected) = self::prepared(results, args)?;
-    let batch = if let Executor::Batch(system) = &prepared.plan.executor { Some(system.clone()) } else { None };
-    args.check(batch.is_some())?;
-    let mut looked = look(args, &store, &prepared.plan, &selected, batch.is_some())?;
-    // Observations that have come with records change keys.
-    if looked.puller.is_none() && looked.has_other_code(&prepared.plan, &store) {
-        (prepared, _, selected) = self::prepared(results, args)?;
-        looked = look(args, &store, &prepared.plan, &selected, batch.is_some())?;
+    let mut past = Past::default();
+    loop {
+        let Some(round) = round(results, args, &prepared, &store, &selected, &past)? else {
+            (prepared, _, selected) = self::prepared(results, args)?;
+            continue;
+        };
+        if let Some(next) = past.next(args, &mut prepared, &store, &round)? {
+            selected = next;
+            continue;
+        }
+        let Round { mut summary, page, .. } = round;
+        summary.failed += past.failed;
+        let page = if past.rounds > 0 { Page::Anew } else { page };
+        return conclude(results, args, &prepared.plan, &store, &summary, page);
     }
-    let Prepared { plan, device } = prepared;
-    warn_of_damage(&looked.standing);
-    let mut states = states(&plan, &selected, &looked.standing.cached);
-    share(&plan, &store, &mut states);
-    check_plan(&plan, &states)?;
-    let mut searches = Searches::new(&plan, &store, &states).map_err(Error::io("cannot read the store"))?;
+}
+
+/// Runs the jobs of a plan; `None` if records that have come from elsewhere change keys, so that it has to be made again.
+fn round(
+    results: &Path,
+    args: &RunArgs,
+    prepared: &Prepared,
+    store: &Store,
+    selected: &HashSet<JobId>,
+    past: &Past,
+) -> Result<Option<Round>, Error> {
+    let Prepared { plan, device, .. } = prepared;
+    let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
+    args.check(batch.is_some())?;
+    let looked = look(args, store, plan, selected, batch.is_some())?;
+    if looked.puller.is_none() && looked.has_other_code(plan, store) {
+        return Ok(None);
+    }
+    if past.rounds == 0 {
+        warn_of_damage(&looked.standing);
+        warn(plan);
+    }
+    let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
+    share(plan, store, &mut states);
+    check_plan(plan, &states)?;
+    let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
-    let (plan, store) = (&plan, &store);
+    let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
     let opened = if request.has_work(&mut searches)? { Some(request.open(&looked)?) } else { None };
@@ -130,7 +165,7 @@ pub(super) fn run(results: &Path, args: &RunArgs) -> Result<Exit, Error> {
         // One that stays takes room, and that is all.
         let _ = run::retire(plan, store);
     }
-    conclude(results, args, plan, store, &summary, page)
+    Ok(Some(Round { summary, page, ran }))
 }
 
 /// A request to run a plan.
@@ -140,7 +175,7 @@ struct Request<'a> {
     plan: &'a Plan,
     store: &'a Store,
     states: Vec<Disposition>,
-    device: Option<(Probe, Device)>,
+    device: &'a Option<(Probe, Device)>,
     limits: Limits,
     gpus: Vec<String>,
     /// The batch system, if the jobs run through one.
@@ -272,10 +307,9 @@ fn progress(pace: Pace) -> Box<dyn Observer> {
     }
 }
 
-/// Prints the warnings for the recipes' author, and refuses to begin if a job takes an unset variable from the
+/// Refuses to begin if a job takes an unset variable from the
 /// environment. In a batch system, a job has the environment of the submitting process.
 fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
-    warn(plan);
     for (id, job) in plan.jobs().filter(|(id, _)| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve))
     {
         let (names, place) = plan.inherited(id);
@@ -291,15 +325,6 @@ fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
 fn index(store: &Store, plan: &Plan) {
     let keys: Vec<Key> = plan.jobs().map(|(_, job)| job.key).collect();
     let _ = store.look(&keys);
-}
-
-/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
-fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
-    for ((_, job), state) in plan.jobs().zip(states) {
-        if *state == Disposition::Cached && !store.contains(job.key) {
-            *state = Disposition::Yes;
-        }
-    }
 }
 
 /// Prints the end of a run and returns the exit status.
@@ -323,7 +348,7 @@ fn conclude(
     if matches!(page, Page::Anew) {
         index(store, plan);
     }
-    let refuted = report(results, plan, store, page, summary.interrupted.is_none())?;
+    let refuted = reports::report(results, plan, store, page, summary.interrupted.is_none())?;
     Ok(match (summary.interrupted, summary.failed) {
         (Some(signal), _) => Exit::Interrupted(signal),
         (None, 0) if args.strict && refuted => Exit::Refuted,
@@ -338,13 +363,14 @@ fn prepared(results: &Path, args: &RunArgs) -> Result<(Prepared, Store, HashSet<
         Some(path) => Some((path, SavedPlan::read(path)?)),
         None => None,
     };
-    let prepared = match &saved {
+    let mut prepared = match &saved {
         Some((_, SavedPlan { request, .. })) => {
             request.changes.prepare(results, &request.paths, &request.only, true)?
         }
         None => args.changes.prepare(results, &args.paths, &args.only.only, true)?,
     };
     let store = Store::open(results)?;
+    batches::begin(&mut prepared, &store)?;
     let selected = prepared.plan.selection()?;
     if let Some((path, saved)) = &saved {
         saved.holds(path, &prepared.plan, &selected)?;
@@ -410,91 +436,9 @@ fn jobs_name(store: &Store) -> Result<String, Error> {
     Ok(format!("sweep-{id}"))
 }
 
-/// Disposition of each job.
-fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Disposition> {
-    let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
-        (false, _) => Disposition::No,
-        (true, true) => Disposition::Cached,
-        (true, false) if plan.is_reserve(id) => Disposition::Reserve,
-        (true, false) => Disposition::Yes,
-    };
-    plan.jobs().map(|(id, _)| state(id)).collect()
-}
-
-/// Adds the jobs for states that several of the jobs to run share.
-fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
-    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
-    for id in plan.worth_sharing(&open, |step, key| store.has_state(step, key)) {
-        // With a record and without a state, the others run alone.
-        if !store.contains(plan.job(id).key) {
-            states[id.index()] = Disposition::Yes;
-        }
-    }
-}
-
-/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
-fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
-    let mut refuted = false;
-    let done = Results::read(plan, store)?;
-    let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
-    // Finished jobs can be read in a read-only folder; after a run, the report is expected to exist.
-    let is_refused = |error: &io::Error| {
-        page == Page::IfStale
-            && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
-    };
-    let mut refused = None;
-    for report in &reports {
-        let folder = match report.write(results, page) {
-            Err(error) if is_refused(&error) => {
-                refused.get_or_insert(error);
-                None
-            }
-            written => Some(written.map_err(Error::io("cannot write the report"))?),
-        };
-        // The report of an interrupted run is not printed; the page shows its progress.
-        if ended && !report.is_empty() {
-            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
-            print(&format!("\n{}", report.render(Format::Term)))?;
-            if let Some(folder) = folder {
-                say(format_args!("report: {}", folder.join("index.html").display()));
-            }
-        }
-    }
-    if refused.is_none() {
-        let overview = overview::write(&reports, results).map_err(Error::io("cannot write the report"))?;
-        if let Some(folder) = overview.filter(|_| ended) {
-            say(format_args!("all of them: {}", folder.join("index.html").display()));
-        }
-    }
-    if let Some(error) = refused {
-        say(format_args!("note: nothing had to run, and no report is written here: {error}"));
-    }
-    Ok(refuted)
-}
-
 /// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but
 /// their output is read later.
 fn shows_bars() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     io::stderr().is_terminal() && !set("CI") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// Says once for each step that its jobs want more than there is.
-fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: Limits) {
-    let mut said = BTreeSet::new();
-    for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Disposition::Yes) {
-        let resources = job.resources;
-        let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
-        let on_cpu = job.identity.backend == Some(Backend::Cpu);
-        let wants = if resources.gpus.is_some_and(|gpus| gpus > limits.gpus && !on_cpu) {
-            format!("{}; this machine has {}", count(resources.gpus.unwrap_or(0), "GPU"), limits.gpus)
-        } else if resources.memory.is_some_and(|memory| memory > limits.memory) {
-            format!("{}; this machine has {}", bytes(resources.memory.unwrap_or(0)), bytes(limits.memory))
-        } else {
-            continue;
-        };
-        if said.insert(job.label.step.as_str()) {
-            say(format_args!("note: {} wants {wants}, and gets that", job.label.step));
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! A plan in JSON, which `sweep plan --format json` prints and `sweep run --plan` compares with the recipes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,7 @@ use crate::{
     analysis::design::Design,
     error::Error,
     format::{clean, count},
-    plan::{JobId, Plan, Turn},
+    plan::{Job, JobId, Plan, Turn},
     recipe::Warning,
     record::Key,
 };
@@ -106,11 +106,19 @@ impl SavedPlan {
         let then: BTreeMap<&str, Key> = self.jobs.iter().map(|job| (job.label.as_str(), job.key)).collect();
         let jobs = plan.jobs().filter(|(id, _)| selected.contains(id));
         let now: BTreeMap<String, Key> = jobs.map(|(_, job)| (job.label.to_string(), job.key)).collect();
+        let grows = |job: &&Job| {
+            let own = plan.steps().find(|(step, _)| step.name.value == job.label.step);
+            own.is_some_and(|(step, _)| step.matrix.suggested().is_some())
+        };
+        let grown: BTreeSet<String> =
+            plan.jobs().map(|(_, job)| job).filter(grows).map(|job| job.label.to_string()).collect();
         let mut changes = Vec::new();
         for (label, key) in &now {
             match then.get(label.as_str()) {
                 Some(earlier) if earlier == key => {}
                 Some(_) => changes.push(format!("{} is another job", clean(label))),
+                // Decisions add jobs to a search, and that is no change of the recipe.
+                None if grown.contains(label) => {}
                 None => changes.push(format!("{} is new", clean(label))),
             }
         }

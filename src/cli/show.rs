@@ -12,6 +12,7 @@ use super::{
     runs::{self, Unfinished},
 };
 use crate::{
+    analysis::about,
     error::{Error, Exit},
     format::{clean, count, duration, quantity},
     host,
@@ -57,7 +58,13 @@ pub(super) fn show(results: &Path, args: &ShowArgs) -> Result<Exit, Error> {
     let record = found?;
     let origin = store.origin(record.key);
     match args.format {
-        ShowFormat::Text => print(&text(&record, origin.as_ref(), &store.folder(record.key)))?,
+        ShowFormat::Text => {
+            let decisions = store.all_decisions().map_err(Error::io("cannot read the decisions"))?;
+            let mut decisions: Vec<String> =
+                decisions.iter().filter_map(|(_, decision)| about(decision, record.key)).collect();
+            decisions.sort();
+            print(&text(&record, origin.as_ref(), &store.folder(record.key), decisions))?;
+        }
         ShowFormat::Json => {
             let text = serde_json::to_string_pretty(&Shown { record: &record, origin: origin.as_ref() })
                 .map_err(|error| Error::io("cannot write it")(error.into()));
@@ -137,7 +144,7 @@ struct Shown<'r> {
     origin: Option<&'r Origin>,
 }
 
-fn text(record: &Record, origin: Option<&Origin>, folder: &Path) -> String {
+fn text(record: &Record, origin: Option<&Origin>, folder: &Path, decisions: Vec<String>) -> String {
     let provenance = &record.provenance;
     let device = provenance.device.as_ref().map_or_else(String::new, |device| format!(", {}", device.name));
     let mut lines = vec![
@@ -177,6 +184,7 @@ fn text(record: &Record, origin: Option<&Origin>, folder: &Path) -> String {
         outcome.curves.iter().map(|(name, curve)| format!("{name}: {}", count(curve.values.len(), "value"))),
     );
     section(&mut lines, "artifacts", outcome.artifacts.iter().map(|(name, path)| format!("{name}: files/{path}")));
+    section(&mut lines, "decisions", decisions.into_iter());
     section(&mut lines, "files", record.files.iter().map(|(name, digest)| format!("{name}: {digest}")));
     let lines: Vec<String> = lines.iter().map(|line| clean(line).into_owned()).collect();
     lines.join("\n") + "\n"

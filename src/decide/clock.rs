@@ -184,7 +184,7 @@ mod tests {
 
     fn value(values: &[Option<f64>], configuration: usize, rung: usize) -> Option<f64> {
         // Better with each rung, and not always in the same order.
-        values[configuration].map(|value| value / (rung + 1) as f64 + f64::from(configuration as u32 % 3) * 0.1)
+        values[configuration].map(|value| value / (rung + 1) as f64 + (configuration % 3) as f64 * 0.1)
     }
 
     #[test]
@@ -223,10 +223,7 @@ mod tests {
             let mut state = order;
             let mut last = Vec::new();
             loop {
-                let seen = |configuration, rung| match arrived.contains(&(configuration, rung)) {
-                    true => Known::Value(value(&values, configuration, rung)),
-                    false => Known::Open,
-                };
+                let seen = |configuration, rung| if arrived.contains(&(configuration, rung)) { Known::Value(value(&values, configuration, rung)) } else { Known::Open };
                 let now = simulate(&course, seen);
                 prop_assert!(now.starts.starts_with(&last), "a start was taken back");
                 // Every configuration starts at the first rung in any case.

@@ -4,6 +4,7 @@ pub(crate) mod archive;
 mod ask;
 pub(crate) mod clock;
 pub mod devices;
+pub(crate) mod exchange;
 pub(crate) mod failpoints;
 pub mod log;
 pub mod machine;

@@ -63,7 +63,7 @@ impl Jobs {
         self.needs.push_like(like);
         self.origins.push(self.origins[like.index()]);
         self.rounds.push(0);
-        self.held.push(false);
+        self.held.push(self.held[like.index()]);
         id
     }
 

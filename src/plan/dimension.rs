@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use sweep_job::Value;
 
-use super::{Point, Room, room::weight};
-use crate::recipe::{
-    Ablation, Axis, AxisValues, Collector, Design, Dimension, Draw, Names, Progression, Random, Sources, Span, Spanned,
-    Template,
+use super::{Point, Room, room::weight, searched::Searched};
+use crate::{
+    recipe::{
+        Ablation, Axis, AxisValues, Collector, Design, Dimension, Draw, Names, Progression, Random, Sources, Span,
+        Spanned, Suggested, Template,
+    },
+    suggest::{number, short},
 };
 
 /// Names that a matrix's values may refer to, and the collector of mistakes.
@@ -18,6 +21,8 @@ pub(super) struct Context<'a> {
     pub(super) room: &'a mut Room,
     /// The points of the steps that come before, by name.
     pub(super) earlier: &'a dyn Fn(&str) -> Option<&'a [Point]>,
+    /// The configurations of the step that are decided.
+    pub(super) searched: Option<&'a Searched>,
 }
 
 /// Values for the axes of one dimension.
@@ -70,7 +75,18 @@ pub(super) fn assignments(dimension: &Dimension, context: &mut Context<'_>) -> O
         Dimension::Zip(axes) => zip(axes, context),
         Dimension::Random(random) => draw(random, context),
         Dimension::Ablation(ablation) => ablate(ablation, context),
+        Dimension::Suggested(suggested) => Some(decided(suggested, context)),
     }
+}
+
+/// The configurations that are decided, which may be none.
+fn decided(suggested: &Suggested, context: &Context<'_>) -> Vec<Values> {
+    let points = context.searched.into_iter().flat_map(Searched::points);
+    let named = |point: &Vec<Value>| {
+        let values = suggested.axes.iter().zip(point);
+        values.map(|(axis, value)| (axis.value.clone(), Spanned::new(value.clone(), axis.span))).collect()
+    };
+    points.map(named).collect()
 }
 
 fn axis_values(axis: &Axis, context: &mut Context<'_>) -> Option<Vec<Spanned<Value>>> {
@@ -167,20 +183,6 @@ fn progress(
 /// `from` at 0 and `to` at 1, exactly.
 fn between(from: f64, to: f64, at: f64) -> f64 {
     from * (1.0 - at) + to * at
-}
-
-/// Twelve significant digits: `0.001`, not `0.0010000000000000002`. Ratios and draws have no more meaning than that, and
-/// the shorter number is the same on every platform's `exp`.
-fn short(value: f64) -> f64 {
-    format!("{value:.11e}").parse().unwrap_or(value)
-}
-
-/// Whole numbers become integers, so that `range: [0, 3]` gives 0, 1, 2.
-fn number(value: f64) -> Value {
-    let whole = |value: f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
-    let value = if whole(value) { value } else { short(value) };
-    #[expect(clippy::cast_possible_truncation, reason = "checked: whole and below 2^53")]
-    if whole(value) { Value::Int(value as i64) } else { Value::Float(value) }
 }
 
 fn positive(numbers: &[&Spanned<f64>], what: &str, context: &mut Context<'_>) -> Option<()> {

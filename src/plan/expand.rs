@@ -8,7 +8,7 @@ use super::{
     include::Inclusion,
     room::product_of,
 };
-use crate::recipe::{Assignment, Problem, Spanned, Step, Template};
+use crate::recipe::{Assignment, Dimension, Problem, Spanned, Step, Template};
 
 /// One assignment of all axes of a step, in the order of the axes.
 #[derive(Debug, Clone, Default)]
@@ -84,11 +84,20 @@ pub(super) fn expand(step: &Step, context: &mut Context<'_>) -> Vec<Point> {
             }
         });
     }
-    if points.is_empty() {
+    if points.is_empty() && step.matrix.suggested().is_none() {
         let message = format!("step `{}` has no points left", step.name.value);
         context.problem(step.name.span, message, "nothing to run", "exclude fewer points, or remove the step");
     }
     points
+}
+
+/// The number of points of each configuration that decisions choose.
+pub(super) fn per_configuration(step: &Step, context: &mut Context<'_>) -> usize {
+    let mut each: usize = 1;
+    for dimension in step.matrix.dimensions.iter().filter(|dimension| !matches!(dimension, Dimension::Suggested(_))) {
+        each = each.saturating_mul(dimension::assignments(dimension, context).map_or(1, |values| values.len()));
+    }
+    each
 }
 
 /// Component of a product.
@@ -103,7 +112,9 @@ struct Part {
 fn parts(step: &Step, context: &mut Context<'_>) -> (Vec<Part>, bool) {
     let mut parts = Vec::with_capacity(step.matrix.dimensions.len());
     for dimension in &step.matrix.dimensions {
-        let assignments = dimension::assignments(dimension, context).filter(|assignments| !assignments.is_empty());
+        // Before the first decision, there are no configurations.
+        let is_open = matches!(dimension, Dimension::Suggested(_));
+        let assignments = dimension::assignments(dimension, context).filter(|values| is_open || !values.is_empty());
         parts.extend(assignments.map(|assignments| Part { assignments, crosses: step.matrix.crosses(dimension) }));
     }
     let whole = parts.len() == step.matrix.dimensions.len();

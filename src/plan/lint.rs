@@ -220,6 +220,27 @@ pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
+/// Warns about claims on the results of a search: the best of many is better than it will be again.
+pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
+    for claim in &recipe.claims {
+        let chosen = |step: &usize| {
+            recipe.steps[*step].search.as_ref().filter(|search| search.suggest.is_some() || search.rungs.is_some())
+        };
+        let steps = claim.selections().into_iter().map(|(step, _)| step);
+        let Some((step, search)) = steps.filter_map(|step| Some((step, chosen(&step)?))).next() else { continue };
+        let (claim_name, name) = (&claim.name.value, &recipe.steps[step].name.value);
+        let message = format!(
+            "claim `{claim_name}` is about `{name}`, whose results decided what ran: the best of them are better than they would be again"
+        );
+        let help = if search.confirm.is_some() {
+            format!("write `step: {name}-confirmed`, whose seeds the search has not seen")
+        } else {
+            format!("add `confirm: {{ top: 2, seeds: 5 }}` to `search`, and write `step: {name}-confirmed`")
+        };
+        problems.warn(&recipe.sources, claim.name.span, message, help);
+    }
+}
+
 /// The metrics of all claims and comparisons.
 fn judged(recipe: &Recipe) -> Vec<Judged<'_>> {
     let mut found = Vec::new();

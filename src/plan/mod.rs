@@ -16,6 +16,7 @@ mod needs;
 mod order;
 mod room;
 mod search;
+mod searched;
 mod select;
 mod selection;
 mod serialized;
@@ -35,7 +36,7 @@ use tracing::{debug_span, field};
 use self::{
     build::{Builder, Jobs},
     needs::Needs,
-    order::expand_all,
+    order::{Expanded, expand_all},
 };
 pub use self::{
     code::{Code, CodeFile, Manifests},
@@ -44,6 +45,7 @@ pub use self::{
     needs::{ListId, Numbering},
     room::Room,
     search::configuration,
+    searched::{AllSearched, Searched},
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
     states::{Saving, Shared},
@@ -109,6 +111,10 @@ pub struct Study {
     pub steps: Vec<Vec<(Point, JobId)>>,
     /// The jobs that only run if something is undecided without them, and in which further round that would be, from 1.
     pub rounds: BTreeMap<JobId, usize>,
+    /// The decided configurations of the steps whose points decisions choose, by the index of the step.
+    pub searched: BTreeMap<usize, Searched>,
+    /// For each of these steps, the largest number of jobs that decisions may still add.
+    pub left: BTreeMap<usize, usize>,
     /// The jobs of races beyond the first look, each with the number of looks before it.
     pub looks: BTreeMap<JobId, usize>,
 }
@@ -197,19 +203,33 @@ impl Plan {
     }
 
     /// The same with no more memory than there is room.
-    pub fn within(draft: Draft, backend: Backend, digests: Digests, mut room: Room) -> Result<Self, PlanError> {
+    pub fn within(draft: Draft, backend: Backend, digests: Digests, room: Room) -> Result<Self, PlanError> {
+        Self::searched(draft, backend, digests, room, &AllSearched::new())
+    }
+
+    /// The same with the points that decisions have chosen.
+    pub fn searched(
+        draft: Draft,
+        backend: Backend,
+        digests: Digests,
+        mut room: Room,
+        searched: &AllSearched,
+    ) -> Result<Self, PlanError> {
         let Draft { recipes, executor, only, sources, typed, mut problems } = draft;
         let several = recipes.len() > 1;
         let mut jobs = Jobs::new(digests);
         let mut studies = Vec::with_capacity(recipes.len());
         for (study, recipe) in recipes.into_iter().enumerate() {
             let expanding = debug_span!(target: log::PLAN, "expand", recipe = recipe.name, points = field::Empty);
-            let (order, points) = expanding.in_scope(|| expand_all(&recipe, &mut problems, &mut room));
+            let of_study = |step: usize| searched.get(&(study, step));
+            let Expanded { order, points, left } =
+                expanding.in_scope(|| expand_all(&recipe, &of_study, &mut problems, &mut room));
             expanding.record("points", points.iter().map(Vec::len).sum::<usize>());
             drop(expanding);
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
             lint::states(&recipe, &mut problems);
+            lint::selection_bias(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];
             let (jobs, problems, room) = (&mut jobs, &mut problems, &mut room);
@@ -221,7 +241,9 @@ impl Plan {
             drop(keys);
             let steps = builder.steps;
             let looks = search::looks(&recipe, &steps);
-            studies.push(Study { recipe, steps, rounds: BTreeMap::new(), looks });
+            let own = searched.iter().filter(|((of, _), _)| *of == study);
+            let searched = own.map(|((_, step), searched)| (*step, searched.clone())).collect();
+            studies.push(Study { recipe, steps, rounds: BTreeMap::new(), searched, left, looks });
         }
         let warnings = problems.take_warnings();
         problems.finish(())?;
@@ -268,6 +290,13 @@ impl Plan {
     fn step_of(&self, id: JobId) -> &Step {
         let Origin { study, step, .. } = self.origins[id.index()];
         &self.studies[study].recipe.steps[step]
+    }
+
+    /// The largest number of jobs that decisions may still add to the wanted steps.
+    pub fn left(&self) -> usize {
+        let studies = self.studies.iter().enumerate();
+        let left = studies.flat_map(|(index, study)| study.left.iter().map(move |(step, left)| (index, *step, *left)));
+        left.filter(|(study, step, _)| self.wants(*study, *step)).map(|(_, _, left)| left).sum()
     }
 
     /// Number of jobs; points that give the same job count once.

@@ -1,6 +1,6 @@
 //! The order in which the steps of a recipe can be connected, and their points.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::{Direction, algo::tarjan_scc, graph::DiGraph};
 
@@ -9,19 +9,44 @@ use super::{
     dimension::Context,
     effects::check_effects,
     expand,
+    searched::Searched,
     selection::{check_selection, resolved, selected},
 };
 use crate::recipe::{Claim, Collector, Problem, Recipe, Span};
 
-/// The points of every step of a recipe, and the order in which the steps can be connected.
-pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector, room: &mut Room) -> (Vec<usize>, Vec<Vec<Point>>) {
+/// The points of a recipe.
+pub(super) struct Expanded {
+    /// The order in which the steps can be connected.
+    pub(super) order: Vec<usize>,
+    /// The points of every step.
+    pub(super) points: Vec<Vec<Point>>,
+    /// For each step whose points decisions choose, the largest number of points that they may still add.
+    pub(super) left: BTreeMap<usize, usize>,
+}
+
+/// The points of every step of a recipe, and the order in which the steps can be connected. `searched` has the decided
+/// configurations of a step.
+pub(super) fn expand_all<'s>(
+    recipe: &Recipe,
+    searched: &dyn Fn(usize) -> Option<&'s Searched>,
+    problems: &mut Collector,
+    room: &mut Room,
+) -> Expanded {
     let order = step_order(recipe, problems);
     let mut points: Vec<Vec<Point>> = vec![Vec::new(); recipe.steps.len()];
+    let mut left = BTreeMap::new();
     for step in &order {
         let earlier = |name: &str| recipe.step(name).map(|(index, _)| points[index].as_slice());
         let (params, sources) = (&recipe.params, &recipe.sources);
-        let mut context = Context { params, sources, problems: &mut *problems, room: &mut *room, earlier: &earlier };
-        points[*step] = expand::expand(&recipe.steps[*step], &mut context);
+        let searched = searched(*step);
+        let (problems, room) = (&mut *problems, &mut *room);
+        let mut context = Context { params, sources, problems, room, earlier: &earlier, searched };
+        let own = expand::expand(&recipe.steps[*step], &mut context);
+        if recipe.steps[*step].matrix.suggested().is_some() {
+            let each = expand::per_configuration(&recipe.steps[*step], &mut context);
+            left.insert(*step, each.saturating_mul(searched.map_or_else(|| open(recipe, *step), |known| known.left)));
+        }
+        points[*step] = own;
     }
     for table in &recipe.tables {
         for (step, selection) in table.selections() {
@@ -34,7 +59,10 @@ pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector, room: &mut R
     for effects in recipe.effects() {
         let only = resolved(recipe, &effects.of.only);
         let points = points[effects.of.step].iter().filter(|point| selected(point, &only));
-        check_effects(recipe, effects, points, problems);
+        // Of a step whose points are chosen later, nothing is known yet.
+        if recipe.steps[effects.of.step].matrix.suggested().is_none() {
+            check_effects(recipe, effects, points, problems);
+        }
     }
     for need in recipe.steps.iter().flat_map(|step| &step.needs) {
         check_selection(recipe, need.step, &need.only, &points[need.step], problems);
@@ -42,7 +70,19 @@ pub(super) fn expand_all(recipe: &Recipe, problems: &mut Collector, room: &mut R
     for (step, selection) in recipe.claims.iter().flat_map(Claim::selections) {
         check_selection(recipe, step, &selection, &points[step], problems);
     }
-    (order, points)
+    Expanded { order, points, left }
+}
+
+/// The number of configurations of a step of which none is decided.
+pub(crate) fn open(recipe: &Recipe, step: usize) -> usize {
+    let search = |step: usize| recipe.steps[step].search.as_ref();
+    let confirmed = recipe.steps[step].confirms.and_then(search).and_then(|search| search.confirm.as_ref());
+    let suggested = search(step).and_then(|search| search.suggest.as_ref());
+    match (suggested, confirmed) {
+        (Some(suggest), _) => suggest.batch.saturating_mul(suggest.batches),
+        (None, Some(confirm)) => confirm.top,
+        (None, None) => 0,
+    }
 }
 
 /// The steps, each after those that it needs, otherwise in the order of the text; without those that are in a cycle or

@@ -34,6 +34,17 @@ impl Plan {
         Ok(self.with_needs(open).into_iter().collect())
     }
 
+    /// True if a step is wanted, or a part of it.
+    pub fn wants(&self, study: usize, step: usize) -> bool {
+        let recipe = &self.studies[study].recipe;
+        let names = |selection: &Spanned<String>| {
+            let (named, _) = selection.value.split_once('/').unwrap_or((&selection.value, ""));
+            let (of, name) = named.split_once(':').map_or((None, named), |(of, name)| (Some(of), name));
+            of.is_none_or(|of| of == recipe.name) && name == recipe.steps[step].name.value
+        };
+        self.only.is_empty() || self.only.iter().any(names)
+    }
+
     fn selected(&self, selection: &Spanned<String>) -> Result<Vec<JobId>, NothingSelected> {
         let nothing = |reason: String| {
             // What was typed needs no place.

@@ -17,6 +17,7 @@ pub(super) fn check_selection(
         // What an author selects need not all be there when the axes have other values.
         return;
     }
+    let matrix = &recipe.steps[step].matrix;
     let name = &recipe.steps[step].name.value;
     for (axis, templates) in &selection.0 {
         let mut known: Vec<&Value> = Vec::new();
@@ -36,7 +37,10 @@ pub(super) fn check_selection(
         }
         for template in templates {
             let Some(value) = template.resolve(&recipe.params, &Names::new()) else { continue };
-            if !known.contains(&&value.value) {
+            // A value may be chosen later.
+            let is_open =
+                matrix.suggested().is_some_and(|chosen| chosen.axes.iter().any(|own| own.value == axis.value));
+            if !known.contains(&&value.value) && !is_open {
                 let message = format!("no point of step `{name}` has {} `{}`", axis.value, value.value);
                 let words: Vec<String> = known.iter().map(ToString::to_string).collect();
                 let help = suggest(&value.value.to_string(), "its values", words.iter().map(String::as_str));

@@ -34,6 +34,15 @@ pub enum Dimension {
     Random(Random),
     /// An ablation design.
     Ablation(Ablation),
+    /// Configurations that decisions choose.
+    Suggested(Suggested),
+}
+
+/// Axes whose values are chosen together while the step runs.
+#[derive(Debug, Clone)]
+pub struct Suggested {
+    /// The axes.
+    pub axes: Vec<Spanned<String>>,
 }
 
 /// A name and its values.
@@ -147,7 +156,7 @@ impl Matrix {
                 name.value == "seed" || self.added.contains(&name.value) || self.rungs.as_ref() == Some(&name.value)
             }
             Dimension::Ablation(_) => true,
-            Dimension::Zip(_) | Dimension::Random(_) => false,
+            Dimension::Zip(_) | Dimension::Random(_) | Dimension::Suggested(_) => false,
         }
     }
 
@@ -155,6 +164,39 @@ impl Matrix {
     pub fn is_crossing(&self, axis: &str) -> bool {
         let has = |dimension: &&Dimension| dimension.axes().iter().any(|name| name.value == axis);
         self.dimensions.iter().find(has).is_some_and(|dimension| self.crosses(dimension))
+    }
+
+    /// The configurations that decisions choose.
+    pub fn suggested(&self) -> Option<&Suggested> {
+        self.dimensions.iter().find_map(|dimension| match dimension {
+            Dimension::Suggested(suggested) => Some(suggested),
+            _ => None,
+        })
+    }
+
+    /// The axes of numbers at declared distances; true if their ratios are equal, or their logarithms equally likely.
+    pub fn scales(&self) -> impl Iterator<Item = (String, bool)> {
+        self.dimensions.iter().flat_map(|dimension| -> Vec<(String, bool)> {
+            let of_axis = |axis: &Axis| match axis.values {
+                AxisValues::Numbers(progression, ..) => {
+                    Some((axis.name.value.clone(), progression == Progression::Logspace))
+                }
+                AxisValues::List(_) | AxisValues::Of { .. } => None,
+            };
+            match dimension {
+                Dimension::Axis(axis) => of_axis(axis).into_iter().collect(),
+                Dimension::Zip(axes) => axes.iter().filter_map(of_axis).collect(),
+                Dimension::Random(random) => {
+                    let draws = random.axes.iter().filter_map(|(name, draw)| match draw {
+                        Draw::Uniform(..) => Some((name.value.clone(), false)),
+                        Draw::LogUniform(..) => Some((name.value.clone(), true)),
+                        Draw::Choice(_) => None,
+                    });
+                    draws.collect()
+                }
+                Dimension::Ablation(_) | Dimension::Suggested(_) => Vec::new(),
+            }
+        })
     }
 
     /// The names of the axes that the dimensions have.
@@ -168,6 +210,7 @@ impl Dimension {
     pub fn axes(&self) -> Vec<&Spanned<String>> {
         match self {
             Self::Axis(axis) => vec![&axis.name],
+            Self::Suggested(suggested) => suggested.axes.iter().collect(),
             Self::Zip(axes) => axes.iter().map(|axis| &axis.name).collect(),
             Self::Random(random) => random.axes.iter().map(|(name, _)| name).collect(),
             Self::Ablation(ablation) => ablation.factors.iter().map(|factor| &factor.axis).collect(),

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::TaskInfo;
 
+use crate::suggest::Domain;
+
 use self::compose::Loader;
 pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
@@ -27,12 +29,14 @@ pub use self::{
     executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
-        Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Effects, Expectation, Family,
-        Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need, OfStep, Order, PaperRow,
-        Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest, StatePolicy, Statement, Table,
-        TableKind,
+        Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
+        Expectation, Family, Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need,
+        OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest,
+        StatePolicy, Statement, Suggest, Table, TableKind,
     },
-    matrix::{Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random},
+    matrix::{
+        Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,
+    },
     problem::{Collector, Problem, Problems, Warning, suggest},
     source::{Sources, Span, Spanned},
     template::{Known, Names, Reference, Scope, Template, check_references},
@@ -97,6 +101,8 @@ pub struct Step {
     pub adaptive: Option<Adaptive>,
     /// Decisions about what runs.
     pub search: Option<Search>,
+    /// The index of the step whose best configurations this one confirms.
+    pub confirms: Option<usize>,
     /// The task's parameters, as far as the author gives them.
     pub with: Vec<(Spanned<String>, Template)>,
     /// Resources of the machine that a job uses.
@@ -190,6 +196,17 @@ impl Draft {
         Loader::default().parse(path, text, set)
     }
 
+    /// The same draft again, to plan it once more with further decisions; `None` if no decision can add points to it, or
+    /// if it has mistakes.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let Self { recipes, executor, only, sources, typed, problems } = self;
+        let grows = |step: &Step| step.matrix.suggested().is_some();
+        let grows = recipes.iter().flat_map(|recipe| &recipe.steps).any(grows);
+        let problems = problems.warned().filter(|_| grows)?;
+        let (recipes, executor, only) = (recipes.clone(), executor.clone(), only.clone());
+        Some(Self { recipes, executor, only, sources: sources.clone(), typed: typed.clone(), problems })
+    }
+
     /// True if a step computes on a device.
     pub fn needs_device(&self) -> bool {
         self.recipes.iter().flat_map(|recipe| &recipe.steps).any(|step| step.task.on_device)
@@ -251,6 +268,17 @@ impl Recipe {
 }
 
 impl Step {
+    /// The axes of numbers at declared distances; true for a logarithmic scale.
+    pub(crate) fn scales(&self) -> Vec<(String, bool)> {
+        let space =
+            self.search.iter().filter_map(|search| search.suggest.as_ref()).flat_map(|suggest| &suggest.space.axes);
+        let chosen = space.filter_map(|axis| match axis.domain {
+            Domain::Float { log, .. } | Domain::Int { log, .. } => Some((axis.name.clone(), log)),
+            Domain::Choice { .. } => None,
+        });
+        self.matrix.scales().chain(chosen).collect()
+    }
+
     /// The names of its axes; those that only `include` has come last.
     pub fn axes(&self) -> Vec<&str> {
         let mut axes = self.matrix.axes();

@@ -146,6 +146,12 @@ impl Collector {
         });
     }
 
+    /// A collector with the same warnings; `None` if there are mistakes.
+    pub(super) fn warned(&self) -> Option<Self> {
+        let warnings = self.warnings.clone();
+        self.found.is_empty().then(|| Self { warnings, ..Self::default() })
+    }
+
     /// The warnings, in the order of the text.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings).into_values().collect()

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
 };
 
 use crate::{
@@ -28,19 +28,27 @@ pub struct Figure {
     pub png: Option<Vec<u8>>,
 }
 
+/// What is done of a study.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Done<'a> {
+    pub(super) measured: &'a BTreeMap<JobId, Measured>,
+    /// The records that have curves to draw.
+    pub(super) records: &'a BTreeMap<JobId, Cow<'a, Record>>,
+    /// The last jobs of configurations that a search stopped, by those that did not run.
+    pub(super) reached: &'a HashMap<JobId, JobId>,
+}
+
 impl Figure {
     /// Draws a figure from what is done.
-    pub(super) fn new(
-        figure: &recipe::Figure,
-        study: &Study,
-        measured: &BTreeMap<JobId, Measured>,
-        records: &BTreeMap<JobId, Cow<'_, Record>>,
-    ) -> Self {
+    pub(super) fn new(figure: &recipe::Figure, study: &Study, done: Done<'_>) -> Self {
+        let Done { measured, records, reached } = done;
         let spec = &figure.chart;
         let mut jobs = HashSet::new();
         let mut dots = Vec::new();
         for (point, job) in points(figure, study) {
             // Points that are the same job are one measurement.
+            let ended = reached.get(job).filter(|_| spec.has_curves());
+            let job = ended.unwrap_or(job);
             let Some(measured) = measured.get(job).filter(|_| jobs.insert(*job)) else { continue };
             let color = spec.color.as_ref().and_then(|axis| point.get(axis));
             dots.push(Dot {
@@ -48,16 +56,24 @@ impl Figure {
                 color: color.map_or_else(String::new, |value| clean(&value.to_string()).into_owned()),
                 x: point.get(&spec.x),
                 y: point.get(&spec.y),
+                axes: if spec.has_configurations() {
+                    point.values.iter().map(|(axis, value)| (axis.as_str(), &value.value)).collect()
+                } else {
+                    Vec::new()
+                },
                 metrics: &measured.metrics,
                 curves: records.get(job).map(|record| &record.outcome.curves),
                 started: measured.started,
                 seconds: measured.seconds,
+                stopped: ended.is_some(),
             });
         }
         let title = clean(figure.title.as_ref().unwrap_or(&figure.name.value)).into_owned();
         let effects = figure.effects.as_ref();
         let estimates = effects.map_or_else(Vec::new, |effects| estimates(study, effects, &spec.x, measured));
-        let chart = Chart { spec, title: &title, dots, estimates };
+        let step = &study.recipe.steps[figure.from.value];
+        let better = spec.better(|| study.recipe.better(step, spec.shown_metric()));
+        let chart = Chart { spec, title: &title, better, dots, estimates };
         let svg = chart.svg();
         let png = svg.is_some().then(|| chart.png()).flatten();
         Self { name: figure.name.value.clone(), title, svg, png }

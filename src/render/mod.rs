@@ -17,13 +17,16 @@ use std::{
 
 use fs_err as fs;
 
-pub(crate) use self::terminal::RULED;
+pub(crate) use self::terminal::{RULED, narrow};
 pub use self::{
     figure::Figure,
     live::{Live, beside},
 };
 use crate::{
-    analysis::{Results, Table, Verdict, analyze, chance_of_error},
+    analysis::{
+        Results, Table, Verdict, accounts, analyze, chance_of_error, reached,
+        search::{self, Decided},
+    },
     plan::{Plan, Study},
     recipe::Recipe,
     store::Store,
@@ -42,6 +45,8 @@ pub struct Report<'a> {
     study: &'a Study,
     results: &'a Results,
     store: &'a Store,
+    /// The decisions of searches that hold for the present results.
+    decided: Vec<Decided>,
 }
 
 /// Rule for writing the page.
@@ -74,7 +79,9 @@ impl<'a> Report<'a> {
     /// Makes the tables of a recipe and judges its claims. Figures are drawn where they are written.
     pub fn new(plan: &'a Plan, study: &'a Study, results: &'a Results, store: &'a Store) -> Self {
         let (tables, verdicts) = analyze(plan, study, results, store);
-        Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store }
+        // A decision that cannot be read is made again by the next run.
+        let decided = search::decided(plan, study, results.measured(), store).unwrap_or_default();
+        Self { folder: study.recipe.report.clone(), tables, verdicts, plan, study, results, store, decided }
     }
 
     /// The recipe's name.
@@ -170,7 +177,8 @@ impl Report<'_> {
                 }
             }
         }
-        let contents = page::Contents { plan, study, results, store, tables, figures: &figures, verdicts };
+        let decisions = &accounts(study, &self.decided);
+        let contents = page::Contents { plan, study, results, store, tables, figures: &figures, verdicts, decisions };
         let pages = page::render(&contents, mark.as_deref().unwrap_or_default());
         let parts = folder.join("jobs");
         if !pages.parts.is_empty() {
@@ -196,11 +204,13 @@ impl Report<'_> {
     /// Draws the figures, for which the records of those that have curves are read.
     fn figures(&self) -> Vec<Figure> {
         let Self { plan, study, results, store, .. } = self;
+        let reached = reached(plan, study, &self.decided, results.measured());
         let lines = study.recipe.figures.iter().filter(|figure| figure.chart.has_curves());
-        let records =
-            results.records(plan, store, lines.flat_map(|figure| figure::points(figure, study)).map(|(_, id)| *id));
-        let figures = study.recipe.figures.iter();
-        figures.map(|figure| Figure::new(figure, study, results.measured(), &records)).collect()
+        let jobs =
+            lines.flat_map(|figure| figure::points(figure, study)).flat_map(|(_, id)| [Some(id), reached.get(id)]);
+        let records = results.records(plan, store, jobs.flatten().copied());
+        let done = figure::Done { measured: results.measured(), records: &records, reached: &reached };
+        study.recipe.figures.iter().map(|figure| Figure::new(figure, study, done)).collect()
     }
 
     /// Removes what an earlier report has written and this one will not.
@@ -235,7 +245,8 @@ fn part(recipe: &Recipe) -> Option<String> {
     (!flags.is_empty()).then(|| format!("This is not the report of the whole study: it was asked for with {flags}"))
 }
 
-fn render(table: &Table, format: Format) -> String {
+/// A table as a text.
+pub(crate) fn render(table: &Table, format: Format) -> String {
     match format {
         Format::Term => terminal::render(table),
         Format::Md => markdown::render(table),

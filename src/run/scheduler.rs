@@ -11,7 +11,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use self::order::{follow, group, held};
+use self::order::{Held, follow, group, held};
 use super::slots::{Demand, Lack, Lease, Limits, Slots};
 use crate::plan::Turn;
 
@@ -36,15 +36,6 @@ pub struct Scheduler {
     held: BTreeMap<usize, Held>,
     /// The places of the measuring steps in the queue.
     heads: BTreeMap<usize, (Reverse<u64>, usize)>,
-}
-
-/// A job that runs only once it is released.
-#[derive(Debug, Default)]
-struct Held {
-    /// The lists of jobs that it needs.
-    needs: Vec<usize>,
-    /// The lists that it belongs to.
-    lists: Vec<usize>,
 }
 
 /// A job's place in the queue: the longest way to the end first, then the plan's order. All jobs of a measuring step have
@@ -170,6 +161,13 @@ enum State {
     Done,
     /// Failed or skipped.
     Lost,
+}
+
+impl State {
+    /// True if the job may still get a result.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running | Self::Storing)
+    }
 }
 
 impl Scheduler {
@@ -333,7 +331,7 @@ impl Scheduler {
 
     /// Lets a held job run.
     fn release(&mut self, job: usize, actions: &mut Vec<Action>) {
-        let Some(Held { needs, lists }) = self.held.remove(&job) else { return };
+        let Some(Held { needs, lists, after }) = self.held.remove(&job) else { return };
         self.over = false;
         self.open += 1;
         self.jobs[job].state = State::Waiting;
@@ -344,6 +342,10 @@ impl Scheduler {
         if let Some(turn) = self.jobs[job].place.turn {
             let place = &mut self.jobs[job].place;
             (place.way, place.first) = *self.heads.entry(turn.group).or_insert((place.way, place.first));
+        }
+        if let Some(first) = after.filter(|first| self.jobs[*first].state.is_open()) {
+            self.jobs[first].followers.push(job);
+            self.jobs[job].waiting_for += 1;
         }
         let mut lost = None;
         for list in needs {

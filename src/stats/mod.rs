@@ -2,8 +2,8 @@
 //!
 //! `sample.rs` has means with Student's t intervals, `student.rs` their quantiles and levels, `blocks.rs` Tukey's test
 //! of all rows at once with the distribution in `range.rs`, `dunnett.rs` that of rows against one, `sequential.rs` the levels of repeated looks, `power.rs`
-//! the numbers of seeds, `equivalence.rs` the probabilities of negligible differences, and `aggregate.rs` aggregates
-//! over tasks. `docs/statistics.md` explains the choices and has simulated error rates.
+//! the numbers of seeds, `equivalence.rs` the probabilities of negligible differences, `aggregate.rs` aggregates
+//! over tasks, and `importance.rs` the shares of factors in the differences between configurations. `docs/statistics.md` explains the choices and has simulated error rates.
 
 mod aggregate;
 mod better;
@@ -14,6 +14,7 @@ mod dunnett;
 pub(crate) mod effects;
 mod equivalence;
 pub(crate) mod factorial;
+mod importance;
 mod power;
 mod range;
 mod sample;
@@ -32,6 +33,7 @@ pub use self::{
     draws::Draws,
     dunnett::{dunnett_quantile, dunnett_sf},
     equivalence::{Odds, odds},
+    importance::{Factor, Importance, LEAST as LEAST_CONFIGURATIONS, Share, importance},
     power::{Simulated, power, power_of_range, power_unpaired, sd_interval, seeds_needed, sequential_power},
     range::{range_quantile, range_sf},
     sample::{Estimate, Quartiles, Sample},

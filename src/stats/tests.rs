@@ -1,6 +1,6 @@
 //! Tests of samples, intervals and corrections.
 
-mod rates;
+pub(crate) mod rates;
 mod vectors;
 
 use serde_json::Value;

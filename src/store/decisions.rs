@@ -13,7 +13,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::Store;
+use super::{Store, entries};
 use crate::{host::failpoints, record::Key};
 
 /// A decision: what it is about, its rule, the results that it follows from, and the outcome.
@@ -78,6 +78,18 @@ impl Store {
         };
         let decision = serde_json::from_slice::<Decision>(&text).ok();
         Ok(decision.filter(|decision| decision.key().is_ok_and(|found| found == *key)))
+    }
+
+    /// All decisions whose files are whole, sorted by key.
+    pub fn all_decisions(&self) -> io::Result<Vec<(Key, Decision)>> {
+        let names = entries(&self.decisions())?.into_iter();
+        let keys = names.filter_map(|path| path.file_stem()?.to_str()?.parse::<Key>().ok());
+        let mut found = Vec::new();
+        for key in keys {
+            found.extend(self.decision(&key)?.map(|decision| (key, decision)));
+        }
+        found.sort_by_key(|(key, _)| *key);
+        Ok(found)
     }
 
     /// Keeps a decision, unless it is there already; answers its key.

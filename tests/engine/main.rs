@@ -7,6 +7,7 @@ mod messages;
 
 mod aggregates;
 mod aliases;
+mod best;
 mod bundles;
 mod cache;
 mod claims;
@@ -49,6 +50,9 @@ mod reports;
 mod runs;
 mod sandbox;
 mod search;
+mod search_figures;
+mod search_views;
+mod searches;
 mod seeds;
 #[cfg(feature = "ui")]
 mod serve;

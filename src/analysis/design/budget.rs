@@ -216,7 +216,7 @@ fn source(step: &Step) -> Option<&str> {
     let axes = step.matrix.dimensions.iter().flat_map(|dimension| match dimension {
         Dimension::Axis(axis) => std::slice::from_ref(axis),
         Dimension::Zip(axes) => axes.as_slice(),
-        Dimension::Random(_) | Dimension::Ablation(_) => &[],
+        Dimension::Random(_) | Dimension::Suggested(_) | Dimension::Ablation(_) => &[],
     });
     axes.filter(|axis| axis.name.value == SEED).find_map(|axis| match &axis.values {
         AxisValues::Of { step, .. } => Some(step.value.as_str()),

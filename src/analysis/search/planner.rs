@@ -106,7 +106,7 @@ impl<'a> Searches<'a> {
                 self.plan.lists_of(job).iter().flat_map(|list| self.plan.list(*list)).copied().collect();
             let waits = |need: &JobId| self.held.contains(need) && !added.contains_key(need);
             let because = needs.iter().find_map(|need| added.get(need)).cloned();
-            if let Some(because) = because.filter(|_| !needs.iter().any(|need| waits(need))) {
+            if let Some(because) = because.filter(|_| !needs.iter().any(waits)) {
                 added.insert(job, because);
             }
         }

@@ -60,7 +60,7 @@ impl Followed<'_> {
                 one.stages[look.seeds..to].iter().flatten().map(|job| (*job, because(one)))
             });
             let stopped = look.left.iter().flat_map(|(one, exit)| {
-                let because = self.exit(look.seeds, exit, configurations);
+                let because = Self::exit(look.seeds, exit, configurations);
                 configurations[*one].stages[look.seeds..].iter().flatten().map(move |job| (*job, because.clone()))
             });
             let text = format!(
@@ -70,8 +70,7 @@ impl Followed<'_> {
                 count(look.among.len(), "configuration"),
                 count(look.seeds, "seed")
             );
-            let (released, stopped): (Vec<(JobId, String)>, Vec<(JobId, String)>) =
-                (released.collect(), stopped.collect());
+            let (released, stopped) = (released.collect(), stopped.collect());
             decided.push(Decided { step: self.step, key, decision, is_final: true, text, released, stopped });
         }
         Ok(decided)
@@ -86,7 +85,7 @@ impl Followed<'_> {
     }
 
     /// The reason why a configuration left, in words.
-    fn exit(&self, seeds: usize, exit: &Exit, configurations: &[Configuration]) -> String {
+    fn exit(seeds: usize, exit: &Exit, configurations: &[Configuration]) -> String {
         let after = count(seeds, "seed");
         match exit {
             Exit::Failed => format!("left the race after {after}: a job has no finite value"),

@@ -4,7 +4,7 @@ use std::{collections::HashSet, io};
 
 use serde_json::{Value as Json, json};
 
-use super::{Accept, Configuration, Decided, Followed, Known, named};
+use super::{Accept, Configuration, Decided, Followed, Known, Open, named};
 use crate::{
     decide::{
         clock::{self, Course, Start},
@@ -34,7 +34,8 @@ impl Followed<'_> {
         let mut decided = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
             let &[at, next] = pair else { continue };
-            let Some(values) = among.iter().map(|one| self.value(one, rung)).collect::<Option<Vec<_>>>() else { break };
+            let values = among.iter().map(|one| self.value(one, rung).ended());
+            let Ok(values) = values.collect::<Result<Vec<_>, Open>>() else { break };
             let places = places(&values, rules.keep, better);
             let decision = self.decision(rules, (rung, None), &among, &values, &places);
             let Some(key) = accept(&decision)? else { break };
@@ -84,8 +85,8 @@ impl Followed<'_> {
         let costs = rules.at.iter().enumerate().map(cost).collect();
         let course = Course { configurations: configurations.len(), costs, keep: rules.keep, better, workers };
         let timeline = clock::simulate(&course, |one, rung| match self.value(&configurations[one], rung) {
-            None => clock::Known::Open,
-            Some(value) => clock::Known::Value(value),
+            Known::Open => clock::Known::Open,
+            Known::Ended(value) => clock::Known::Value(value),
         });
         let mut decided = Vec::new();
         for (rung, pair) in rules.at.windows(2).enumerate() {
@@ -97,7 +98,8 @@ impl Followed<'_> {
             let mut order = reached.clone();
             order.sort_unstable();
             let among: Vec<&Configuration> = order.iter().map(|one| &configurations[*one]).collect();
-            let values: Vec<Option<f64>> = among.iter().map(|one| self.value(one, rung).flatten()).collect();
+            let values: Vec<Option<f64>> =
+                among.iter().map(|one| self.value(one, rung).ended().unwrap_or(None)).collect();
             let mut ranks = places(&values, rules.keep, better);
             for place in &mut ranks {
                 place.goes_on = up.iter().any(|start| start.configuration == order[place.configuration]);
@@ -144,9 +146,9 @@ impl Followed<'_> {
         rules.better(&self.study.recipe.rules, &self.study.recipe.steps[self.step])
     }
 
-    /// The mean of a configuration at a rung; `None` as long as one of its jobs there has not ended.
-    fn value(&self, one: &Configuration, rung: usize) -> Option<Option<f64>> {
-        Some(mean(&self.values(&one.stages[rung])?))
+    /// The mean of a configuration at a rung; open as long as one of its jobs there has not ended.
+    fn value(&self, one: &Configuration, rung: usize) -> Known {
+        self.values(&one.stages[rung]).map_or(Known::Open, |values| Known::Ended(mean(&values)))
     }
 
     fn decision(

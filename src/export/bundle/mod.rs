@@ -24,9 +24,10 @@ pub use self::{
     verify::{Opened, Verified},
 };
 use crate::{
+    batches::sampler_files,
     host::archive::{self, Item, Unreadable},
     plan::{Plan, normal},
-    recipe::Request,
+    recipe::{Request, Step},
     record::{Key, Record},
     run::RunFolder,
     store::{Origin, Store, StoreError},
@@ -129,6 +130,27 @@ impl From<Unreadable> for BundleError {
     }
 }
 
+/// The folder of decisions.
+const DECISIONS: &str = "decisions";
+
+/// The decisions that a plan with searches may have followed from, as texts.
+fn decisions(plan: &Plan, store: &Store) -> Result<Vec<(Key, Vec<u8>)>, BundleError> {
+    let searches = |step: &Step| step.search.is_some();
+    if !plan.steps().any(|(step, _)| searches(step)) {
+        return Ok(Vec::new());
+    }
+    let jobs: BTreeSet<Key> = plan.jobs().map(|(_, job)| job.key).collect();
+    let mut found = Vec::new();
+    for (key, decision) in store.all_decisions()? {
+        let named = decision.rule.get("step").and_then(|name| name.as_str());
+        let is_own = named.is_none_or(|name| plan.steps().any(|(step, _)| step.name.value == name));
+        if is_own && decision.members.iter().all(|member| jobs.contains(&member.key)) {
+            found.push((key, serde_json::to_vec(&decision).map_err(io::Error::from)?));
+        }
+    }
+    Ok(found)
+}
+
 /// Writes a bundle of a study, whose report is up to date. The same results make the same bundle.
 pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) -> Result<Contents, BundleError> {
     let mut out = Writer { archive: Builder::new(to), files: BTreeMap::new() };
@@ -137,6 +159,13 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     let place = |path: &Path| path.strip_prefix(&root).map(Path::to_owned).unwrap_or_default();
     for (path, text) in &sources {
         out.add(&format!("sources/{}", place(path).display()), text.as_bytes())?;
+    }
+    for (path, text) in sampler_files(plan) {
+        let path = normal(&path);
+        let inner = path.strip_prefix(&root).ok().filter(|_| !sources.iter().any(|(source, _)| *source == path));
+        if let Some(inner) = inner {
+            out.add(&format!("sources/{}", inner.display()), &text)?;
+        }
     }
     let mut jobs: Vec<BundledJob> = Vec::new();
     let mut environment: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -156,6 +185,9 @@ pub fn write(plan: &Plan, request: &Request<'_>, store: &Store, to: impl Write) 
     }
     if jobs.iter().any(|job| !job.done) {
         out.runs(store.results(), &jobs)?;
+    }
+    for (key, text) in decisions(plan, store)? {
+        out.add(&format!("{DECISIONS}/{key}.json"), &text)?;
     }
     for study in &plan.studies {
         let folder = &study.recipe.report;

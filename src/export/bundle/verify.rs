@@ -11,11 +11,12 @@ use fs_err as fs;
 use super::{BundleError, Contents, Sum};
 use crate::{
     analysis::Results,
-    plan::{Digests, Manifests, Plan, PlanError, Room, normal},
+    batches::{Batches, SearchError},
+    plan::{Digests, Manifests, Plan, Room, normal},
     recipe::{Draft, RecipeError, Request},
     record::Record,
     render::{Page, Report},
-    store::{Store, wrong_key},
+    store::{Decision, Store, wrong_key},
 };
 
 /// More files than this that differ are counted only.
@@ -60,9 +61,37 @@ impl Opened {
     }
 
     /// Plans the recipe, which may mean no more than a bundle of this size lists.
-    pub fn plan(&self, draft: Draft) -> Result<Plan, PlanError> {
-        let room = Room::of(super::limits::meant(self.bytes));
-        Plan::within(draft, self.contents.backend, self.digests(), room)
+    pub fn plan(&self, draft: Draft) -> Result<Plan, SearchError> {
+        let room = || Room::of(super::limits::meant(self.bytes));
+        // A store of its own: that of the bundle is made of what is valid.
+        let folder = tempfile::tempdir()?;
+        let store = Store::new(folder.path());
+        if draft.again().is_some() {
+            self.lay_out(&store)?;
+        }
+        Batches::plan_with(draft, self.contents.backend, &store, &|| self.digests(), &room)
+    }
+
+    /// Copies the records and decisions that searches follow from to a store. Whatever is not valid is reported later.
+    fn lay_out(&self, store: &Store) -> io::Result<()> {
+        for job in self.contents.jobs.iter().filter(|job| job.done) {
+            let path = self.folder.join("records").join(format!("{}.json", job.key));
+            let text = fs::read(&path).unwrap_or_default();
+            if Record::parse(&text, &path, job.key).is_ok_and(|record| wrong_key(&record).is_none()) {
+                let folder = store.folder(job.key);
+                fs::create_dir_all(&folder)?;
+                fs::write(folder.join("record.json"), text)?;
+            }
+        }
+        let kept = self.folder.join(super::DECISIONS);
+        for entry in fs::read_dir(&kept).into_iter().flatten().flatten() {
+            let decision = fs::read(entry.path()).ok().and_then(|text| serde_json::from_slice::<Decision>(&text).ok());
+            if let Some(decision) = decision {
+                store.create()?;
+                store.keep_decision(&decision)?;
+            }
+        }
+        Ok(())
     }
 
     /// The digests of the input files, which are not in the bundle.

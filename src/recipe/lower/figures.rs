@@ -137,7 +137,7 @@ pub(in crate::recipe) fn kinds() -> Declaration {
         let declaration = kind.declaration();
         let names = [("x", declaration.x), ("y", declaration.y), ("value", declaration.value)];
         let names = names.iter().filter_map(|(key, role)| Some(format!("`{key}`: {}", (*role)?.name())));
-        let own = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.effects)];
+        let own = [("roofs", declaration.roofs), ("best", declaration.best), ("effects", declaration.has_effects())];
         let own = own.iter().filter(|(_, has)| *has).map(|(key, _)| format!("`{key}`"));
         let accepts = names.chain(own).collect::<Vec<_>>().join(", ");
         Key {
@@ -189,7 +189,7 @@ impl Lower<'_> {
             ("value", keys.value.span(), has(|kind| kind.value)),
             ("best", keys.best.span(), declaration.is_none_or(|kind| kind.best)),
             ("roofs", keys.roofs.span(), declaration.is_none_or(|kind| kind.roofs)),
-            ("effects", keys.effects.span(), declaration.is_none_or(|kind| kind.effects)),
+            ("effects", keys.effects.span(), declaration.is_none_or(crate::charts::Declaration::has_effects)),
         ];
         for (key, span, _) in here.into_iter().filter(|(_, _, has)| !has) {
             let word = declaration.map_or("", |kind| kind.word);
@@ -219,7 +219,7 @@ impl Lower<'_> {
                 self.check_role(given.as_ref()?, role, step);
             }
         }
-        let shown: Vec<Spanned<String>> = [&x, &y].into_iter().flatten().cloned().collect();
+        let shown: Vec<Spanned<String>> = [&x, &y, &value].into_iter().flatten().cloned().collect();
         let best = keys.best.node().map_or_else(Vec::new, |node| self.best(node, &shown));
         let x = x.map_or_else(|| "time".to_owned(), |x| x.value);
         let chart = Spec {
@@ -229,10 +229,11 @@ impl Lower<'_> {
             value: value.map(|value| value.value),
             roofs,
             best: best.into_iter().map(|(metric, better)| (metric.value, better)).collect(),
+            scales: step.scales(),
             color: color.map(|color| color.value),
             band: keys.band.value.unwrap_or(true),
         };
-        let effects = declaration.effects.then(|| {
+        let effects = declaration.has_effects().then(|| {
             let of = OfStep { step: from.value, only: only.clone() };
             match keys.effects.node() {
                 Some(node) => self.effects(node, step, of),

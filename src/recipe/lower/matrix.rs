@@ -124,7 +124,7 @@ fn some(mut map: Json) -> Json {
     map
 }
 
-fn numbers(item: &str, least: usize, most: usize) -> Json {
+pub(super) fn numbers(item: &str, least: usize, most: usize) -> Json {
     json!({ "type": "array", "minItems": least, "maxItems": most, "items": reference(item) })
 }
 
@@ -253,7 +253,7 @@ impl Lower<'_> {
     }
 
     /// Reads a list of a given length. Its values may refer to params, so planning checks that they are numbers.
-    fn numbers(
+    pub(super) fn numbers(
         &mut self,
         node: &Node,
         counts: std::ops::RangeInclusive<usize>,
@@ -460,6 +460,6 @@ impl Lower<'_> {
 }
 
 /// True if a node is a map with one entry.
-fn is_one(node: &Node) -> bool {
+pub(super) fn is_one(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Map(entries) if entries.len() == 1)
 }

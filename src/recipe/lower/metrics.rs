@@ -160,4 +160,14 @@ impl Recipe {
     pub fn traits(&self, step: &Step, metric: &str) -> MetricTraits {
         traits_of(&self.rules, step, metric)
     }
+
+    /// The better direction of a metric of a step, if one is known. A search that decides by a metric without one prefers
+    /// smaller values, unless it says otherwise.
+    pub fn better(&self, step: &Step, metric: &str) -> Option<Better> {
+        let declared = self.traits(step, metric).better;
+        match step.search.as_ref().and_then(|search| search.metric()) {
+            Some((by, said)) if same_metric(by, metric) => said.or(declared).or(Some(Better::Less)),
+            _ => declared,
+        }
+    }
 }

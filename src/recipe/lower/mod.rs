@@ -17,6 +17,7 @@ mod search;
 mod slurm;
 mod states;
 mod steps;
+mod suggest;
 mod sweep;
 mod tables;
 
@@ -37,6 +38,7 @@ pub use self::{
     slurm::{Slurm, SlurmRequest},
     states::{KeptStates, StatePolicy},
     steps::{Need, Policy},
+    suggest::{Confirm, Suggest},
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
 };
 pub(super) use self::{
@@ -46,6 +48,7 @@ pub(super) use self::{
     recipe::RecipeKeys,
     slurm::of_step as slurm_of_step,
     steps::{StepKeys, need},
+    suggest::SpaceForms,
     sweep::{Sweep, SweepKeys},
     tables::{TableKeys, WITH_CLAIMS},
 };
@@ -76,6 +79,10 @@ pub(super) fn declarations() -> Vec<Declaration> {
         search::RungKeys::declaration(),
         search::AsynchronousKeys::declaration(),
         search::RacingKeys::declaration(),
+        suggest::SuggestKeys::declaration(),
+        SpaceForms::declaration(),
+        suggest::ConfirmKeys::declaration(),
+        suggest::SamplerKeys::declaration(),
         SweepKeys::declaration(),
         executor::ExecutorKeys::declaration(),
         slurm::SlurmKeys::declaration(),

@@ -6,6 +6,7 @@ use sweep_job::{Kind as ParamKind, Value};
 use super::{
     Lower,
     metrics::{MetricRule, traits_of},
+    suggest::{Confirm, ConfirmKeys, Suggest, SuggestKeys},
 };
 use crate::{
     charts::Kind,
@@ -28,6 +29,10 @@ pub struct Search {
     pub rungs: Option<Rungs>,
     /// A race over seeds.
     pub racing: Option<Racing>,
+    /// A search by a sampler.
+    pub suggest: Option<Suggest>,
+    /// A confirmation of the best configurations.
+    pub confirm: Option<Confirm>,
     /// The place in the text.
     pub span: Span,
 }
@@ -81,6 +86,14 @@ mapping! {
         ///
         /// Not together with `rungs`. See [racing](#racing).
         racing: Within<RacingKeys<'static>>,
+        /// A search by a sampler, which chooses the points of the step from the results so far.
+        ///
+        /// See [suggest](#suggest).
+        suggest: Within<SuggestKeys<'static>>,
+        /// Repeats the best configurations with seeds that the search has not seen, in a step `NAME-confirmed`.
+        ///
+        /// Claims about a search belong to that step. See [confirm](#confirm).
+        confirm: Within<ConfirmKeys<'static>>,
     }
 }
 
@@ -137,7 +150,7 @@ mapping! {
 }
 
 /// The words of `direction`.
-const DIRECTIONS: &[(&str, Better)] = &[("min", Better::Less), ("max", Better::More)];
+pub(super) const DIRECTIONS: &[(&str, Better)] = &[("min", Better::Less), ("max", Better::More)];
 /// The parameter with the length of a training, and the one that ends it earlier.
 const LENGTH: &str = "iters";
 const UNTIL: &str = "until";
@@ -180,9 +193,24 @@ impl Shape for Part {
 }
 
 impl Search {
+    /// The metric that decides, with its explicit better direction.
+    pub fn metric(&self) -> Option<(&str, Option<Better>)> {
+        let suggest = self.suggest.as_ref().map(|suggest| (&suggest.by, suggest.direction));
+        let rungs = || self.rungs.as_ref().map(|rungs| (&rungs.by, rungs.direction));
+        let racing = || self.racing.as_ref().map(|racing| (&racing.by, racing.direction));
+        let found = suggest.or_else(rungs).or_else(racing);
+        found.map(|(by, direction)| (by.value.as_str(), direction))
+    }
+
     /// The axis that only jobs of decisions have, if there is one.
     pub fn axis(&self) -> Option<&str> {
         self.rungs.as_ref().map(|rungs| rungs.axis.as_str())
+    }
+
+    /// The metric by which jobs of the step are released, if some are.
+    pub fn staged_by(&self) -> Option<&str> {
+        let by = self.rungs.as_ref().map(|rungs| &rungs.by).or(self.racing.as_ref().map(|racing| &racing.by));
+        by.map(|by| by.value.as_str())
     }
 }
 
@@ -190,6 +218,12 @@ impl Rungs {
     /// The last rung, at which the step is reported.
     pub fn last(&self) -> u64 {
         self.at.last().copied().unwrap_or_default()
+    }
+
+    /// The points of the last rung.
+    pub fn reported(&self) -> Selection {
+        let last = Value::Int(i64::try_from(self.last()).unwrap_or(i64::MAX));
+        Selection(vec![(Spanned::new(self.axis.clone(), self.span), vec![Template::literal(last, self.span)])])
     }
 
     /// The better direction: the explicit one, or that of the metric, or that of a loss.
@@ -205,7 +239,7 @@ impl Racing {
     }
 }
 
-fn better(explicit: Option<Better>, rules: &[MetricRule], step: &Step, metric: &str) -> Better {
+pub(super) fn better(explicit: Option<Better>, rules: &[MetricRule], step: &Step, metric: &str) -> Better {
     explicit.or_else(|| traits_of(rules, step, metric).better).unwrap_or(Better::Less)
 }
 
@@ -219,11 +253,18 @@ impl Lower<'_> {
             let help = "remove one of them; `rungs` averages the seeds of each configuration";
             self.problem(span, "`racing` and `rungs` cannot be in the same step", "which one?", help);
         }
-        if !keys.rungs.is_there() && !keys.racing.is_there() && matches!(&node.kind, NodeKind::Map(_)) {
+        let by = rungs.as_ref().map(|rungs| &rungs.by);
+        let suggest = keys.suggest.node().and_then(|node| self.suggest(node, by, params));
+        let confirm = keys.confirm.node().and_then(|node| self.confirm(node, params));
+        let decides = keys.rungs.is_there() || keys.racing.is_there() || keys.suggest.is_there();
+        if let (Some(span), false) = (keys.confirm.span(), decides) {
+            let help = "add `suggest`, `rungs` or `racing`, or remove `confirm`";
+            self.problem(span, "`confirm` needs a search whose best configurations it confirms", "of what?", help);
+        } else if !decides && matches!(&node.kind, NodeKind::Map(_)) {
             let help = "write `rungs: { of: iters, at: [100, 300, 900], keep: 1/3, by: loss }`";
             self.problem(node.span, "`search` decides nothing", "empty", help);
         }
-        Some(Search { rungs, racing, span: node.span })
+        Some(Search { rungs, racing, suggest, confirm, span: node.span })
     }
 
     fn rungs(&mut self, node: &Node, params: &Names) -> Option<Rungs> {
@@ -308,9 +349,13 @@ impl Lower<'_> {
             let message = "a step with `search` cannot have adaptive seeds: both decide what runs";
             self.problem(adaptive.span, message, "not with `search`", help);
         }
+        if let Some(suggest) = &search.suggest {
+            self.place_suggest(suggest, step);
+        }
         if let Some(rungs) = &mut search.rungs {
             self.place_rungs(rungs, step);
         }
+        self.check_stages(&search, step);
         if let Some(racing) = &search.racing {
             self.check_metric(&racing.by, step);
             let counted = |dimension: &Dimension| match dimension {
@@ -426,6 +471,5 @@ fn restrict(step: &Step, only: &mut Selection, named: &[&str]) {
     if chosen || named.contains(&rungs.axis.as_str()) {
         return;
     }
-    let last = Value::Int(i64::try_from(rungs.last()).unwrap_or(i64::MAX));
-    only.0.push((Spanned::new(rungs.axis.clone(), rungs.span), vec![Template::literal(last, rungs.span)]));
+    only.0.extend(rungs.reported().0);
 }

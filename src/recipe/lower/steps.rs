@@ -199,6 +199,8 @@ impl Lower<'_> {
         for step in &mut steps {
             step.needs.retain_mut(|need| moved[need.step].map(|to| need.step = to).is_some());
         }
+        self.check_not_searched(&steps);
+        steps.extend(self.confirming(&steps, params));
         self.check_selections(&steps);
         for step in &steps {
             self.check_axes_used(step, &steps);
@@ -242,7 +244,8 @@ impl Lower<'_> {
             self.problem(uses.span, format!("unknown task `{}`", uses.value), "no task has this name", help);
             return None;
         };
-        let mut step = Step { name: name.clone(), task, needs, matrix, adaptive, search, with, resources, policy };
+        let mut step =
+            Step { name: name.clone(), task, needs, matrix, adaptive, search, confirms: None, with, resources, policy };
         self.place_search(&mut step);
         self.check_step(&step, params, &needed);
         Some(step)

@@ -19,7 +19,7 @@ use self::shapes::value;
 pub(super) use self::shapes::{NAME, Reach, SIZE, SPAN_OF_TIME, described, named, one_expression, reference, whole};
 use super::{
     keys::{Declaration, Mapping as _},
-    lower::{self, ClaimKeys, DrawForms, RecipeKeys, StepKeys, SweepKeys, TableKeys},
+    lower::{self, ClaimKeys, DrawForms, RecipeKeys, SpaceForms, StepKeys, SweepKeys, TableKeys},
 };
 
 /// Every mapping of the language with its keys, including the kinds of figures, in the order of the documentation.
@@ -103,6 +103,7 @@ pub fn recipe() -> Value {
         "matrix": lower::matrix(),
         "axis": lower::axis(),
         "draw": DrawForms::schema_of_one(),
+        "space": SpaceForms::schema_of_one(),
         "table": or_null(TableKeys::schema()),
         "figure": or_null(lower::figure()),
         "claim": or_null(ClaimKeys::schema()),

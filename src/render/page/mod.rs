@@ -8,6 +8,7 @@ mod detail;
 mod graph;
 mod layout;
 mod list;
+mod search;
 mod tally;
 
 use std::{
@@ -36,7 +37,7 @@ pub(crate) use self::{
 };
 use super::{Figure, setup::Setup};
 use crate::{
-    analysis::{Results, Table, Verdict, chance_of_error},
+    analysis::{Account, Results, Table, Verdict, chance_of_error},
     format::{clean, clean_lines, count},
     host,
     plan::{JobId, Plan, Study},
@@ -65,6 +66,8 @@ pub(super) struct Contents<'a> {
     pub(super) tables: &'a [Table],
     pub(super) figures: &'a [Figure],
     pub(super) verdicts: &'a [Verdict],
+    /// The decisions of a search.
+    pub(super) decisions: &'a [Account],
 }
 
 /// The page and those beside it.
@@ -80,11 +83,12 @@ pub(super) struct Pages {
 
 /// The pages, which bear `mark`.
 pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
-    let Contents { plan, study, results, store, tables, figures, verdicts } = contents;
+    let Contents { plan, study, results, store, tables, figures, verdicts, decisions } = contents;
     let report = html! {
         @if !verdicts.is_empty() { (claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref())) }
         @if !tables.is_empty() { (sections(tables)) }
         @if !figures.is_empty() { (pictures(figures)) }
+        @if !decisions.is_empty() { (search::section(decisions)) }
     };
     let asked = asked(study);
     let records = results.records(plan, store, study.steps.iter().flatten().map(|(_, id)| *id));
@@ -172,7 +176,7 @@ impl Laid<'_> {
     }
 
     fn index(&self, shown: usize, parts: &[(usize, String)]) -> String {
-        let Contents { study, tables, figures, verdicts, .. } = self.contents;
+        let Contents { study, tables, figures, verdicts, decisions, .. } = self.contents;
         let recipe = &study.recipe;
         let name = clean(&recipe.name);
         let tally = self.jobs.tally();
@@ -202,6 +206,7 @@ impl Laid<'_> {
                 @if !verdicts.is_empty() { a href="#claims" { "Claims" } }
                 @if !tables.is_empty() { a href="#tables" { "Tables" } }
                 @if !figures.is_empty() { a href="#figures" { "Figures" } }
+                @if !decisions.is_empty() { a href="#search" { "Search" } }
                 a href="#steps" { "Steps" }
                 a href="#jobs" { "Jobs" }
                 @if self.setup.is_some() { a href="#setup" { "Setup" } }

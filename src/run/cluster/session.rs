@@ -59,6 +59,7 @@ fn quoted(path: &Path) -> String {
 }
 
 /// The state that both ways through a batch system share.
+#[expect(clippy::struct_excessive_bools, reason = "independent states of a run")]
 pub(super) struct ClusterSession<'a, 'o> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,

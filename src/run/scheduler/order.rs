@@ -1,8 +1,19 @@
-//! What is known of the order of jobs before a run: who follows whom, which jobs go together, and which are held.
+//! The order of jobs in the queue before a run begins, and the jobs that are held.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{Held, JobSpec, Node, State};
+use super::{JobSpec, Node, State};
+
+/// A job that runs only once it is released.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// The lists of jobs that it needs.
+    pub(super) needs: Vec<usize>,
+    /// The lists that it belongs to.
+    pub(super) lists: Vec<usize>,
+    /// The job that it starts after, if that one is still to end.
+    pub(super) after: Option<usize>,
+}
 
 /// Lets jobs follow others, and lengthens the ways of these accordingly.
 pub(super) fn follow(jobs: &mut [Node], specs: &[JobSpec]) {
@@ -49,8 +60,9 @@ pub(super) fn group(jobs: &mut [Node]) -> BTreeMap<usize, (Reverse<u64>, usize)>
 /// The jobs that run only once they are released, with the lists that they need and those that they belong to.
 pub(super) fn held(specs: &[JobSpec], lists: &[Vec<usize>]) -> BTreeMap<usize, Held> {
     let held = specs.iter().enumerate().filter(|(_, spec)| spec.held);
-    let mut held: BTreeMap<usize, Held> =
-        held.map(|(job, spec)| (job, Held { needs: spec.needs.clone(), lists: Vec::new() })).collect();
+    let mut held: BTreeMap<usize, Held> = held
+        .map(|(job, spec)| (job, Held { needs: spec.needs.clone(), lists: Vec::new(), after: spec.after }))
+        .collect();
     if !held.is_empty() {
         for (list, members) in lists.iter().enumerate() {
             for member in members {

@@ -4,8 +4,10 @@ use crate::stats::{self, *};
 
 #[path = "../../../benches/common/rates.rs"]
 mod simulated;
+#[path = "../../../benches/common/situation.rs"]
+pub(crate) mod situation;
 
-use self::simulated::{Promise, situations};
+use self::{simulated::situations, situation::Promise};
 
 #[test]
 fn error_rates_are_as_promised() {

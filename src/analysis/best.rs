@@ -1,0 +1,394 @@
+//! The configurations of a step by the mean of a metric, the best first: what `sweep best` shows.
+//!
+//! The best of many configurations was partly lucky on the seeds that chose it. Where a search has a confirmation, whose
+//! seeds it never saw, the values of both are shown apart, and the confirmed ones rank first.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use serde_json::{Value as Json, json};
+use sweep_job::{Unit, Value};
+
+use super::{
+    Absence, Cell, Column, Mark, Results, Show, Table, TableRow, absence,
+    absence::Footnotes,
+    decisions::Stops,
+    evidence::{Question, Side, Source, summarize},
+    marks::{Remark, mark},
+    search,
+    table::{Keys, marked, scale},
+};
+use crate::{
+    format::{clean, count},
+    plan::{JobId, Plan, Point, Study, configuration, resolved},
+    recipe::{self, MetricTraits, Metrics, OfStep, Recipe, Rules, Spanned, TableKind},
+    stats::Better,
+    store::Store,
+};
+
+/// What is ranked.
+#[derive(Debug, Clone)]
+pub struct Contest {
+    /// The points of a step.
+    pub of: OfStep,
+    /// The points of the step that confirms the search.
+    pub confirmed: Option<OfStep>,
+    /// The axes that distinguish configurations.
+    pub axes: Vec<String>,
+    /// The metric.
+    pub metric: String,
+    /// Its better direction.
+    pub better: Better,
+}
+
+impl Contest {
+    /// Tables of all that the ranking needs to read.
+    pub fn tables(&self, recipe: &Recipe) -> Vec<recipe::Table> {
+        let table = |of: &OfStep| {
+            let span = recipe.steps[of.step].name.span;
+            let shown =
+                Metrics { of: of.clone(), rows: Vec::new(), columns: Vec::new(), best: Vec::new(), paper: Vec::new() };
+            recipe::Table {
+                name: Spanned::new(self.metric.clone(), span),
+                title: None,
+                cells: vec![Spanned::new(self.metric.clone(), span)],
+                kind: TableKind::Metrics(shown),
+                rules: Rules::default(),
+            }
+        };
+        std::iter::once(&self.of).chain(&self.confirmed).map(table).collect()
+    }
+}
+
+/// The ranked configurations of a step.
+#[derive(Debug)]
+pub struct Ranking {
+    /// The metric.
+    pub metric: String,
+    /// Its base unit.
+    pub unit: Unit,
+    /// Its better direction.
+    pub better: Better,
+    /// The axes that distinguish configurations.
+    pub axes: Vec<String>,
+    /// All configurations, the best first; those without all results come last.
+    pub rows: Vec<Configuration>,
+    /// Notes for readers.
+    pub notes: Vec<String>,
+    confirms: bool,
+    show: Show,
+}
+
+/// Arrangement of the values on axes in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A column for each axis, with all digits.
+    Exact,
+    /// A column for each axis, with rounded numbers.
+    Short,
+    /// One column with the values on all axes, with rounded numbers.
+    Joined,
+}
+
+/// A configuration.
+#[derive(Debug)]
+pub struct Configuration {
+    /// Its values on the axes; `None` on an axis that it does not have.
+    pub values: Vec<Option<Value>>,
+    /// Its rank from 1, among those with all results; equal for equal means.
+    pub rank: Option<usize>,
+    /// The metric on the seeds of the step.
+    pub search: Cell,
+    /// The metric on the seeds of the confirmation, if it was confirmed.
+    pub confirmed: Option<Cell>,
+    /// The reason for which the search stopped it.
+    pub stopped: Option<String>,
+    /// The order of those that were stopped.
+    place: Option<(Reverse<usize>, u64)>,
+    labels: Vec<String>,
+}
+
+/// The configurations at some points of a step, with their measurements.
+struct Found {
+    labels: Vec<Vec<String>>,
+    values: Vec<Vec<Option<Value>>>,
+    cells: Vec<Cell>,
+    remarks: Vec<Remark>,
+    absent: Vec<Vec<(Absence, JobId)>>,
+    /// The names of the configurations in the decisions of a search.
+    names: Vec<String>,
+}
+
+impl Ranking {
+    /// Ranks the configurations of a study's step by what the store has.
+    pub fn new(plan: &Plan, study: &Study, contest: &Contest, results: &Results, store: &Store) -> Self {
+        let measured = results.measured();
+        let absences = absence::absences(plan, study, measured, store);
+        // A decision that cannot be read is made again by the next run.
+        let decided = search::decided(plan, study, measured, store).unwrap_or_default();
+        let stops = Stops::new(plan, study, contest.of.step, &decided);
+        let source = Source { study, measured, absences: &absences };
+        let step = &study.recipe.steps[contest.of.step];
+        let declared = study.recipe.traits(step, &contest.metric);
+        let traits = MetricTraits { better: Some(contest.better), ..declared };
+        let found = measure(source, &contest.of, contest, traits);
+        let confirmed = contest.confirmed.as_ref().map(|of| measure(source, of, contest, traits));
+        let timing = traits.unit.is_timing();
+        let show = if timing && found.cells.iter().all(|cell| cell.sample.is_none_or(|it| it.mean > 0.0)) {
+            Show::Interval
+        } else {
+            Show::Mean
+        };
+        let mut footnotes = Footnotes::default();
+        let by_label: HashMap<&[String], usize> =
+            confirmed.iter().flat_map(|confirmed| confirmed.labels.iter().map(Vec::as_slice).zip(0..)).collect();
+        let mut rows: Vec<Configuration> = Vec::new();
+        for (index, labels) in found.labels.iter().enumerate() {
+            let mut search = found.cells[index].clone();
+            // The reason why it was stopped has a column of its own.
+            let absent = found.absent[index].iter().filter(|(absence, _)| !matches!(absence, Absence::Stopped(_)));
+            for (absence, job) in absent {
+                search.lacks(absence, Some(*job), &mut footnotes);
+            }
+            let again = by_label.get(labels.as_slice()).zip(confirmed.as_ref()).map(|(other, confirmed)| {
+                let mut cell = confirmed.cells[*other].clone();
+                for (absence, job) in &confirmed.absent[*other] {
+                    cell.lacks(absence, Some(*job), &mut footnotes);
+                }
+                cell
+            });
+            let values = found.values[index].clone();
+            let stop = stops.get(&found.names[index]);
+            let (stopped, place) = (stop.map(|stop| stop.because.clone()), stop.map(|stop| stop.order));
+            let labels = labels.clone();
+            rows.push(Configuration { values, rank: None, search, confirmed: again, stopped, place, labels });
+        }
+        rank(&mut rows, contest.better);
+        let mut notes = notes(&rows, &found, confirmed.as_ref());
+        notes.extend(footnotes.texts());
+        let axes = contest.axes.clone();
+        let (metric, better, confirms) = (contest.metric.clone(), contest.better, confirmed.is_some());
+        Self { metric, unit: traits.unit, better, axes, rows, notes, confirms, show }
+    }
+
+    /// The first `top` configurations as a table. Axes on which all of them have the same value are in a note.
+    pub fn table(&self, name: &str, top: usize, layout: Layout) -> Table {
+        let rows = &self.rows[..self.rows.len().min(top)];
+        let same =
+            |axis: usize| rows.len() > 1 && rows.windows(2).all(|two| two[0].labels[axis] == two[1].labels[axis]);
+        let stops = rows.iter().any(|row| row.stopped.is_some());
+        let (constant, varying): (Vec<usize>, Vec<usize>) = (0..self.axes.len()).partition(|axis| same(*axis));
+        let column = |what: &str, cells: &[Cell]| {
+            let what = if what.is_empty() { self.metric.clone() } else { format!("{} · {what}", self.metric) };
+            Column {
+                point: Vec::new(),
+                metric: what,
+                unit: self.unit,
+                scale: scale(cells, self.show, self.unit),
+                show: self.show,
+            }
+        };
+        let search: Vec<Cell> = rows.iter().map(|row| row.search.clone()).collect();
+        let again: Vec<Cell> = rows.iter().map(|row| row.confirmed.clone().unwrap_or_default()).collect();
+        let mut columns = vec![column(if self.confirms { "search" } else { "" }, &search)];
+        if self.confirms {
+            columns.insert(0, column("confirmed", &again));
+        }
+        let cells = search
+            .into_iter()
+            .zip(again)
+            .map(|(search, again)| if self.confirms { vec![again, search] } else { vec![search] });
+        let table_rows = rows.iter().zip(cells).map(|(row, cells)| {
+            let rank = row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
+            let value = |axis: &usize| match layout {
+                Layout::Exact => row.labels[*axis].clone(),
+                Layout::Short => row.short(*axis),
+                Layout::Joined => format!("{}={}", self.axes[*axis], row.short(*axis)),
+            };
+            let values: Vec<String> = varying.iter().map(value).collect();
+            let values = if layout == Layout::Joined { vec![values.join(", ")] } else { values };
+            let labels = std::iter::once(rank).chain(values);
+            let stopped = row.stopped.as_ref().map_or_else(String::new, |because| clean(because).into_owned());
+            let labels = labels.chain(stops.then_some(stopped));
+            TableRow { labels: labels.collect(), cells }
+        });
+        let names: Vec<String> = match layout {
+            Layout::Joined => vec!["configuration".to_owned()],
+            Layout::Exact | Layout::Short => varying.iter().map(|axis| self.axes[*axis].clone()).collect(),
+        };
+        let axes = std::iter::once("#".to_owned()).chain(names);
+        let axes = axes.chain(stops.then(|| "end".to_owned()));
+        let mut notes = Vec::new();
+        if let (false, Some(row)) = (constant.is_empty(), rows.first()) {
+            let values: Vec<String> =
+                constant.iter().map(|axis| format!("{}={}", self.axes[*axis], row.labels[*axis])).collect();
+            notes.push(clean(&format!("all of these: {}", values.join(", "))).into_owned());
+        }
+        if rows.len() < self.rows.len() {
+            notes.push(format!("the first {} of {}", rows.len(), count(self.rows.len(), "configuration")));
+        }
+        let rounded = |row: &Configuration| varying.iter().any(|axis| row.short(*axis) != row.labels[*axis]);
+        if layout != Layout::Exact && rows.iter().any(rounded) {
+            notes.push("values of axes are rounded to four digits; `--json` has all of them".to_owned());
+        }
+        notes.extend(self.notes.iter().cloned());
+        let order = match self.better {
+            Better::Less => "smallest",
+            Better::More => "largest",
+        };
+        let title = clean(&format!("{name} by {}, the {order} first", self.metric)).into_owned();
+        Table { name: name.to_owned(), title, axes: axes.collect(), columns, rows: table_rows.collect(), notes }
+    }
+
+    /// The first `top` configurations as JSON, with numbers in base units.
+    pub fn json(&self, top: usize) -> Json {
+        let rows = self.rows.iter().take(top).map(|row| {
+            let values = self
+                .axes
+                .iter()
+                .zip(&row.values)
+                .filter_map(|(axis, value)| Some((axis.clone(), json!(value.as_ref()?))));
+            json!({
+                "rank": row.rank,
+                "values": values.collect::<serde_json::Map<_, _>>(),
+                "search": cell_json(&row.search, self.show),
+                "stopped": row.stopped,
+                "confirmed": row.confirmed.as_ref().map(|cell| cell_json(cell, self.show)),
+            })
+        });
+        json!({
+            "metric": self.metric,
+            "unit": self.unit.symbol(),
+            "better": if self.better == Better::Less { "min" } else { "max" },
+            "configurations": self.rows.len(),
+            "best": rows.collect::<Vec<_>>(),
+            "notes": self.notes,
+        })
+    }
+}
+
+impl Configuration {
+    /// Its value on an axis; numbers with many digits are rounded to four.
+    fn short(&self, axis: usize) -> String {
+        match &self.values[axis] {
+            Some(Value::Float(number)) => {
+                let rounded = format!("{number:.3e}").parse().unwrap_or(*number);
+                Value::Float(rounded).to_string()
+            }
+            _ => self.labels[axis].clone(),
+        }
+    }
+}
+
+fn cell_json(cell: &Cell, show: Show) -> Json {
+    let mark = match cell.mark {
+        Some(Mark::Best) => Some("best"),
+        Some(Mark::Tied) => Some("tied"),
+        Some(Mark::Unclear) => Some("unclear"),
+        None => None,
+    };
+    json!({
+        "mean": estimated(cell, show),
+        "low": cell.estimate.and_then(|estimate| estimate.low),
+        "high": cell.estimate.and_then(|estimate| estimate.high),
+        "n": cell.sample.map_or(0, |sample| sample.n),
+        "mark": mark,
+        "missing": cell.missing,
+        "why": cell.absences,
+    })
+}
+
+/// The number by which a cell is ranked.
+fn estimated(cell: &Cell, show: Show) -> Option<f64> {
+    cell.value(show).filter(|value| value.is_finite())
+}
+
+/// The configurations at the selected points of a step.
+fn measure(source: Source<'_>, of: &OfStep, contest: &Contest, traits: MetricTraits) -> Found {
+    let only = resolved(&source.study.recipe, &of.only);
+    let points = source.points(of.step, &only);
+    let keys = Keys::new(&points, &contest.axes);
+    let mut members: Vec<Vec<(&Point, JobId)>> = vec![Vec::new(); keys.labels.len()];
+    for (member, row) in points.iter().zip(&keys.of_row) {
+        members[*row].push(*member);
+    }
+    let mut sides: Vec<Side<'_>> =
+        members.iter().map(|members| source.side_of(members.iter().copied(), &contest.metric)).collect();
+    let geometric = traits.unit.is_timing() && sides.iter().all(Side::is_positive);
+    let apart = contest.axes.clone();
+    let mut cells: Vec<Cell> = sides
+        .iter()
+        .zip(&members)
+        .map(|(side, members)| {
+            let summary = summarize(side, &apart, traits, geometric);
+            Cell {
+                sample: summary.as_ref().map(|summary| summary.sample),
+                estimate: summary.map(|summary| summary.estimate),
+                resolution: traits.precision.resolution(),
+                missing: side.absent.len(),
+                points: members.len(),
+                ..Cell::default()
+            }
+        })
+        .collect();
+    let absent =
+        sides.iter().map(|side| side.absent.iter().map(|(why, job, _)| (why.clone(), *job)).collect()).collect();
+    let question = Question { traits, apart, repeats: None, ratio: false, unpaired: true, rules: Rules::default() };
+    let remarks = mark(&mut cells, &mut sides, &question, geometric).into_iter().collect();
+    let value = |members: &Vec<(&Point, JobId)>| {
+        contest.axes.iter().map(|axis| members.first().and_then(|(point, _)| point.get(axis)).cloned()).collect()
+    };
+    let values = members.iter().map(value).collect();
+    let step = &source.study.recipe.steps[of.step];
+    let name = |members: &Vec<(&Point, JobId)>| {
+        members.first().map(|(point, _)| configuration(step, point).to_string()).unwrap_or_default()
+    };
+    let names = members.iter().map(name).collect();
+    Found { labels: keys.labels, values, cells, remarks, absent, names }
+}
+
+/// Sorts the configurations and numbers those that have all results.
+fn rank(rows: &mut [Configuration], better: Better) {
+    let whole = |cell: &Cell| cell.missing == 0 && cell.estimate.is_some_and(|estimate| estimate.value.is_finite());
+    // Confirmed ones come before others, and whole ones before others; then the better one.
+    let place = |row: &Configuration| {
+        let confirmed = row.confirmed.as_ref().filter(|cell| whole(cell));
+        let cell = confirmed.unwrap_or(&row.search);
+        let value = cell.estimate.map(|estimate| estimate.value).filter(|value| value.is_finite());
+        let value = value.map(|value| if better == Better::Less { value } else { -value });
+        (confirmed.is_none(), !whole(cell), row.place, value.unwrap_or(f64::INFINITY))
+    };
+    rows.sort_by(|a, b| {
+        let (a, b) = (place(a), place(b));
+        (a.0, a.1, a.2.is_some(), a.2).cmp(&(b.0, b.1, b.2.is_some(), b.2)).then(a.3.total_cmp(&b.3))
+    });
+    for (index, row) in rows.iter_mut().enumerate() {
+        let cell = row.confirmed.as_ref().unwrap_or(&row.search);
+        row.rank = (whole(cell) || whole(&row.search)).then_some(index + 1);
+    }
+}
+
+fn notes(rows: &[Configuration], found: &Found, confirmed: Option<&Found>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let cells = || rows.iter().flat_map(|row| std::iter::once(&row.search).chain(&row.confirmed));
+    let counts: Vec<usize> = cells().filter_map(|cell| cell.sample).map(|sample| sample.n).collect();
+    if let (Some(least), Some(most @ 2..)) = (counts.iter().min(), counts.iter().max().copied()) {
+        let n = if *least == most { most.to_string() } else { format!("{least} to {most}") };
+        notes.push(format!("mean and 95 % confidence interval over seeds (n = {n})"));
+    }
+    notes.extend(marked(cells()));
+    let mut remarks: Vec<&Remark> =
+        found.remarks.iter().chain(confirmed.iter().flat_map(|found| &found.remarks)).collect();
+    remarks.sort();
+    remarks.dedup();
+    notes.extend(remarks.into_iter().map(Remark::words));
+    let ranked = rows.iter().filter(|row| row.rank.is_some()).count();
+    if confirmed.is_some() {
+        notes.push("search: the seeds that chose the configurations, which favor the best of many; confirmed: seeds that the search never saw".to_owned());
+    } else if ranked > 2 {
+        notes.push(format!(
+            "the best of {} on the seeds that chose it: expect less of it on others",
+            count(ranked, "configuration")
+        ));
+    }
+    notes
+}

@@ -1,0 +1,196 @@
+//! Batches of searches: recipes planned again and again, as far as the batches of their samplers are decided.
+//!
+//! A step with `suggest` has the points of the batches that are decided. A batch follows from the results of all earlier
+//! ones ([`Batches::advance`]), so a recipe is planned again after each. Nothing but records and kept decisions is
+//! read: the same records give the same batches in any order and on any machine. Built-in samplers are asked again rather
+//! than believed; the answers of other programs are kept with the sampler's version, and valid for exactly the results that
+//! they followed from.
+
+mod decided;
+mod trials;
+
+use std::{collections::HashSet, io};
+
+use sweep_job::Backend;
+
+pub use self::decided::sampler_files;
+use self::{
+    decided::{Decided, Wish},
+    trials::Ended,
+};
+use crate::{
+    plan::{AllSearched, Digests, JobId, ListId, Plan, PlanError, Room, Searched},
+    recipe::{Draft, Search},
+    record::Key,
+    store::{Decision, Store, StoreError},
+    suggest::AskError,
+};
+
+/// Recipes that are planned again after each decision.
+#[derive(Debug)]
+pub struct Batches {
+    /// The recipes; `None` if no decision adds points to them.
+    draft: Option<Draft>,
+    backend: Backend,
+    known: AllSearched,
+    /// Decisions that follow from records and are not in the store.
+    unkept: Vec<Decision>,
+}
+
+/// What a search may do besides reading what is decided.
+#[derive(Debug, Clone, Copy)]
+pub enum Mode<'a> {
+    /// Nothing: jobs without a record may still run.
+    Look,
+    /// Decide the next batch, if all earlier jobs have ended. These have ended without a record.
+    Decide(&'a HashSet<Key>),
+}
+
+/// A decision that was made, in words: `batch 2 of 5 of search: 8 configurations by tpe`.
+pub type News = Vec<String>;
+
+/// Reason why a search cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The recipes cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A decision cannot be read or kept.
+    #[error("cannot keep a decision: {0}")]
+    Io(#[from] io::Error),
+    /// The sampler gives no configurations.
+    #[error("step `{step}`: {source}")]
+    Ask {
+        /// The step.
+        step: String,
+        /// The reason.
+        source: AskError,
+    },
+}
+
+impl Batches {
+    /// Plans recipes with all batches that are decided.
+    pub fn plan(draft: Draft, backend: Backend, store: &Store) -> Result<(Self, Plan), SearchError> {
+        let mut batches = Self { draft: draft.again(), backend, known: AllSearched::new(), unkept: Vec::new() };
+        let plan = batches.whole(draft, store, &|| digests(store), &Room::default)?;
+        Ok((batches, plan))
+    }
+
+    /// Plans recipes with all batches that are decided, with these digests of input files and no more memory than there is
+    /// room.
+    pub fn plan_with(
+        draft: Draft,
+        backend: Backend,
+        store: &Store,
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
+    ) -> Result<Plan, SearchError> {
+        let mut batches = Self { draft: draft.again(), backend, known: AllSearched::new(), unkept: Vec::new() };
+        batches.whole(draft, store, digests, room)
+    }
+
+    fn whole(
+        &mut self,
+        draft: Draft,
+        store: &Store,
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
+    ) -> Result<Plan, SearchError> {
+        let plan = Plan::searched(draft, self.backend, digests(), room(), &self.known)?;
+        let next = self.go_on(&plan, store, Mode::Look, digests, room)?;
+        Ok(next.map_or(plan, |(next, _)| next))
+    }
+
+    /// The plan with all batches that can be decided now; `None` if there is no further one.
+    pub fn advance(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>) -> Result<Option<(Plan, News)>, SearchError> {
+        if matches!(mode, Mode::Decide(_)) {
+            for decision in std::mem::take(&mut self.unkept) {
+                store.create()?;
+                store.keep_decision(&decision)?;
+            }
+        }
+        self.go_on(plan, store, mode, &|| digests(store), &Room::default)
+    }
+
+    fn go_on(
+        &mut self,
+        plan: &Plan,
+        store: &Store,
+        mode: Mode<'_>,
+        digests: &dyn Fn() -> Digests,
+        room: &dyn Fn() -> Room,
+    ) -> Result<Option<(Plan, News)>, SearchError> {
+        let (mut latest, mut news) = (None, News::new());
+        while let Some(draft) = self.draft.as_ref().and_then(Draft::again) {
+            let plan = latest.as_ref().unwrap_or(plan);
+            if !self.decide(plan, store, mode, &mut news)? {
+                break;
+            }
+            latest = Some(Plan::searched(draft, self.backend, digests(), room(), &self.known)?);
+        }
+        Ok(latest.map(|plan| (plan, news)))
+    }
+
+    /// Adds the next batch of each step for which it can be decided; `false` if there is none.
+    fn decide(&mut self, plan: &Plan, store: &Store, mode: Mode<'_>, news: &mut News) -> Result<bool, SearchError> {
+        let mut any = false;
+        for (study, recipe) in plan.studies.iter().map(|study| &study.recipe).enumerate() {
+            for (step, own) in recipe.steps.iter().enumerate() {
+                let Some(suggested) = own.matrix.suggested() else { continue };
+                let axes: Vec<String> = suggested.axes.iter().map(|axis| axis.value.clone()).collect();
+                let known = self.known.get(&(study, step));
+                let wish = Wish { plan, study, step, axes: &axes, known };
+                let mode = if plan.wants(study, step) { mode } else { Mode::Look };
+                let Some(Decided { points, left, says, unkept }) = wish.decided(store, mode)? else { continue };
+                let open = || Searched::new(axes.clone(), left);
+                self.known.entry((study, step)).or_insert_with(open).add(points, left);
+                news.extend(says);
+                self.unkept.extend(unkept);
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// The jobs of a plan that ended without a record in a run that came to its end: those that were to run, those that decisions
+/// released, and those that need one of them.
+pub fn lost(
+    plan: &Plan,
+    store: &Store,
+    ran: impl Fn(JobId) -> bool,
+    earlier: &HashSet<Key>,
+) -> Result<HashSet<Key>, SearchError> {
+    let mut lost = earlier.clone();
+    for (id, job) in plan.jobs() {
+        let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));
+        if !store.contains(job.key) && (ran(id) || plan.lists_of(id).iter().any(needs)) {
+            lost.insert(job.key);
+        }
+    }
+    // What a decision releases may fail, and another decision follow from that.
+    loop {
+        let before = lost.len();
+        for (index, study) in plan.studies.iter().enumerate() {
+            for (step, declared) in study.recipe.steps.iter().enumerate().filter(|(step, _)| plan.wants(index, *step)) {
+                let Some(by) = declared.search.as_ref().and_then(Search::staged_by) else { continue };
+                let jobs = study.steps[step].iter().map(|(_, id)| *id);
+                let ended = Ended::read(plan, store, jobs, by, Mode::Decide(&lost))?;
+                let required = ended.required(plan, study, step, false)?;
+                let released = required.into_iter().filter(|id| plan.is_held(*id)).map(|id| plan.job(id).key);
+                lost.extend(released.filter(|key| !store.contains(*key)));
+            }
+        }
+        if lost.len() == before {
+            return Ok(lost);
+        }
+    }
+}
+
+/// The digests of input files from earlier runs.
+fn digests(store: &Store) -> Digests {
+    Digests::open(store.digests()).with_manifests(store.manifests())
+}

@@ -1,0 +1,104 @@
+//! Slices: a metric against one axis, with a dot for each configuration.
+
+use std::collections::BTreeMap;
+
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use super::{
+    Area, COLORS, Canvas, Chart, Declaration, Drawn, FAINT, FONT, INK, Mark, Role, Series, Shows, Ticks, builder,
+    configurations::{Configurations, Row},
+    heading, legend, marker, mesh, range,
+};
+use crate::format::{Scale, clean, count};
+
+pub(super) const SLICE: Declaration = Declaration {
+    word: "slice",
+    doc: "A metric against an axis: a dot for each configuration, its mean over seeds with the interval of the mean. The \
+          scale of numbers is logarithmic if the axis is declared so (`logspace`, `log_uniform`), or if the ratios of \
+          listed numbers are more alike than their differences. A ring marks the best configuration.",
+    x: Some(Role::Axis),
+    y: Some(Role::Metric),
+    best: true,
+    shows: Shows::Configurations,
+    mark: Mark::Dot,
+    ..Declaration::NOTHING
+};
+
+/// More dots than this are smaller and have no intervals.
+const MANY: usize = 150;
+
+pub(super) fn draw<B: Canvas>(chart: &Chart<'_>, root: &Area<B>) -> Drawn {
+    let spec = chart.spec;
+    let shown = Configurations::new(chart, &spec.y);
+    let Some(axis) = shown.axes.iter().position(|(name, _)| *name == spec.x) else { return Ok(false) };
+    let span = &shown.axes[axis].1;
+    let many = shown.rows.len() > MANY;
+    let half = |row: &Row| if many { 0.0 } else { chart.half(&row.sample) };
+    let ends = shown.rows.iter().flat_map(|row| [row.sample.mean - half(row), row.sample.mean + half(row)]);
+    let Some((bottom, top)) = range(ends, false) else { return Ok(false) };
+    let scale = Scale::of(top.abs().max(bottom.abs()), shown.unit);
+    let mut groups: Vec<(&str, Vec<&Row>)> = Vec::new();
+    for row in &shown.rows {
+        match groups.iter_mut().find(|(color, _)| *color == row.color) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((&row.color, vec![row])),
+        }
+    }
+    let series: Vec<Series> = groups
+        .iter()
+        .map(|(name, _)| Series { name: (*name).to_owned(), points: Vec::new(), bars: BTreeMap::new() })
+        .collect();
+    let mut plot = builder(root, chart.title, &series).build_cartesian_2d(0.0..1.0, bottom..top)?;
+    let log = if span.is_log() { " (logarithmic)" } else { "" };
+    let x_name = format!("{}{log}", clean(&spec.x));
+    mesh(&mut plot, "", &heading(&spec.y, scale, shown.unit), Ticks { x: None, y: scale })?;
+    let style = |at| (FONT, 13).into_font().color(&INK).pos(at);
+    for (place, text) in span.ticks(8) {
+        let (x, y) = plot.backend_coord(&(place, bottom));
+        let (_, end) = plot.backend_coord(&(place, top));
+        if !span.has_words() {
+            root.draw(&PathElement::new([(x, y), (x, end)], FAINT.stroke_width(1)))?;
+        }
+        root.draw(&PathElement::new([(x, y), (x, y + 5)], INK.stroke_width(1)))?;
+        root.draw(&Text::new(text, (x, y + 8), style(Pos::new(HPos::Center, VPos::Top))))?;
+    }
+    let middle = plot.backend_coord(&(0.5, bottom));
+    root.draw(&Text::new(x_name, (middle.0, middle.1 + 30), style(Pos::new(HPos::Center, VPos::Top))))?;
+    // Dots at the same value are side by side, at distances that have no order (multiples of the golden ratio).
+    let width = if span.has_words() { 0.5 / span.ticks(8).len() as f64 } else { 0.02 };
+    let repeats = span.repeats(shown.rows.len());
+    let place = |row: &Row| {
+        let number = shown.rows.iter().position(|other| std::ptr::eq(other, row))? as f64;
+        let aside = if repeats { (number * 0.618_033_988_749_895).fract() - 0.5 } else { 0.0 };
+        Some(span.place(&row.values[axis])? + width * aside)
+    };
+    for (index, (_, rows)) in groups.iter().enumerate() {
+        let color = COLORS[index % COLORS.len()];
+        for row in rows {
+            let Some(x) = place(row) else { continue };
+            let (mean, half) = (row.sample.mean, half(row));
+            if half > 0.0 {
+                let line = [(x, mean - half), (x, mean + half)].map(|end| plot.backend_coord(&end));
+                root.draw(&PathElement::new(line, color.mix(0.5).stroke_width(1)))?;
+            }
+            let at = plot.backend_coord(&(x, mean));
+            let faint = color.mix(0.55);
+            match index % 3 {
+                _ if !many => marker(root, index, at)?,
+                0 => root.draw(&Circle::new(at, 3, faint.filled()))?,
+                1 => root.draw(&TriangleMarker::new(at, 4, faint.filled()))?,
+                _ => root.draw(&Cross::new(at, 3, faint.stroke_width(1)))?,
+            }
+        }
+    }
+    let best = shown.best_last().last().copied().filter(|_| shown.better.is_some());
+    if let Some((row, x)) = best.and_then(|row| Some((row, place(row)?))) {
+        root.draw(&Circle::new(plot.backend_coord(&(x, row.sample.mean)), 9, INK.stroke_width(2)))?;
+    }
+    shown.remark(root, Some(count(shown.rows.len(), "configuration")))?;
+    legend(root, spec.kind, &series)?;
+    Ok(true)
+}

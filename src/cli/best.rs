@@ -1,0 +1,197 @@
+//! `sweep best`.
+
+use std::{collections::BTreeSet, num::NonZeroUsize, path::Path};
+
+use clap::{Args, ValueEnum};
+
+use super::{ChangeArgs, Prepared, print};
+use crate::{
+    analysis::{
+        Results,
+        best::{Contest, Layout, Ranking},
+    },
+    error::{Error, Exit},
+    plan::{Plan, Study},
+    recipe::{OfStep, Recipe, Rungs, Search, Selection, Step, suggest},
+    render,
+    stats::Better,
+    store::Store,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct BestArgs {
+    /// The recipe or sweep file.
+    recipe: std::path::PathBuf,
+    #[command(flatten)]
+    changes: ChangeArgs,
+    /// The step. Default: the step with a `search`, or the only step with axes.
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+    /// The metric. Default: that of the step's `search`, or the only metric with a better direction that the report
+    /// shows of the step.
+    #[arg(long, value_name = "METRIC")]
+    by: Option<String>,
+    /// The better direction of the metric. Default: that of the metric or of the step's `search`.
+    #[arg(long, value_enum)]
+    direction: Option<Direction>,
+    /// Number of configurations to show.
+    #[arg(long, value_name = "N", default_value = "10")]
+    top: NonZeroUsize,
+    /// Output format.
+    #[arg(long, value_enum, default_value = "term")]
+    format: BestFormat,
+    /// The same as `--format json`.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Direction {
+    /// Smaller values are better.
+    Min,
+    /// Larger values are better.
+    Max,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BestFormat {
+    /// For a terminal of 80 columns.
+    Term,
+    /// GitHub's Markdown.
+    Md,
+    /// LaTeX, with the package `booktabs`.
+    Latex,
+    /// Comma-separated values in base units.
+    Csv,
+    /// JSON in base units.
+    Json,
+}
+
+pub(super) fn best(results: &Path, args: &BestArgs) -> Result<Exit, Error> {
+    let paths = std::slice::from_ref(&args.recipe);
+    let Prepared { mut plan, .. } = args.changes.prepare(results, paths, &[], false)?;
+    let (study, step) = step(&plan, args.step.as_deref())?;
+    let contest = contest(&plan.studies[study], step, args)?;
+    let name = plan.studies[study].recipe.steps[step].name.value.clone();
+    // Only what is ranked is read.
+    let wanted = contest.tables(&plan.studies[study].recipe);
+    for (index, other) in plan.studies.iter_mut().enumerate() {
+        let recipe = &mut other.recipe;
+        recipe.tables = if index == study { wanted.clone() } else { Vec::new() };
+        recipe.figures.clear();
+        recipe.claims.clear();
+    }
+    let store = Store::open(results)?;
+    let found = Results::read(&plan, &store)?;
+    let ranking = Ranking::new(&plan, &plan.studies[study], &contest, &found, &store);
+    let top = args.top.get();
+    let format = if args.json { BestFormat::Json } else { args.format };
+    let table = |format| render::render(&ranking.table(&name, top, Layout::Exact), format);
+    let text = match format {
+        BestFormat::Term => {
+            render::narrow([Layout::Short, Layout::Joined].map(|layout| ranking.table(&name, top, layout)))
+        }
+        BestFormat::Md => table(render::Format::Md),
+        BestFormat::Latex => table(render::Format::Latex),
+        BestFormat::Csv => table(render::Format::Csv),
+        BestFormat::Json => format!("{:#}\n", ranking.json(top)),
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The axes of a step that distinguish configurations: not seeds, and not the rungs of a search.
+fn axes(step: &Step) -> Vec<String> {
+    let rungs = step.search.as_ref().and_then(Search::axis);
+    step.axes().into_iter().filter(|axis| *axis != "seed" && Some(*axis) != rungs).map(str::to_owned).collect()
+}
+
+/// The step to rank, as indices of its study and in it.
+fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
+    let all =
+        plan.studies.iter().enumerate().flat_map(|(study, of)| {
+            of.recipe.steps.iter().enumerate().map(move |(index, step)| ((study, index), step))
+        });
+    let all: Vec<((usize, usize), &Step)> = all.filter(|(_, step)| !axes(step).is_empty()).collect();
+    let names = || all.iter().map(|(_, step)| step.name.value.as_str());
+    let fitting: Vec<&((usize, usize), &Step)> = match name {
+        Some(name) => all.iter().filter(|(_, step)| step.name.value == name).collect(),
+        None => {
+            let searches: Vec<_> = all.iter().filter(|(_, step)| step.search.is_some()).collect();
+            if searches.is_empty() { all.iter().collect() } else { searches }
+        }
+    };
+    match (fitting.as_slice(), name) {
+        ([(place, _)], _) => Ok(*place),
+        ([], Some(name)) => {
+            let help = suggest(name, "steps with axes", names()).unwrap_or_default();
+            Err(Error::Unknown(format!("no step with axes is called `{name}`; {help}")))
+        }
+        ([], None) => Err(Error::Unknown("no step has axes, so there is nothing to rank".to_owned())),
+        (_, Some(name)) => Err(Error::Unknown(format!("several recipes have a step `{name}`; name one of them alone"))),
+        (_, None) => {
+            let names: Vec<&str> = names().collect();
+            Err(Error::Unknown(format!("several steps have axes; choose one with `--step`: {}", names.join(", "))))
+        }
+    }
+}
+
+/// What is ranked of a step, according to the arguments and the recipe.
+fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Error> {
+    let recipe = &study.recipe;
+    let step = &recipe.steps[index];
+    let name = &step.name.value;
+    let search = step.search.as_ref();
+    let metric = match &args.by {
+        Some(metric) => {
+            if !step.task.open_metrics && step.task.metric(metric).is_none() {
+                let known = step.task.metrics().map(|metric| metric.name);
+                let help = suggest(metric, "metrics", known).unwrap_or_default();
+                return Err(Error::Unknown(format!("step `{name}` does not measure `{metric}`; {help}")));
+            }
+            metric.clone()
+        }
+        None => match search.and_then(Search::metric) {
+            Some((metric, _)) => metric.to_owned(),
+            None => default_metric(recipe, index)?,
+        },
+    };
+    let better = match args.direction {
+        Some(Direction::Min) => Better::Less,
+        Some(Direction::Max) => Better::More,
+        None => recipe.better(step, &metric).ok_or_else(|| {
+            Error::Unknown(format!(
+                "neither direction of `{metric}` is known to be better; add `--direction min` or `--direction max`"
+            ))
+        })?,
+    };
+    let only = search.and_then(|search| search.rungs.as_ref()).map_or_else(Selection::default, Rungs::reported);
+    // The step that measures the winners of a search on other seeds.
+    let confirmed = recipe.steps.iter().position(|step| step.confirms == Some(index));
+    let confirmed = confirmed.map(|step| OfStep { step, only: Selection::default() });
+    Ok(Contest { of: OfStep { step: index, only }, confirmed, axes: axes(step), metric, better })
+}
+
+/// The only metric with a better direction that the report shows of a step.
+fn default_metric(recipe: &Recipe, index: usize) -> Result<String, Error> {
+    let step = &recipe.steps[index];
+    let shown = recipe.shown().filter(|shown| shown.steps.contains(&index));
+    let metrics: BTreeSet<String> = shown
+        .flat_map(|shown| shown.metrics.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .filter(|metric| step.axes().iter().all(|axis| axis != metric))
+        .filter(|metric| recipe.traits(step, metric).better.is_some())
+        .collect();
+    let metrics: Vec<String> = metrics.into_iter().collect();
+    match metrics.as_slice() {
+        [metric] => Ok(metric.clone()),
+        [] => Err(Error::Unknown(format!(
+            "no table, figure or claim shows a metric of step `{}` with a better direction; name one with `--by`",
+            step.name.value
+        ))),
+        several => Err(Error::Unknown(format!(
+            "the report shows several metrics of step `{}`; choose one with `--by`: {}",
+            step.name.value,
+            several.join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,53 @@
+//! The reports at the end of a run.
+
+use std::{io, path::Path};
+
+use crate::{
+    analysis::{Results, State},
+    cli::print,
+    error::Error,
+    format::say,
+    plan::Plan,
+    render::{Format, Page, Report, overview},
+    store::Store,
+};
+
+/// Writes the reports, and prints them if the run has come to its end; answers whether a claim is refuted then.
+pub(super) fn report(results: &Path, plan: &Plan, store: &Store, page: Page, ended: bool) -> Result<bool, Error> {
+    let mut refuted = false;
+    let done = Results::read(plan, store)?;
+    let reports: Vec<Report<'_>> = plan.studies.iter().map(|study| Report::new(plan, study, &done, store)).collect();
+    // Finished jobs can be read in a read-only folder; after a run, the report is expected to exist.
+    let is_refused = |error: &io::Error| {
+        page == Page::IfStale
+            && matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+    };
+    let mut refused = None;
+    for report in &reports {
+        let folder = match report.write(results, page) {
+            Err(error) if is_refused(&error) => {
+                refused.get_or_insert(error);
+                None
+            }
+            written => Some(written.map_err(Error::io("cannot write the report"))?),
+        };
+        // The report of an interrupted run is not printed; the page shows its progress.
+        if ended && !report.is_empty() {
+            refuted |= report.verdicts.iter().any(|verdict| verdict.state == State::Refuted);
+            print(&format!("\n{}", report.render(Format::Term)))?;
+            if let Some(folder) = folder {
+                say(format_args!("report: {}", folder.join("index.html").display()));
+            }
+        }
+    }
+    if refused.is_none() {
+        let overview = overview::write(&reports, results).map_err(Error::io("cannot write the report"))?;
+        if let Some(folder) = overview.filter(|_| ended) {
+            say(format_args!("all of them: {}", folder.join("index.html").display()));
+        }
+    }
+    if let Some(error) = refused {
+        say(format_args!("note: nothing had to run, and no report is written here: {error}"));
+    }
+    Ok(refuted)
+}

@@ -1,0 +1,63 @@
+//! The dispositions of a run's jobs.
+
+use std::collections::{BTreeSet, HashSet};
+
+use sweep_job::{Backend, Unit};
+
+use crate::{
+    format::{count, quantity, say},
+    plan::{JobId, Plan},
+    run::{Disposition, slots::Limits},
+    store::Store,
+};
+
+/// Records may have been removed between the look at the store and the lock on it: such jobs run again.
+pub(super) fn look_again(store: &Store, plan: &Plan, states: &mut [Disposition]) {
+    for ((_, job), state) in plan.jobs().zip(states) {
+        if *state == Disposition::Cached && !store.contains(job.key) {
+            *state = Disposition::Yes;
+        }
+    }
+}
+
+/// Disposition of each job.
+pub(super) fn states(plan: &Plan, selected: &HashSet<JobId>, cached: &[bool]) -> Vec<Disposition> {
+    let state = |id: JobId| match (selected.contains(&id), cached[id.index()]) {
+        (false, _) => Disposition::No,
+        (true, true) => Disposition::Cached,
+        (true, false) if plan.is_reserve(id) => Disposition::Reserve,
+        (true, false) => Disposition::Yes,
+    };
+    plan.jobs().map(|(id, _)| state(id)).collect()
+}
+
+/// Adds the jobs for states that several of the jobs to run share.
+pub(super) fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
+    let open = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
+    for id in plan.worth_sharing(&open, |step, key| store.has_state(step, key)) {
+        // With a record and without a state, the others run alone.
+        if !store.contains(plan.job(id).key) {
+            states[id.index()] = Disposition::Yes;
+        }
+    }
+}
+
+/// Says once for each step that its jobs want more than there is.
+pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: Limits) {
+    let mut said = BTreeSet::new();
+    for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Disposition::Yes) {
+        let resources = job.resources;
+        let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+        let on_cpu = job.identity.backend == Some(Backend::Cpu);
+        let wants = if resources.gpus.is_some_and(|gpus| gpus > limits.gpus && !on_cpu) {
+            format!("{}; this machine has {}", count(resources.gpus.unwrap_or(0), "GPU"), limits.gpus)
+        } else if resources.memory.is_some_and(|memory| memory > limits.memory) {
+            format!("{}; this machine has {}", bytes(resources.memory.unwrap_or(0)), bytes(limits.memory))
+        } else {
+            continue;
+        };
+        if said.insert(job.label.step.as_str()) {
+            say(format_args!("note: {} wants {wants}, and gets that", job.label.step));
+        }
+    }
+}

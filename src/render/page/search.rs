@@ -1,0 +1,40 @@
+//! The section about a search: its decisions, each with the configurations that it ranked.
+
+use maud::{Markup, html};
+
+use crate::{analysis::Account, format::count};
+
+/// Of more configurations than this a decision shows the first.
+const MOST: usize = 200;
+
+/// The section.
+pub(super) fn section(accounts: &[Account]) -> Markup {
+    html! {
+        section id="search" {
+            h2 { "Search" }
+            p .note { "What ran was decided by these results, and by nothing else." }
+            @for account in accounts {
+                @if account.rows.is_empty() {
+                    p { (account.text) }
+                } @else {
+                    details open[accounts.len() == 1] {
+                        summary { (account.text) }
+                        div .scroll tabindex="0" role="region" aria-label=(account.text) {
+                            table .sortable {
+                                thead { tr { @for heading in &account.head { th scope="col" { button type="button" { (heading) } } } } }
+                                tbody {
+                                    @for row in account.rows.iter().take(MOST) {
+                                        tr { @for cell in row { td { (cell) } } }
+                                    }
+                                }
+                            }
+                        }
+                        @if account.rows.len() > MOST {
+                            p .note { "The first " (MOST) " of " (count(account.rows.len(), "configuration")) "." }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
