@@ -25,7 +25,8 @@ pub struct Prefixes {
 /// the state is used.
 #[derive(Serialize)]
 struct Prefix<'a> {
-    prefix: u32,
+    #[serde(rename = "prefix")]
+    format: u32,
     step: u64,
     task: &'a str,
     revision: u32,
@@ -64,7 +65,7 @@ impl Prefixes {
         });
         let inputs = identity.inputs.iter().filter(|(name, _)| !is_late(name));
         let prefix = Prefix {
-            prefix: FORMAT,
+            format: FORMAT,
             step,
             task: &identity.task,
             revision: identity.revision,

@@ -199,6 +199,9 @@ impl Store {
 mod tests {
     use super::*;
 
+    /// Damage to the folder of a state's files.
+    type Damage = fn(&Path);
+
     fn key(digit: char) -> Key {
         digit.to_string().repeat(64).parse().unwrap()
     }
@@ -244,7 +247,6 @@ mod tests {
         let store = Store::new(folder.path());
         store.create().unwrap();
         let to = folder.path().join("to");
-        type Damage = fn(&Path);
         let damages: [Damage; 3] = [
             |files| fs::write(files.join("after-3/x"), "Weights").unwrap(),
             |files| fs::remove_file(files.join("after-3/x")).unwrap(),
