@@ -17,7 +17,6 @@ use sweep_job::{Device, Probe};
 
 use self::{
     batches::{Past, Round},
-    reports::conclude,
     states::{look_again, share, states, warn_of_scarcity},
 };
 use super::{
