@@ -49,6 +49,7 @@ fn another(param: &Param) -> Option<Value> {
             vec![Value::Text("other".into())]
         }
         Kind::List(_) => vec![Value::List(vec![Value::Text("other".into())])],
+        Kind::Map(Kind::Int) => vec![Value::Map([("OTHER".to_owned(), Value::Int(7))].into())],
         Kind::Map(_) => vec![Value::Map([("OTHER".to_owned(), Value::Text("other".into()))].into())],
     };
     candidates.into_iter().filter_map(|value| param.check(&value).ok()).find(|value| *value != default)

@@ -16,7 +16,7 @@ use crate::{
     export::bundle::{self, Command, Compared, Opened, Rerun, Verified},
     format::{clean, clean_lines, count, quantity, say},
     host,
-    plan::Plan,
+    plan::{JobId, Plan},
     progress::Lines,
     recipe::Request,
     render::{Page, Report},
@@ -76,7 +76,7 @@ pub(super) struct VerifyArgs {
     tolerance: f64,
 }
 
-fn part(text: &str) -> Result<f64, String> {
+pub(super) fn part(text: &str) -> Result<f64, String> {
     let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
     part.ok_or_else(|| "it must be a number from 0 to 1".to_owned())
 }
@@ -185,17 +185,22 @@ fn rerun(opened: &Opened, plan: &Plan, args: &VerifyArgs, folder: &Path) -> Resu
     if let Some(signal) = ended.interrupted {
         return Ok(Exit::Interrupted(signal));
     }
+    compare(&plan, &sample, &bundled, &store, args.tolerance)
+}
+
+/// Prints the differences between the records of jobs in two stores.
+pub(super) fn compare(plan: &Plan, sample: &[JobId], then: &Store, now: &Store, tolerance: f64) -> Result<Exit, Error> {
     let mut lines = Vec::new();
     let mut tally = Tally::default();
-    for id in &sample {
+    for id in sample {
         let job = plan.job(*id);
         let label = clean(&job.label.to_string()).into_owned();
-        let (Some(then), Some(now)) = (bundled.get(job.key)?, store.get(job.key)?) else {
+        let (Some(then), Some(now)) = (then.get(job.key)?, now.get(job.key)?) else {
             tally.differ += 1;
             lines.push(format!("✗ {label} failed"));
             continue;
         };
-        let compared = Compared::new(&then, &now, args.tolerance);
+        let compared = Compared::new(&then, &now, tolerance);
         tally.add(&compared);
         lines.extend(compared_lines(&label, &compared));
     }
@@ -306,7 +311,13 @@ fn confirm(plan: &Plan, yes: bool) -> Result<(), Error> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed("as you wish")) }
 }
 
-fn run_all(plan: &Plan, store: &Store, results: &Path, backend: sweep_job::Backend) -> Result<run::Summary, Error> {
+/// Runs all jobs of a plan in a results folder of its own.
+pub(super) fn run_all(
+    plan: &Plan,
+    store: &Store,
+    results: &Path,
+    backend: sweep_job::Backend,
+) -> Result<run::Summary, Error> {
     let on_device = plan.jobs().any(|(_, job)| job.identity.backend.is_some());
     let device = if on_device && cfg!(feature = "cpu") {
         Some(host::devices::choose(&host::devices::probe()?, BackendChoice::Only(backend))?)

@@ -13,6 +13,7 @@ use sweep_job::{Backend, Unit, units::parse_seconds};
 use super::{
     destination, print,
     remote::{self, RemoteArgs},
+    rerun::{RerunArgs, rerun},
     runs,
 };
 use crate::{
@@ -52,8 +53,13 @@ enum CacheCommand {
         /// Prefix of the jobs' names: a step, or a step and a part of its point.
         job: Option<String>,
     },
-    /// Recompute all keys and digests, and list the differences.
-    Verify,
+    /// Recompute all keys and digests, and list the differences; with `--rerun`, run some jobs of recipes again instead.
+    Verify {
+        #[command(flatten)]
+        rerun: RerunArgs,
+        #[command(flatten)]
+        values: Values,
+    },
     /// List the records that neither the given recipes nor recent runs need; with `--yes`, remove them.
     Gc {
         /// Recipes whose records are kept, for all backends.
@@ -121,7 +127,10 @@ pub(super) fn cache(results: &Path, args: &CacheArgs) -> Result<Exit, Error> {
     let store = Store::open(results)?;
     match &args.command {
         CacheCommand::Ls { job } => ls(&store, job.as_deref().unwrap_or_default()),
-        CacheCommand::Verify => verify(&store),
+        CacheCommand::Verify { rerun, values } => match rerun.rerun {
+            None => verify(&store),
+            Some(n) => run_again(&store, n, rerun, values),
+        },
         CacheCommand::Gc { recipes, values, recent, yes } => {
             let reached = reached(&store, recipes, values, *recent)?;
             gc(&store, &reached, *yes)
@@ -203,6 +212,17 @@ fn verify(store: &Store) -> Result<Exit, Error> {
     let (records, files) = (count(verified.records, "record"), count(verified.files, "file"));
     say(format_args!("{records} with {files} looked at: {}", count(verified.defects.len(), "defect")));
     Ok(if verified.defects.is_empty() { Exit::Done } else { Exit::Failure })
+}
+
+/// Runs jobs of recipes that have records again, on the first backend for which there are any.
+fn run_again(store: &Store, n: usize, args: &RerunArgs, values: &Values) -> Result<Exit, Error> {
+    for backend in Backend::ALL {
+        let plan = plan_of(store, &args.recipes, values, backend)?;
+        if plan.jobs().any(|(_, job)| store.contains(job.key)) {
+            return rerun(store, &plan, backend, n, args);
+        }
+    }
+    Err(Error::Unknown("none of these jobs has a record".into()))
 }
 
 /// The keys that may still be looked up.

@@ -17,6 +17,7 @@ mod plan;
 mod query;
 mod remote;
 mod report;
+mod rerun;
 mod run;
 mod runs;
 mod saved;

@@ -89,6 +89,8 @@ pub struct Plan {
     continues: Vec<Option<JobId>>,
     /// Jobs for states that several jobs share.
     shared: Vec<Shared>,
+    /// See [`Plan::is_alone`].
+    is_alone: bool,
     held: Vec<bool>,
 }
 
@@ -266,6 +268,7 @@ impl Plan {
             rounds: jobs.rounds,
             continues,
             shared,
+            is_alone: false,
             held: jobs.held,
         })
     }

@@ -141,6 +141,7 @@ impl Plan {
             origins: Vec::new(),
             continues,
             shared: Vec::new(),
+            is_alone: false,
         }
     }
 }

@@ -194,6 +194,17 @@ pub(super) fn continues(jobs: &[Job]) -> Result<Vec<Option<JobId>>, serde_json::
 }
 
 impl Plan {
+    /// The same, with jobs that begin with their first step, whatever states there are.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { continues: vec![None; self.jobs.len()], is_alone: true, ..self }
+    }
+
+    /// True if no job continues from the state of another one.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// The job of the plan from whose state a job continues.
     pub fn continues(&self, id: JobId) -> Option<JobId> {
         self.continues[id.index()]

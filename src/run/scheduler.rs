@@ -4,12 +4,12 @@
 //! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one. The jobs
 //! of a measuring step are one group, which stands where its longest path begins; within it their turns decide.
 
+mod order;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
-
-mod order;
 
 use self::order::{Held, follow, group, held};
 use super::slots::{Demand, Lack, Lease, Limits, Slots};

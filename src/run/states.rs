@@ -51,7 +51,7 @@ impl Stateful {
             identity: identity.clone(),
             label: label.to_string(),
             code: code.clone(),
-            may_continue: !resources.exclusive,
+            may_continue: !resources.exclusive && !plan.is_alone(),
             // Another job of the run waits for it; after the run it goes.
             is_kept: policy.states.keep != KeptStates::None || plan.is_continued(id),
         })

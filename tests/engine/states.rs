@@ -50,11 +50,17 @@ fn growing() -> Sandbox {
     sandbox(&recipe("lr2: [0.5], until: [3]", "params: { lr2: '${{ matrix.lr2 }}' }", ""))
 }
 
-fn try_run(sandbox: &Sandbox, more: &[&str], fault: &str) -> std::process::Output {
-    let mut command = sandbox.command(&[&["run", "recipe.yaml"], more].concat());
+/// A command whose programs find the module `sweep` and the log of their steps.
+fn in_environment(sandbox: &Sandbox, args: &[&str]) -> std::process::Command {
+    let mut command = sandbox.command(args);
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let paths = std::env::join_paths([module, sandbox.path("")]).unwrap();
     command.env("PYTHONPATH", paths).env("PYTHONDONTWRITEBYTECODE", "1").env("LOG", sandbox.path("log"));
+    command
+}
+
+fn try_run(sandbox: &Sandbox, more: &[&str], fault: &str) -> std::process::Output {
+    let mut command = in_environment(sandbox, &[&["run", "recipe.yaml"], more].concat());
     if !fault.is_empty() {
         command.env("SWEEP_FAILPOINTS", fault);
     }
@@ -193,6 +199,21 @@ fn a_state_that_does_not_hold_is_not_used() {
     run(&sandbox, &[]);
     sandbox.write("recipe.yaml", &format!("{text}    exclusive: true\n"));
     assert_eq!(run(&sandbox, &["--axis", "until=6"]), ["0 1 2 3 4 5"]);
+}
+
+#[test]
+fn jobs_run_again_from_their_first_step() {
+    let sandbox = growing();
+    run(&sandbox, &[]);
+    run(&sandbox, &["--axis", "until=6"]);
+    let again = ["cache", "verify", "recipe.yaml", "--axis", "until=6", "--rerun", "1"];
+    let ended = in_environment(&sandbox, &again).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1), "it says whether it has begun with a state: {stdout}{stderr}");
+    assert!(stdout.contains("    began: 1 then, 0 now"), "{stdout}");
+    assert!(!stdout.contains("x: ") && !stdout.contains("final: "), "{stdout}");
+    assert!(sandbox.read("log").ends_with("3 4 5 \n0 1 2 3 4 5 \n"), "{}", sandbox.read("log"));
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Rerun {
             }
         });
         let sample = wanted.iter().filter_map(|id| places.get(&id.index())).map(|place| JobId::new(*place)).collect();
-        Self { plan: part, sample, left }
+        Self { plan: part.alone(), sample, left }
     }
 }
 

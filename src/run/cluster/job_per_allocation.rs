@@ -390,6 +390,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.jobs.close(job, false);
                 continue;
             }
+            // Without this process nobody would submit it later, and it can do without a state.
+            if self.jobs.is_early(job) && !self.session.options.detach {
+                continue;
+            }
             let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();

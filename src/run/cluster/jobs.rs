@@ -11,7 +11,7 @@ use sweep_job::Failure;
 
 use super::Request;
 use crate::{
-    plan::{self, ListId, Plan},
+    plan::{self, JobId, ListId, Plan},
     recipe::Policy,
     run::{self, Disposition},
 };
@@ -63,6 +63,8 @@ pub(super) struct Job {
     lost: bool,
     /// The lists of the jobs that it needs, and the lists that it is in.
     needs: Vec<ListId>,
+    /// The job from whose state it continues.
+    after: Option<usize>,
     of: Vec<ListId>,
     /// Number of submissions.
     pub(super) submissions: u32,
@@ -112,6 +114,7 @@ impl Jobs {
                 stage: if wanted[id.index()] == Disposition::Yes { Stage::Held } else { Stage::Over },
                 lost: false,
                 needs: plan.lists_of(id).to_vec(),
+                after: plan.continues(id).map(JobId::index),
                 of: Vec::new(),
                 submissions: 0,
                 read: 0,
@@ -182,6 +185,11 @@ impl Jobs {
             }
         }
         Some(ids).filter(|ids| ids.len() <= most)
+    }
+
+    /// True if a job would begin before that from whose state it continues has ended.
+    pub(super) fn is_early(&self, job: usize) -> bool {
+        self.all[job].after.is_some_and(|first| !matches!(self.all[first].stage, Stage::Over))
     }
 
     /// Those in the batch system.

@@ -3,6 +3,7 @@
 mod attempts;
 mod checkpoint;
 mod describe;
+mod log_points;
 
 use std::{
     path::Path,
@@ -11,7 +12,7 @@ use std::{
 
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{
-    Backend, Outcome, Progress, Report, Unit,
+    Backend, Outcome, Report, Unit,
     tasks::{LoopMetrics, LossMetrics, PruneMethod, Train},
 };
 
@@ -32,7 +33,7 @@ use crate::{
     measure::{self, Breakdown, Part, ceiling::Ceiling, fusion, sampler::Sampler, trace::Trace},
     model::{self, Gpt, ParamInfo, hub},
     optim::{
-        self, AdamW, Gradients, Reading,
+        self, AdamW, Gradients,
         gradient::{self, Dropout, Forward, LossScale},
     },
     prune::{self, Pruner},
@@ -268,14 +269,7 @@ impl<B: Compute> Trainer<'_, B> {
                 self.clock.restart();
             }
         }
-        // What only the end of this training requires is not in its state: a longer one continues as if it were alone.
-        if !settings.logs_after(end) {
-            report.progress(self.log(end)?);
-        }
-        let held_out_loss = match held_out_loss.filter(|_| settings.evaluates_after(end)) {
-            Some(loss) => loss,
-            None => self.pause_to_evaluate(&network, end, &seen)?,
-        };
+        let held_out_loss = self.conclude(&network, held_out_loss, &seen, report)?;
         let time = begun.elapsed();
         attempts.sign(end, time);
         let whole = earlier.and(end, time, seen.first_step);
@@ -288,19 +282,23 @@ impl<B: Compute> Trainer<'_, B> {
         Ok((network, outcome, self.breakdown.into_trace()))
     }
 
-    /// Reads what a log point shows, and gives the progress.
-    fn log(&mut self, done: usize) -> Result<Progress, LabError> {
-        let Train { training, optimizer, .. } = self.train;
-        let rate = optim::learning_rate(optimizer, done - 1, training.iters);
-        self.curves.push("lr", Unit::One, done as u64, rate * self.optimizer.rate_factor());
-        if let Some(Reading { norm, spikes }) = self.optimizer.reading()? {
-            self.curves.push("grad_norm", Unit::One, done as u64, norm);
-            self.curves.push("spikes", Unit::Count, done as u64, spikes);
+    /// Does what only the end of this training requires, and gives its loss on held-out tokens. None of it is in the state: a
+    /// longer training continues as if it were alone.
+    fn conclude(
+        &mut self,
+        network: &Gpt<Autodiff<B>>,
+        held_out_loss: Option<f64>,
+        seen: &Seen,
+        report: &mut dyn Report,
+    ) -> Result<f64, LabError> {
+        let (settings, end) = (&self.train.training, self.train.training.end());
+        if !settings.logs_after(end) {
+            report.progress(self.log(end)?);
         }
-        let loss = self.read_loss(done)?;
-        let tokens_per_s = self.clock.close().map(|steps_per_s| steps_per_s * self.tokens_per_step());
-        let total = training.end() as u64;
-        Ok(Progress { done: done as u64, total, loss: Some(loss), tokens_per_s, ..Progress::default() })
+        match held_out_loss.filter(|_| settings.evaluates_after(end)) {
+            Some(loss) => Ok(loss),
+            None => self.pause_to_evaluate(network, end, seen),
+        }
     }
 
     fn tokens_per_step(&self) -> f64 {
@@ -457,18 +455,6 @@ impl<B: Compute> Trainer<'_, B> {
             })?);
         }
         Ok(sum.unwrap_or_default())
-    }
-
-    /// The mean training loss since the last reading, which must be finite.
-    fn read_loss(&mut self, done: usize) -> Result<f64, LabError> {
-        let readings = self.loss.count;
-        let loss = self.loss.read()?;
-        if !loss.is_finite() {
-            let word = if readings > 1 { "by" } else { "at" };
-            return Err(LabError::diverged("loss", loss, format!("{word} iteration {done}")));
-        }
-        self.curves.push("loss", Unit::Nats, done as u64, loss);
-        Ok(loss)
     }
 
     /// Evaluates, which is not counted as time of steps.

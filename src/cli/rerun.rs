@@ -1,0 +1,57 @@
+//! `sweep cache verify RECIPE… --rerun N`: jobs that have records run again, each from its first step.
+
+use std::{
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::Args;
+use sweep_job::Backend;
+
+use super::bundle::{compare, part, run_all};
+use crate::{
+    error::{Error, Exit},
+    export::bundle,
+    format::{count, say},
+    plan::{JobId, Plan},
+    store::Store,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct RerunArgs {
+    /// Recipes whose jobs run again.
+    #[arg(value_name = "RECIPE", requires = "rerun")]
+    pub(super) recipes: Vec<PathBuf>,
+    /// Run this many randomly selected jobs of the recipes again, in a temporary folder, and compare their metrics with those
+    /// of their records. Every job runs from its first step, without the state of another one.
+    #[arg(long, value_name = "N", requires = "recipes")]
+    pub(super) rerun: Option<usize>,
+    /// Seed of the random selection.
+    #[arg(long, value_name = "N", requires = "rerun")]
+    seed: Option<u64>,
+    /// Maximum relative difference of a metric from the recorded one. Times, rates and sizes are not compared.
+    #[arg(long, value_name = "PART", default_value = "0.001", requires = "rerun", value_parser = part)]
+    tolerance: f64,
+}
+
+/// Runs `n` of the jobs of a plan that have records again.
+pub(super) fn rerun(store: &Store, plan: &Plan, backend: Backend, n: usize, args: &RerunArgs) -> Result<Exit, Error> {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::from(since.subsec_nanos()));
+    let seed = args.seed.unwrap_or_else(now);
+    let wanted = bundle::sample(plan, store, n, seed);
+    let jobs = plan.with_needs(wanted.iter().copied());
+    let again = plan.part(&jobs, |_, _| {}).alone();
+    let place = |id: &JobId| jobs.iter().position(|job| job == id).map(JobId::new);
+    let sample: Vec<JobId> = wanted.iter().filter_map(place).collect();
+    let needed = jobs.len() - sample.len();
+    let more = if needed > 0 { format!(" and {} that they need", count(needed, "job")) } else { String::new() };
+    say(format_args!("running {}{more} again (`--seed {seed}` draws the same)", count(sample.len(), "job")));
+    let folder = tempfile::tempdir().map_err(Error::io("cannot make a temporary folder"))?;
+    let results = folder.path().join("results");
+    let new = Store::open(&results)?;
+    let ended = run_all(&again, &new, &results, backend)?;
+    match ended.interrupted {
+        Some(signal) => Ok(Exit::Interrupted(signal)),
+        None => compare(&again, &sample, store, &new, args.tolerance),
+    }
+}
