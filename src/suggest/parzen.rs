@@ -2,7 +2,7 @@
 //!
 //! A kernel is the product of its axes: a normal distribution, cut off at the bounds, on a numeric axis, and a table of
 //! probabilities on a choice. All axes of a kernel belong to the same observation, so the estimate has the observations'
-//! correlations. Widths and weights are those of Optuna's multivariate TPE.
+//! correlations. Widths and weights are those of Optuna 5: on each axis, a kernel reaches to the farther one of its neighbors.
 
 use super::{
     Domain, Point, Space,
@@ -11,8 +11,6 @@ use super::{
 };
 use crate::stats::Draws;
 
-/// Share of a bandwidth in the range of its axis, for one observation.
-const WIDTH: f64 = 0.2;
 /// Weight of the prior, as a number of observations.
 const PRIOR: f64 = 1.0;
 /// Number of the most recent observations that have full weight.
@@ -51,7 +49,7 @@ impl<'s> Parzen<'s> {
             let places: Vec<f64> = observations.iter().map(|point| place(domain, point, axis)).collect();
             match (domain.line(), domain) {
                 (None, Domain::Choice { values }) => Column::Choice(choices(&places, values.len())),
-                (line, _) => normals(line.unwrap_or(Line { low: 0.0, high: 0.0, bin: None }), places, space.axes.len()),
+                (line, _) => normals(line.unwrap_or(Line { low: 0.0, high: 0.0, bin: None }), places),
             }
         };
         let columns = space.axes.iter().map(|axis| &axis.domain).enumerate().map(column).collect();
@@ -136,15 +134,33 @@ fn age_weights(n: usize) -> Vec<f64> {
 }
 
 /// The normal distributions of observations, and the prior, which is as wide as the axis.
-fn normals(line: Line, mut mu: Vec<f64>, axes: usize) -> Column {
+fn normals(line: Line, mut mu: Vec<f64>) -> Column {
     let (n, range) = (mu.len(), line.high - line.low);
-    let width = WIDTH * range * libm::pow(n.max(1) as f64, -1.0 / (axes as f64 + 4.0));
     // No kernel is so narrow that nothing but its own observation is likely.
     let narrowest = range / (2.0 + n as f64).min(100.0);
-    let mut sigma = vec![width.clamp(narrowest, range).max(f64::MIN_POSITIVE); n];
+    let width = |width: f64| width.clamp(narrowest, range).max(f64::MIN_POSITIVE);
+    let mut sigma: Vec<f64> = reaches(&mu, line).into_iter().map(width).collect();
     mu.push(f64::midpoint(line.low, line.high));
     sigma.push(range.max(f64::MIN_POSITIVE));
     Column::Line { line, mu, sigma }
+}
+
+/// The distances of observations to the farther one of their neighbors. The bounds are neighbors of a single observation
+/// only.
+fn reaches(mu: &[f64], line: Line) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..mu.len()).collect();
+    order.sort_by(|a, b| mu[*a].total_cmp(&mu[*b]));
+    let mut reaches = vec![0.0; mu.len()];
+    for (at, own) in order.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| mu[*own] - mu[order[before]]);
+        let after = order.get(at + 1).map(|after| mu[*after] - mu[*own]);
+        reaches[*own] = match (before, after) {
+            (Some(before), Some(after)) => f64::max(before, after),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => f64::max(mu[*own] - line.low, line.high - mu[*own]),
+        };
+    }
+    reaches
 }
 
 /// The probabilities of choices in the kernels of observations, and those of the prior, which are equal.
@@ -223,6 +239,14 @@ mod tests {
         assert!((mass(5.0, 6.0) / 2.856_649_842_341_569e-7 - 1.0).abs() < 1e-12);
         assert!((mass(-6.0, -5.0) / mass(5.0, 6.0) - 1.0).abs() < 1e-12);
         assert!((mass(-1.0, 1.0) - 0.682_689_492_137_085_9).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_kernel_reaches_to_its_farther_neighbor() {
+        let line = Line { low: 0.0, high: 10.0, bin: None };
+        assert_eq!(reaches(&[4.0], line), [6.0]);
+        assert_eq!(reaches(&[4.0, 1.0, 9.0, 8.0], line), [4.0, 3.0, 1.0, 4.0]);
+        assert!(reaches(&[], line).is_empty());
     }
 
     #[test]
