@@ -94,7 +94,7 @@ pub enum Layout {
 pub struct Configuration {
     /// Its values on the axes; `None` on an axis that it does not have.
     pub values: Vec<Option<Value>>,
-    /// Its rank from 1, among those with all results; equal for equal means.
+    /// Its rank from 1, among those with all results.
     pub rank: Option<usize>,
     /// The metric on the seeds of the step.
     pub search: Cell,
@@ -177,6 +177,7 @@ impl Ranking {
             |axis: usize| rows.len() > 1 && rows.windows(2).all(|two| two[0].labels[axis] == two[1].labels[axis]);
         let stops = rows.iter().any(|row| row.stopped.is_some());
         let (constant, varying): (Vec<usize>, Vec<usize>) = (0..self.axes.len()).partition(|axis| same(*axis));
+        let layout = if varying.len() < 2 && layout == Layout::Joined { Layout::Short } else { layout };
         let column = |what: &str, cells: &[Cell]| {
             let what = if what.is_empty() { self.metric.clone() } else { format!("{} · {what}", self.metric) };
             Column {
