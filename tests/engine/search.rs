@@ -230,7 +230,11 @@ fn what_stopped_is_never_taken_for_what_did_not() {
     // A table of a rung shows that rung.
     assert!(!first.split("best").next().unwrap().contains("not run"), "{first}");
     let explained = sandbox.sweep(&["explain", "recipe.yaml", "train/rate=27,until=9"]);
-    assert!(explained.stdout.contains("does not run: it stopped at 1: rank 26 of 27, cut at 9"), "{}", explained.stdout);
+    assert!(
+        explained.stdout.contains("does not run: it stopped at 1: rank 26 of 27, cut at 9"),
+        "{}",
+        explained.stdout
+    );
 }
 
 /// Numbers by seed: `far` is worse by 10, `near` by little; the third fails at its second seed.
