@@ -136,7 +136,7 @@ impl Wish<'_> {
         let rule = Rule { step, suggest, search, better, batch };
         let members = ended.members(self.plan, &tried);
         let whole = ended.all(self.plan, &tried);
-        let Some(Answered { points, is_new, unkept }) = rule.answer(&question, members, whole, store, mode)? else {
+        let Some(Answered { points, is_new, unkept }) = rule.answer(&question, &members, whole, store, mode)? else {
             return Ok(None);
         };
         let after = suggest.batches - batch - 1;
@@ -253,7 +253,7 @@ impl Rule<'_> {
     fn answer(
         &self,
         question: &Question<'_>,
-        members: Vec<Member>,
+        members: &[Member],
         whole: bool,
         store: &Store,
         mode: Mode<'_>,
@@ -261,7 +261,7 @@ impl Rule<'_> {
         let source = &self.suggest.source;
         let name = source.name();
         let decision = |kind: (&str, u32), version: Option<&str>, result: Json| {
-            Decision::new(kind.0, kind.1, self.json(&name, version), members.clone(), result)
+            Decision::new(kind.0, kind.1, self.json(&name, version), members.to_vec(), result)
         };
         let ask =
             || source.ask(question).map_err(|source| SearchError::Ask { step: self.step.name.value.clone(), source });

@@ -43,8 +43,11 @@ pub enum Mode<'a> {
     /// Nothing: jobs without a record may still run.
     Look,
     /// Decide the next batch, if all earlier jobs have ended. These have ended without a record.
-    Decide(&'a HashSet<Key>),
+    Decide(&'a Lost),
 }
+
+/// The keys of jobs that have ended without a record.
+pub type Lost = HashSet<Key>;
 
 /// A decision that was made, in words: `batch 2 of 5 of search: 8 configurations by tpe`.
 pub type News = Vec<String>;
@@ -158,12 +161,7 @@ impl Batches {
 
 /// The jobs of a plan that ended without a record in a run that came to its end: those that were to run, those that decisions
 /// released, and those that need one of them.
-pub fn lost(
-    plan: &Plan,
-    store: &Store,
-    ran: impl Fn(JobId) -> bool,
-    earlier: &HashSet<Key>,
-) -> Result<HashSet<Key>, SearchError> {
+pub fn lost(plan: &Plan, store: &Store, ran: impl Fn(JobId) -> bool, earlier: &Lost) -> Result<Lost, SearchError> {
     let mut lost = earlier.clone();
     for (id, job) in plan.jobs() {
         let needs = |list: &ListId| plan.list(*list).iter().any(|need| lost.contains(&plan.job(*need).key));

@@ -226,8 +226,8 @@ pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
         let chosen = |step: &usize| {
             recipe.steps[*step].search.as_ref().filter(|search| search.suggest.is_some() || search.rungs.is_some())
         };
-        let steps = claim.selections().into_iter().map(|(step, _)| step);
-        let Some((step, search)) = steps.filter_map(|step| Some((step, chosen(&step)?))).next() else { continue };
+        let mut steps = claim.selections().into_iter().map(|(step, _)| step);
+        let Some((step, search)) = steps.find_map(|step| Some((step, chosen(&step)?))) else { continue };
         let (claim_name, name) = (&claim.name.value, &recipe.steps[step].name.value);
         let message = format!(
             "claim `{claim_name}` is about `{name}`, whose results decided what ran: the best of them are better than they would be again"

@@ -44,7 +44,9 @@ impl<'s> Parzen<'s> {
         let mut weights = age_weights(n);
         weights.push(PRIOR);
         let sum: f64 = weights.iter().sum();
-        weights.iter_mut().for_each(|weight| *weight /= sum);
+        for weight in &mut weights {
+            *weight /= sum;
+        }
         let column = |(axis, domain): (usize, &Domain)| {
             let places: Vec<f64> = observations.iter().map(|point| place(domain, point, axis)).collect();
             match (domain.line(), domain) {
@@ -233,7 +235,7 @@ mod tests {
         assert!((total - 1.0).abs() < 1e-6, "{total}");
     }
 
-    /// The tail of the normal distribution, from SciPy: `norm.sf(5) - norm.sf(6)`, and both sides.
+    /// The tail of the normal distribution, from `math.erfc` of Python, on both sides.
     #[test]
     fn masses_are_exact_in_the_tails() {
         assert!((mass(5.0, 6.0) / 2.856_649_842_341_569e-7 - 1.0).abs() < 1e-12);

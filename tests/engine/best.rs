@@ -85,7 +85,7 @@ fn configurations_are_ranked_by_their_mean_over_seeds() {
     let sd = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
     let half = 4.302_652_729_911_275 * sd / 3.0_f64.sqrt();
     let close = |found: &Value, value: f64| {
-        assert!((found.as_f64().unwrap() - value).abs() < 1e-9, "{found} instead of {value}")
+        assert!((found.as_f64().unwrap() - value).abs() < 1e-9, "{found} instead of {value}");
     };
     close(&first["search"]["mean"], mean);
     close(&first["search"]["low"], mean - half);

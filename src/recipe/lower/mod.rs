@@ -5,6 +5,7 @@
 mod aggregate;
 mod claims;
 mod compare;
+mod confirm;
 mod effects;
 mod executor;
 mod expect;
@@ -27,6 +28,7 @@ pub use self::{
     aggregate::Aggregate,
     claims::{Claim, Comparison, Family, Order, Side, Statement},
     compare::{Compare, ComparedValues},
+    confirm::Confirm,
     effects::{Effects, Interactions},
     expect::{Bound, Expectation},
     figures::Figure,
@@ -38,7 +40,7 @@ pub use self::{
     slurm::{Slurm, SlurmRequest},
     states::{KeptStates, StatePolicy},
     steps::{Need, Policy},
-    suggest::{Confirm, Suggest},
+    suggest::Suggest,
     tables::{Metrics, OfStep, PaperRow, Table, TableKind},
 };
 pub(super) use self::{
@@ -81,7 +83,7 @@ pub(super) fn declarations() -> Vec<Declaration> {
         search::RacingKeys::declaration(),
         suggest::SuggestKeys::declaration(),
         SpaceForms::declaration(),
-        suggest::ConfirmKeys::declaration(),
+        confirm::ConfirmKeys::declaration(),
         suggest::SamplerKeys::declaration(),
         SweepKeys::declaration(),
         executor::ExecutorKeys::declaration(),

@@ -5,8 +5,9 @@ use sweep_job::{Kind as ParamKind, Value};
 
 use super::{
     Lower,
+    confirm::{Confirm, ConfirmKeys},
     metrics::{MetricRule, traits_of},
-    suggest::{Confirm, ConfirmKeys, Suggest, SuggestKeys},
+    suggest::{Suggest, SuggestKeys},
 };
 use crate::{
     charts::Kind,
