@@ -74,12 +74,7 @@ impl BackendTask for Job<'_> {
                 "the network's head gate sees the tokens to predict, so it cannot be trained".into(),
             ));
         }
-        if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
-            report.note(
-                "`ablation: 1` selects the network of step 0 and does not prune: declare the pruning of step 1 by \
-                 `prune: bitter0` and `optimizer: adamwspam`",
-            );
-        }
+        note_missing_pruning(train, report);
         gradient::check_precision::<B>(train.computing.precision, &dims.block, device)?;
         let shape = [train.training.batch_size, dims.block_size];
         let held_out = data.validation.spread_batches(train.training.eval_batches, shape, dims.vocab_size)?;
@@ -148,6 +143,16 @@ impl BackendTask for Job<'_> {
         describe_speed(&mut outcome, train, &dims, ceiling::<B>(train, device, report));
         explain_absence(&mut outcome, train, backend);
         Ok(outcome)
+    }
+}
+
+/// Adds a note if the step of the ablation prunes and the training does not.
+fn note_missing_pruning(train: &Train, report: &mut dyn Report) {
+    if train.architecture.ablation.pruning().is_some() && train.prune.prune == PruneMethod::None {
+        report.note(
+            "`ablation: 1` selects the network of step 0 and does not prune: declare the pruning of step 1 by \
+             `prune: bitter0` and `optimizer: adamwspam`",
+        );
     }
 }
 
