@@ -25,7 +25,7 @@ use crate::{
     store::Store,
 };
 
-/// What is ranked.
+/// The subject of a ranking.
 #[derive(Debug, Clone)]
 pub struct Contest {
     /// The points of a step.

@@ -24,7 +24,7 @@ pub(crate) struct Account {
     pub(crate) text: String,
     /// The headings of the columns.
     pub(crate) head: Vec<String>,
-    /// What was decided about each configuration.
+    /// The decision about each configuration.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
@@ -103,7 +103,7 @@ fn shown(value: &Json) -> String {
     value.as_f64().map_or_else(|| "–".to_owned(), |value| number(value, decimals(value) + 1))
 }
 
-/// What a kept decision says about a job that it follows from, in words; `None` if it says nothing about it alone.
+/// Statement of a kept decision about a job that it follows from, in words; `None` if it has none about it alone.
 pub(crate) fn about(decision: &Decision, key: Key) -> Option<String> {
     let key = key.to_string();
     let has =
@@ -132,7 +132,7 @@ pub(crate) fn about(decision: &Decision, key: Key) -> Option<String> {
     }
 }
 
-/// Where the search of a step has left its configurations that it stopped.
+/// The last points of the configurations that the search of a step has stopped.
 #[derive(Debug, Default)]
 pub(super) struct Stops(HashMap<String, Stop>);
 

@@ -227,11 +227,11 @@ pub(crate) fn stopped_by(plan: &Plan, decided: &[Decided]) -> BTreeMap<JobId, St
     stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect()
 }
 
-/// What the decisions of a plan's searches say about its jobs.
+/// Statements of the decisions of a plan's searches about its jobs.
 #[derive(Debug, Default)]
 pub struct Fates(HashMap<JobId, (Fate, String)>);
 
-/// What decisions say about a job.
+/// Statement of decisions about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It runs.
@@ -259,7 +259,7 @@ impl Fates {
         Ok(Self(fates))
     }
 
-    /// What they say about a job, and why.
+    /// Their statement about a job, and the reason.
     pub fn of(&self, job: JobId) -> Option<(Fate, &str)> {
         self.0.get(&job).map(|(fate, because)| (*fate, because.as_str()))
     }

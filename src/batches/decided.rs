@@ -35,7 +35,7 @@ pub(super) struct Wish<'a> {
     pub(super) step: usize,
     /// The axes that are decided.
     pub(super) axes: &'a [String],
-    /// What is decided already.
+    /// The batches that are decided already.
     pub(super) known: Option<&'a Searched>,
 }
 

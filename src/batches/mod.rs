@@ -37,7 +37,7 @@ pub struct Batches {
     unkept: Vec<Decision>,
 }
 
-/// What a search may do besides reading what is decided.
+/// Permission of a search to do more than read what is decided.
 #[derive(Debug, Clone, Copy)]
 pub enum Mode<'a> {
     /// Nothing: jobs without a record may still run.

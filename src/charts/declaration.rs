@@ -17,7 +17,7 @@ pub(crate) struct Declaration {
     pub(crate) best: bool,
     /// True if the kind needs the peak rates of the device.
     pub(crate) roofs: bool,
-    /// What the kind shows.
+    /// The content of the kind.
     pub(super) shows: Shows,
     /// The symbol in the legend.
     pub(super) mark: Mark,
@@ -49,7 +49,7 @@ pub(super) enum Mark {
     Nothing,
 }
 
-/// What a kind of chart shows.
+/// The content of a kind of chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
     Jobs,

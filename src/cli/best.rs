@@ -136,7 +136,7 @@ fn step(plan: &Plan, name: Option<&str>) -> Result<(usize, usize), Error> {
     }
 }
 
-/// What is ranked of a step, according to the arguments and the recipe.
+/// The ranking of a step that the arguments and the recipe ask for.
 fn contest(study: &Study, index: usize, args: &BestArgs) -> Result<Contest, Error> {
     let recipe = &study.recipe;
     let step = &recipe.steps[index];

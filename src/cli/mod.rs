@@ -197,7 +197,7 @@ struct Prepared {
     plan: ManuallyDrop<Plan>,
     /// `None` where no job needs a device, or where the device does not matter because nothing will run.
     device: Option<(Probe, Device)>,
-    /// What plans it again after each decision of a search.
+    /// The recipes, to plan them again after each decision of a search.
     batches: Batches,
     /// The names of the files, for messages.
     name: String,

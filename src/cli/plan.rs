@@ -75,7 +75,7 @@ struct View<'a> {
     /// Mean size of the states that there are, in bytes.
     state_bytes: Option<f64>,
     explainer: Explainer<'a>,
-    /// What decisions of searches say about jobs.
+    /// Decisions of searches about jobs.
     fates: Fates,
 }
 

@@ -72,7 +72,7 @@ struct Clock<'a> {
     idle: usize,
     /// Number of configurations that have started.
     begun: usize,
-    /// What the workers do: the end, the configuration, the rung.
+    /// The work of the busy workers: its end, the configuration, the rung.
     busy: BinaryHeap<Reverse<(u64, usize, usize)>>,
     /// Those that have reached each rung, in the order of the configurations, with their values.
     reached: Vec<Vec<(usize, Option<f64>)>>,
@@ -161,7 +161,7 @@ impl Clock<'_> {
         next.map(|configuration| Start { configuration, rung: 0, at: self.now, rank: 0, of: 0 })
     }
 
-    /// Where so few have reached a rung that none would go on, the best does once nothing else is left.
+    /// The best configuration of a rung that so few have reached that none would go on, once nothing else is left.
     fn last_resort(&self) -> Option<Start> {
         if !self.busy.is_empty() {
             return None;

@@ -148,7 +148,7 @@ fn identity(job: &Job, values: &Values) -> Identity {
     Identity::new(job.task, values, backend, inputs, needs)
 }
 
-/// What the points of some jobs have in common, and the step.
+/// The step of some jobs, and the values that their points have in common.
 fn label(points: &[(Point, JobId)], of: &[JobId], at: u64) -> String {
     let of: HashSet<JobId> = of.iter().copied().collect();
     let mut points = points.iter().filter(|(_, id)| of.contains(id)).map(|(point, _)| point);
@@ -246,7 +246,7 @@ impl Plan {
         wanted
     }
 
-    /// What the states of the plan save, by the steps of the recipes, among the `open` jobs.
+    /// Savings by the states of the plan, by the steps of the recipes, among the `open` jobs.
     pub fn savings(&self, open: &HashSet<JobId>) -> BTreeMap<String, Saving> {
         let mut found: BTreeMap<String, Saving> = BTreeMap::new();
         let end = |id: JobId| {

@@ -59,7 +59,7 @@ pub struct Manifest {
     pub tool: Tool,
 }
 
-/// What the job of a record read, as it travels with the record.
+/// A manifest with its set, as both travel with the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Observation {
     pub(crate) manifest: Manifest,

@@ -28,7 +28,7 @@ pub struct Figure {
     pub png: Option<Vec<u8>>,
 }
 
-/// What is done of a study.
+/// The finished part of a study.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Done<'a> {
     pub(super) measured: &'a BTreeMap<JobId, Measured>,

@@ -181,7 +181,7 @@ impl Attempt {
         }
     }
 
-    /// What an attempt without a result has left for the next one, as a phrase: "its checkpoint of step 20 is kept".
+    /// The remains of an attempt without a result for the next one, as a phrase: "its checkpoint of step 20 is kept".
     pub(super) fn kept(&self) -> Option<String> {
         let newest = self.scratch.newest(&self.scratch.attempts())?;
         Some(match newest.step {

@@ -128,7 +128,7 @@ pub enum RunEvent {
         job: usize,
         /// Time from its start, in seconds.
         seconds: f64,
-        /// How it ended, and what is kept of it.
+        /// Its end, and what is kept of it.
         how: String,
     },
     /// A job will not run, or was ended because the user wanted the end.

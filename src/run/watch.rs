@@ -94,7 +94,7 @@ pub enum State {
     Stopped {
         /// Seconds that it took.
         seconds: f64,
-        /// How it ended, and what is kept of it.
+        /// Its end, and what is kept of it.
         how: String,
     },
     /// It will not run; because of this job, or because the run was stopped.

@@ -146,7 +146,7 @@ fn share(part: f64, all: f64) -> f64 {
     (part / all).clamp(0.0, 1.0)
 }
 
-/// What main effects leave of the variance.
+/// The part of the variance that main effects leave.
 fn rest(shares: &[Share]) -> f64 {
     (1.0 - shares.iter().map(|share| share.alone).sum::<f64>()).clamp(0.0, 1.0)
 }

@@ -172,7 +172,7 @@ fn checked(folder: &Path, key: Key) -> Result<Record, String> {
     Ok(record)
 }
 
-/// What the job of a record from elsewhere read, if that was observed.
+/// The observation of the job of a record from elsewhere, if there is one.
 fn observed(folder: &Path, record: &Record) -> Result<Option<Observation>, String> {
     match fs::read(folder.join(OBSERVATION)) {
         Ok(text) => Observation::parse(&text, record.key, &record.identity)

@@ -213,7 +213,7 @@ fn parameters_of_the_module() {
     assert_eq!(params["argv"].as_array().unwrap().len(), 2, "no flags: {params}");
 }
 
-/// What a new recipe has in comments is valid, too.
+/// The comments of a new recipe are valid recipes, too.
 #[test]
 fn suggestions_plan_without_their_comment_signs() {
     let sandbox = Sandbox::new();

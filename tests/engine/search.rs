@@ -161,7 +161,7 @@ fn a_kill_at_a_decision_changes_nothing() {
     assert_eq!((again.code, decisions(&sandbox)), (Some(0), decided), "{}", again.stderr);
 }
 
-/// What failed is last, does not go on, and stops nobody else; when it succeeds later, the decision is made anew.
+/// A failed configuration is last, does not go on, and stops nobody else; when it succeeds later, the decision is made anew.
 #[test]
 fn a_failure_ranks_last() {
     let mended = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn steps_that_follow_run_for_the_survivors() {
     assert!(ended.stderr.contains("needs several configurations of `train`"), "{}", ended.stderr);
 }
 
-/// What stopped early feeds no claim, and tables and explanations say so.
+/// A configuration that stopped early feeds no claim, and tables and explanations say so.
 #[test]
 fn what_stopped_is_never_taken_for_what_did_not() {
     let sandbox = Sandbox::with(STUDY);

@@ -1,4 +1,4 @@
-//! What people see of a search: its decisions on the page and in `sweep show`, the ends of curves, and the ranking.
+//! Views of a search: its decisions on the page and in `sweep show`, the ends of curves, and the ranking.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How far the configurations of a step with `search` have come.
+//! Progress of the configurations of a step with `search`.
 
 use std::{collections::BTreeSet, io};
 
@@ -20,7 +20,7 @@ pub struct Reached {
     pub configurations: Vec<Extent>,
 }
 
-/// How far a configuration has come.
+/// Progress of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extent {
     /// Its values on the axes, as a text.

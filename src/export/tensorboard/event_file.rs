@@ -6,7 +6,7 @@
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    /// What was written.
+    /// The bytes that were written.
     pub(crate) fn content(&self) -> &[u8] {
         &self.0
     }

@@ -24,7 +24,7 @@ const FOLDER: &str = ".sweep";
 /// The files of the contract of one attempt.
 pub(super) struct Contract {
     folder: PathBuf,
-    /// What earlier attempts have said.
+    /// Reports of earlier attempts.
     earlier: State,
 }
 
