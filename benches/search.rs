@@ -1,11 +1,11 @@
 //! Regret of samplers on functions whose minima are known.
 //!
 //! ```text
-//! cargo bench --no-default-features --bench search [-- SEEDS]
+//! cargo bench --no-default-features --bench search [-- SEEDS [FIRST]]
 //! ```
 //!
 //! For each function and sampler: the median regret over the seeds (the best value so far, less the minimum) after some
-//! numbers of evaluations. `rungs` spends the same number of evaluations, each of which is a third, a ninth, … of a full
+//! numbers of evaluations. The seeds are `SEEDS` integers from `FIRST` on (30, from 0). `rungs` spends the same number of evaluations, each of which is a third, a ninth, … of a full
 //! one at the lower rungs. Optuna's own loop (`benches/peers/optuna_loop.py`) runs beside it on the same functions and
 //! seeds, if the Python in `SWEEP_PYTHON_OPTUNA` or `~/.cache/sweep/optuna` has Optuna. The last lines compare both
 //! implementations of TPE: the ratio of the mean logarithms' exponentials with its 95 % interval. Ends with status 1 if the
@@ -14,6 +14,7 @@
 use std::{
     collections::BTreeMap,
     f64::consts::PI,
+    ops::Range,
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
     time::Instant,
@@ -198,12 +199,13 @@ fn regrets(curve: &Curve, minimum: f64) -> Vec<f64> {
 }
 
 /// The curves of Optuna's own loop, by sampler; `None` without Optuna.
-fn optuna(function: &Function, seeds: u64) -> Option<BTreeMap<String, Vec<Vec<f64>>>> {
+fn optuna(function: &Function, seeds: &Range<u64>) -> Option<BTreeMap<String, Vec<Vec<f64>>>> {
     let folder = std::env::var_os("SWEEP_PYTHON_OPTUNA").map(PathBuf::from);
     let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/sweep/optuna")))?;
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/peers/optuna_loop.py");
     let mut command = Command::new(folder.join("bin/python3"));
-    command.arg(script).args([function.name, &BUDGET.to_string(), &seeds.to_string(), &function.noise.to_string()]);
+    let [budget, first, end] = [BUDGET as u64, seeds.start, seeds.end].map(|number| number.to_string());
+    command.arg(script).args([function.name, &budget, &first, &end, &function.noise.to_string()]);
     let output = command.stderr(Stdio::inherit()).output().ok().filter(|output| output.status.success())?;
     serde_json::from_slice(&output.stdout).ok()
 }
@@ -240,14 +242,16 @@ fn ratio(own: &[Vec<f64>], other: &[Vec<f64>]) -> Option<(f64, f64, f64)> {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
-    let seeds: u64 = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(30);
+    let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse::<u64>().ok());
+    let (number, first) = (numbers.next().unwrap_or(30), numbers.next().unwrap_or(0));
+    let seeds = first..first.saturating_add(number);
     let mut worse = 0;
     for function in FUNCTIONS {
-        println!("\n{}, median regret of {seeds} seeds after n full evaluations\n", function.name);
+        println!("\n{}, median regret of {number} seeds after n full evaluations\n", function.name);
         println!("| sampler | {} |", SHOWN.map(|n| format!("n = {n}")).join(" | "));
         println!("| --- |{}", " ---: |".repeat(SHOWN.len()));
         let all = |search: &dyn Fn(u64) -> Curve| -> Vec<Vec<f64>> {
-            (0..seeds).map(|seed| regrets(&search(seed), function.minimum)).collect()
+            seeds.clone().map(|seed| regrets(&search(seed), function.minimum)).collect()
         };
         row("random", &all(&|seed| search(function, Random::suggest, 1, seed)));
         let own = all(&|seed| search(function, Tpe::suggest, 1, seed));
@@ -255,7 +259,7 @@ fn main() -> ExitCode {
         row("TPE, batches of 8", &all(&|seed| search(function, Tpe::suggest, 8, seed)));
         row("rungs, random", &all(&|seed| halving(function, Random::suggest, seed)));
         row("rungs, TPE", &all(&|seed| halving(function, Tpe::suggest, seed)));
-        let Some(peers) = optuna(function, seeds) else {
+        let Some(peers) = optuna(function, &seeds) else {
             println!("\nOptuna is not installed, so nothing is compared with it");
             continue;
         };

@@ -1,6 +1,6 @@
 """Optuna's own loop on the functions of benches/search.rs: the values in the order of the trials, for each seed, as JSON.
 
-Arguments: the function, the number of trials, the number of seeds, the standard deviation of the noise.
+Arguments: the function, the number of trials, the first seed, the seed after the last one, the standard deviation of the noise.
 """
 
 import json
@@ -66,14 +66,14 @@ def curve(sampler, function, bounds, trials, noise, seed):
 
 
 def main():
-    name, trials, seeds, noise = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    name, (trials, first, end), noise = sys.argv[1], map(int, sys.argv[2:5]), float(sys.argv[5])
     function, bounds = FUNCTIONS[name]
     samplers = {
         "TPE": lambda seed: optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True),
         "CMA-ES": lambda seed: optuna.samplers.CmaEsSampler(seed=seed),
     }
     found = {
-        sampler: [curve(make(seed), function, bounds, trials, noise, seed) for seed in range(seeds)]
+        sampler: [curve(make(seed), function, bounds, trials, noise, seed) for seed in range(first, end)]
         for sampler, make in samplers.items()
     }
     json.dump(found, sys.stdout)

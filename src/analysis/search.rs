@@ -227,46 +227,46 @@ pub(crate) fn stopped_by(plan: &Plan, decided: &[Decided]) -> BTreeMap<JobId, St
     stopped.filter(|(job, _)| !released.contains(job) && plan.is_held(*job)).collect()
 }
 
-/// Statements of the decisions of a plan's searches about its jobs.
+/// Jobs of a plan about which searches have decided, with the reasons.
 #[derive(Debug, Default)]
-pub struct Fates(HashMap<JobId, (Fate, String)>);
+pub struct DecidedJobs(HashMap<JobId, (DecidedState, String)>);
 
-/// Statement of decisions about a job.
+/// State of a job that follows from decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum DecidedState {
     /// It runs.
     Released,
     /// It does not run.
     Stopped,
 }
 
-impl Fates {
+impl DecidedJobs {
     /// The decisions that hold for the present records.
     pub fn read(plan: &Plan, store: &Store) -> io::Result<Self> {
-        let mut fates = HashMap::new();
+        let mut decided_jobs = HashMap::new();
         for study in &plan.studies {
             let decided = decided(plan, study, &BTreeMap::new(), store)?;
             for Decided { released, stopped, .. } in decided {
                 for (job, because) in stopped {
-                    fates.entry(job).or_insert((Fate::Stopped, because));
+                    decided_jobs.entry(job).or_insert((DecidedState::Stopped, because));
                 }
                 for (job, because) in released {
-                    fates.insert(job, (Fate::Released, because));
+                    decided_jobs.insert(job, (DecidedState::Released, because));
                 }
             }
         }
-        fates.retain(|job, _| plan.is_held(*job));
-        Ok(Self(fates))
+        decided_jobs.retain(|job, _| plan.is_held(*job));
+        Ok(Self(decided_jobs))
     }
 
-    /// Their statement about a job, and the reason.
-    pub fn of(&self, job: JobId) -> Option<(Fate, &str)> {
+    /// The state of a job, and the reason.
+    pub fn of(&self, job: JobId) -> Option<(DecidedState, &str)> {
         self.0.get(&job).map(|(fate, because)| (*fate, because.as_str()))
     }
 
     /// True if a job does not run.
     pub fn is_stopped(&self, job: JobId) -> bool {
-        matches!(self.of(job), Some((Fate::Stopped, _)))
+        matches!(self.of(job), Some((DecidedState::Stopped, _)))
     }
 }
 

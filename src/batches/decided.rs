@@ -29,7 +29,7 @@ const CONFIRMATION: (&str, u32) = ("confirmation", 1);
 const LARGEST: u64 = 16 << 20;
 
 /// A step whose next points are wanted.
-pub(super) struct Wish<'a> {
+pub(super) struct BatchRequest<'a> {
     pub(super) plan: &'a Plan,
     pub(super) study: usize,
     pub(super) step: usize,
@@ -50,7 +50,7 @@ pub(super) struct Decided {
     pub(super) unkept: Option<Decision>,
 }
 
-impl Wish<'_> {
+impl BatchRequest<'_> {
     /// The next points, if they can be decided.
     pub(super) fn decided(&self, store: &Store, mode: Mode<'_>) -> Result<Option<Decided>, SearchError> {
         let recipe = self.recipe();

@@ -15,7 +15,7 @@ use sweep_job::Backend;
 
 pub use self::decided::sampler_files;
 use self::{
-    decided::{Decided, Wish},
+    decided::{BatchRequest, Decided},
     trials::Ended,
 };
 use crate::{
@@ -145,9 +145,9 @@ impl Batches {
                 let Some(suggested) = own.matrix.suggested() else { continue };
                 let axes: Vec<String> = suggested.axes.iter().map(|axis| axis.value.clone()).collect();
                 let known = self.known.get(&(study, step));
-                let wish = Wish { plan, study, step, axes: &axes, known };
+                let request = BatchRequest { plan, study, step, axes: &axes, known };
                 let mode = if plan.wants(study, step) { mode } else { Mode::Look };
-                let Some(Decided { points, left, says, unkept }) = wish.decided(store, mode)? else { continue };
+                let Some(Decided { points, left, says, unkept }) = request.decided(store, mode)? else { continue };
                 let open = || Searched::new(axes.clone(), left);
                 self.known.entry((study, step)).or_insert_with(open).add(points, left);
                 news.extend(says);

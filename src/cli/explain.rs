@@ -11,7 +11,7 @@ use sweep_job::{
 
 use super::{ChangeArgs, Prepared, print};
 use crate::{
-    analysis::search::{Fate, Fates},
+    analysis::search::{DecidedJobs, DecidedState},
     error::{Error, Exit},
     format::{clean, count},
     plan::{JobId, Plan},
@@ -38,7 +38,7 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     let job = plan.job(id);
     let label = clean(&job.label.to_string()).into_owned();
     let arguments = arguments(&job.values).map(|arguments| format!("  it runs {}\n", clean(&arguments)));
-    let fates = Fates::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
+    let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
     if let Some(record) = store.get(job.key)? {
         let took = crate::format::duration(record.provenance.seconds);
         let host = clean(&record.provenance.host).into_owned();
@@ -47,19 +47,19 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
             job.key.short(),
             ago(record.provenance.started)
         );
-        let decided = fates.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
+        let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
         print(&(text + &decided + arguments.as_deref().unwrap_or_default()))?;
         return Ok(Exit::Done);
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
     let explainer = Explainer::new(&plan, &entries).with_manifests(store.manifests());
     let explanation = explainer.explain(id);
-    let will = match fates.of(id) {
-        Some((Fate::Stopped, because)) => {
+    let will = match decided_jobs.of(id) {
+        Some((DecidedState::Stopped, because)) => {
             print(&format!("{label} does not run: it {}\n", clean(because)))?;
             return Ok(Exit::Done);
         }
-        Some((Fate::Released, because)) => format!("will run, because {}", clean(because)),
+        Some((DecidedState::Released, because)) => format!("will run, because {}", clean(because)),
         None if plan.is_reserve(id) => "is in reserve: it runs if results decide so".to_owned(),
         None => "will run".to_owned(),
     };

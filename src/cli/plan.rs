@@ -19,7 +19,7 @@ use super::{
 use crate::{
     analysis::{
         design::{Design, DesignError},
-        search::{Fate, Fates},
+        search::{DecidedJobs, DecidedState},
     },
     error::{Error, Exit},
     format::{clean, count, duration, quantity},
@@ -76,7 +76,7 @@ struct View<'a> {
     state_bytes: Option<f64>,
     explainer: Explainer<'a>,
     /// Decisions of searches about jobs.
-    fates: Fates,
+    decided_jobs: DecidedJobs,
 }
 
 pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
@@ -117,8 +117,8 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let known = store.states().map_err(Error::io("cannot read the store"))?;
     let bytes: u64 = known.iter().map(State::bytes).sum();
     let state_bytes = (!known.is_empty()).then(|| bytes as f64 / known.len() as f64);
-    let fates = Fates::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, fates };
+    let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
+    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, decided_jobs };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -145,13 +145,13 @@ impl<'a> View<'a> {
 
     /// True if a job will only run if a result is undecided without it, or if a decision releases it.
     fn is_reserve(&self, id: JobId) -> bool {
-        let released = || matches!(self.fates.of(id), Some((Fate::Released, _)));
+        let released = || matches!(self.decided_jobs.of(id), Some((DecidedState::Released, _)));
         !self.cached[id.index()] && self.plan.is_reserve(id) && !released()
     }
 
     /// True if a decision of a search has stopped it.
     fn is_stopped(&self, id: JobId) -> bool {
-        self.is_reserve(id) && self.fates.is_stopped(id)
+        self.is_reserve(id) && self.decided_jobs.is_stopped(id)
     }
 
     fn table(&self, args: &PlanArgs) -> String {
