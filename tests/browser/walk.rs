@@ -52,9 +52,13 @@ here = os.path.dirname(os.path.realpath(__file__))
 loss = 4.0
 if sweep.resume() is not None:
     loss = json.loads(open(sweep.resume()).read())["loss"]
+def log(word):
+    with open(os.path.join(here, "trained.txt"), "a") as file:
+        file.write(f"{args.mode} {word}\n")
+
+log("begin")
 for step in sweep.steps(args.iters):
-    with open(os.path.join(here, "trained.txt"), "a") as log:
-        log.write(f"{args.mode} {step}\n")
+    log(step)
     loss *= model.DECAY ** 0.01
     asked = sweep.report(step, loss=loss)
     if asked or step % 50 == 49:
@@ -123,11 +127,17 @@ impl User {
         ended.stdout
     }
 
-    /// The steps that a mode has trained so far, in their order, over all attempts.
-    fn trained(&self, mode: &str) -> Vec<u64> {
+    /// The steps that each attempt of a mode has trained so far.
+    fn trained(&self, mode: &str) -> Vec<Vec<u64>> {
         let text = std::fs::read_to_string(self.sandbox.path("trained.txt")).unwrap_or_default();
-        let own = text.lines().filter_map(|line| line.strip_prefix(mode)?.trim().parse().ok());
-        own.collect()
+        let mut attempts: Vec<Vec<u64>> = Vec::new();
+        for word in text.lines().filter_map(|line| line.strip_prefix(mode)).map(str::trim) {
+            match (word.parse(), attempts.last_mut()) {
+                (Ok(step), Some(attempt)) => attempt.push(step),
+                _ => attempts.push(Vec::new()),
+            }
+        }
+        attempts
     }
 }
 
@@ -165,7 +175,9 @@ fn from_an_empty_folder_to_a_study_that_survives_kills_and_edits() {
     assert!(before.as_str().unwrap().starts_with("loss from "), "{before}");
     browser.until(&format!("{label} !== {before}"));
     let modes = ["plain", "extra"];
-    until("both have a checkpoint", || modes.iter().all(|mode| user.trained(mode).last() >= Some(&60)));
+    until("both have a checkpoint", || {
+        modes.iter().all(|mode| user.trained(mode).iter().flatten().any(|step| *step >= 60))
+    });
 
     // Killed with everything that it has started, it goes on from the last checkpoints.
     run.signal(Signal::KILL);
@@ -174,11 +186,11 @@ fn from_an_empty_folder_to_a_study_that_survives_kills_and_edits() {
     sandbox.write("go", "");
     user.sweep(&recipe);
     for mode in modes {
-        let steps = user.trained(mode);
-        let again = steps.windows(2).position(|pair| pair[1] <= pair[0]).unwrap() + 1;
-        let (first, second) = steps.split_at(again);
-        assert!(second[0] >= 50 && second[0] % 50 == 0 && first.len() as u64 - second[0] <= 50, "{mode}: {steps:?}");
-        assert!(first.iter().copied().eq(0..again as u64) && second.iter().copied().eq(second[0]..1000), "{mode}");
+        let attempts = user.trained(mode);
+        let [first, second] = attempts.as_slice() else { panic!("{mode}: {attempts:?}") };
+        let from = second[0];
+        assert!(from >= 50 && from % 50 == 0 && first.len() as u64 - from <= 50, "{mode}: {attempts:?}");
+        assert!(first.iter().copied().eq(0..first.len() as u64) && second.iter().copied().eq(from..1000), "{mode}");
     }
     let records = sandbox.records();
     assert_eq!(records.len(), 2, "{records:?}");
