@@ -75,6 +75,11 @@ impl Run<'_, '_> {
 
     /// True if the record of a job is not that of its present code.
     fn has_other_code(&self, job: usize) -> bool {
+        let planned = self.plan.job(JobId::new(job));
+        if planned.code.is_none() || planned.identity.code.is_some() {
+            // The list of manifests need not be read.
+            return false;
+        }
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         self.plan.has_other_code(JobId::new(job), &mut self.store.manifests(), &mut digests)
     }
