@@ -1,6 +1,6 @@
 //! Durations of earlier jobs, from their records, for the order of starts and the estimates of `sweep plan`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::slots::Limits;
 use crate::{
@@ -10,7 +10,11 @@ use crate::{
 
 /// Seconds by the job's name.
 #[derive(Debug, Clone, Default)]
-pub struct History(HashMap<String, f64>);
+pub struct History {
+    of_labels: HashMap<String, f64>,
+    /// Better estimates of some jobs of a plan.
+    of_jobs: BTreeMap<JobId, f64>,
+}
 
 impl History {
     /// History from records.
@@ -22,14 +26,25 @@ impl History {
                 *known = entry;
             }
         }
-        Self(latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect())
+        let of_labels = latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect();
+        Self { of_labels, of_jobs: BTreeMap::new() }
+    }
+
+    /// The same with estimates, in seconds, for jobs of the plan that is asked about.
+    #[must_use]
+    pub fn with(mut self, of_jobs: impl IntoIterator<Item = (JobId, f64)>) -> Self {
+        self.of_jobs.extend(of_jobs);
+        self
     }
 
     /// Estimated duration of `jobs` of a plan, in seconds; `None` if nothing is known of one of their steps. They share
     /// the machine as far as they can, and none begins before its dependencies are done.
     pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: Limits) -> Option<f64> {
         let of_step = self.of_step();
-        if jobs.iter().any(|id| !of_step.contains_key(plan.job(*id).label.step.as_str())) {
+        let is_known = |id: &JobId| {
+            self.of_jobs.contains_key(id) || of_step.contains_key(plan.job(*id).label.step.as_str())
+        };
+        if !jobs.iter().all(is_known) {
             return None;
         }
         let seconds: Vec<f64> = self.expect(plan).into_iter().map(|milliseconds| milliseconds as f64 / 1e3).collect();
@@ -68,8 +83,8 @@ impl History {
     /// The same in seconds, without a guess where nothing is known of a job's step.
     pub(crate) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
         let of_step = self.of_step();
-        let known = plan.jobs().map(|(_, job)| {
-            let own = self.0.get(&job.label.to_string()).copied();
+        let known = plan.jobs().map(|(id, job)| {
+            let own = self.of_jobs.get(&id).or_else(|| self.of_labels.get(&job.label.to_string())).copied();
             let step = || of_step.get(job.label.step.as_str()).map(|(sum, count)| sum / *count as f64);
             own.or_else(step)
         });
@@ -79,7 +94,7 @@ impl History {
     /// The sum and the number of what is known of each step.
     fn of_step(&self) -> HashMap<&str, (f64, usize)> {
         let mut of_step: HashMap<&str, (f64, usize)> = HashMap::new();
-        for (label, seconds) in &self.0 {
+        for (label, seconds) in &self.of_labels {
             // `recipe:step/point`.
             let step = label.split('/').next().unwrap_or(label);
             let (sum, count) = of_step.entry(step.rsplit(':').next().unwrap_or(step)).or_default();

@@ -14,7 +14,7 @@ use super::{Run, io_failure, sharing::Entry};
 use crate::{
     host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
-    record::{Unresolved, resolve},
+    record::{Milestones, Unresolved, resolve},
     run::{
         RunEvent,
         attempt::Attempt,
@@ -161,6 +161,7 @@ impl Run<'_, '_> {
             peak: 0,
             memory,
             load,
+            milestones: Milestones::default(),
             neighbors: 0,
             number: attempt,
         };
