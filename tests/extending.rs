@@ -79,15 +79,13 @@ fn a_pruning_method_is_two_files_and_the_kernels() {
 }
 
 #[test]
-fn a_batch_system_is_its_folder_its_settings_and_three_lines() {
+fn a_batch_system_is_its_folder_its_settings_and_two_places() {
     let outside = naming("Slurm").into_iter().filter(|file| !file.starts_with("src/run/cluster/slurm/"));
     let expected = [
-        "src/recipe/executor.rs",
-        "src/recipe/lower/executor.rs",
-        // The re-exports of the settings.
-        "src/recipe/lower/mod.rs",
-        "src/recipe/lower/slurm.rs",
-        "src/recipe/mod.rs",
+        // Its line in the list of systems.
+        "src/recipe/lower/executor/mod.rs",
+        "src/recipe/lower/executor/slurm.rs",
+        // Its arm where systems are opened.
         "src/run/cluster/mod.rs",
     ];
     assert_eq!(outside.collect::<Vec<_>>(), expected);

@@ -38,7 +38,10 @@ use crate::{
     render::{Page, beside},
     run::{
         self, Control, Disposition, History, InBatchSystem, Journal, Manifest, Observer, Options, RunFolder,
-        RunProvenance, Signals, Standing, Summary, Through, cluster, estimate::Pace, slots::Limits,
+        RunProvenance, Signals, Standing, Summary, Through,
+        cluster::{self, Opening},
+        estimate::Pace,
+        slots::Limits,
     },
     store::{InUse, Store},
 };
@@ -213,7 +216,7 @@ impl Request<'_> {
         }
         store.create().map_err(Error::io("cannot write to the store"))?;
         let through = match &self.batch {
-            Some(system) => shared(store, system, self.args.pilot)?,
+            Some(system) => shared(self.results, store, system, self.args.pilot)?,
             None => {
                 warn_of_scarcity(plan, &self.states, limits);
                 Through::Local
@@ -275,7 +278,7 @@ impl Request<'_> {
         let (folder, history) = opened.map_or((None, &no_history), |(folder, history)| (Some(folder), history));
         let summary = match (&self.batch, folder) {
             (Some(system), Some(folder)) => {
-                let cluster = cluster::open(system, jobs_name(store)?);
+                let cluster = cluster::open(system, opening(results, store)?);
                 let control = Control { signals: Some(signals), rounds: Some(searches) };
                 cluster::run(plan, store, states, &*cluster, &args.cluster(results, folder), control, observers)
             }
@@ -417,9 +420,10 @@ fn look(
 }
 
 /// Shares the store among machines, and returns the name of its jobs in the batch system.
-fn shared(store: &Store, system: &BatchSystem, pilots: Option<u16>) -> Result<Through, Error> {
-    let name = jobs_name(store)?;
-    let cluster = cluster::open(system, name.clone());
+fn shared(results: &Path, store: &Store, system: &BatchSystem, pilots: Option<u16>) -> Result<Through, Error> {
+    let opening = opening(results, store)?;
+    let name = opening.jobs_name.clone();
+    let cluster = cluster::open(system, opening);
     if let Some(reason) = cluster.unavailable() {
         return Err(Error::NoBatchSystem { system: cluster.system(), reason });
     }
@@ -430,10 +434,10 @@ fn shared(store: &Store, system: &BatchSystem, pilots: Option<u16>) -> Result<Th
     Ok(Through::Batch([(system.word().to_owned(), jobs)].into()))
 }
 
-/// The name that all batch jobs of a store have.
-fn jobs_name(store: &Store) -> Result<String, Error> {
+/// The jobs of a store in a batch system.
+fn opening(results: &Path, store: &Store) -> Result<Opening, Error> {
     let id = store.id().map_err(Error::io("cannot write to the store"))?;
-    Ok(format!("sweep-{id}"))
+    Ok(Opening { jobs_name: format!("sweep-{id}"), results: results.to_owned() })
 }
 
 /// True if standard error is an interactive terminal on which rows can be redrawn. CI terminals may look like one, but

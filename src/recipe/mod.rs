@@ -6,7 +6,6 @@
 mod compose;
 mod condition;
 mod excerpt;
-mod executor;
 mod keys;
 mod lower;
 mod matrix;
@@ -26,13 +25,13 @@ use self::compose::Loader;
 pub(crate) use self::template::{LONGEST, too_long};
 pub use self::{
     condition::{Condition, Filter},
-    executor::{BatchSystem, Executor},
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
         Expectation, Family, Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need,
-        OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, Slurm, SlurmRequest,
-        StatePolicy, Statement, Suggest, Table, TableKind,
+        OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, StatePolicy, Statement,
+        Suggest, Table, TableKind,
+        executor::{self, BatchSystem, Executor},
     },
     matrix::{
         Ablation, Assignment, Axis, AxisValues, Design, Dimension, Draw, Factor, Matrix, Progression, Random, Suggested,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sweep_job::{Failure, Outcome, Progress};
 
+use super::cluster::BatchId;
 use crate::{plan::Plan, record::Key};
 
 /// Events for observers.
@@ -32,12 +33,12 @@ pub enum RunEvent {
         /// A sentence about it.
         text: String,
     },
-    /// A job is in Slurm's hands and waits for its turn there.
+    /// A job is in a batch system and waits for its turn there.
     Submitted {
         /// The job.
         job: usize,
-        /// Slurm's number.
-        id: u64,
+        /// Its name there.
+        id: BatchId,
         /// The how manieth submission it is, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
         submission: u32,

@@ -217,6 +217,11 @@ impl RunFolder {
         &self.0
     }
 
+    /// The results folder that it is in.
+    pub fn results(&self) -> &Path {
+        self.0.parent().and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
     /// Name for people.
     pub fn name(&self) -> String {
         self.0.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()

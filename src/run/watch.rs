@@ -6,8 +6,11 @@ use jiff::Timestamp;
 use sweep_job::{Failure, Progress};
 
 use super::{
-    Disposition, InBatchSystem, Line, Manifest, RunEvent, RunFolder, Summary, Through, cluster, estimate::Pace,
-    journal, slots::Slots,
+    Disposition, InBatchSystem, Line, Manifest, RunEvent, RunFolder, Summary, Through,
+    cluster::{self, BatchId, Opening},
+    estimate::Pace,
+    journal,
+    slots::Slots,
 };
 use crate::{format::count, recipe::BatchSystem, store::Store};
 
@@ -45,7 +48,7 @@ pub enum State {
     /// It waits in Slurm.
     Queued {
         /// Slurm's number.
-        id: u64,
+        id: BatchId,
         /// Reason why it waits, in Slurm's word; empty if that is not known.
         reason: String,
     },
@@ -178,7 +181,7 @@ impl Snapshot {
         {
             self.gather(folder, jobs.pilots);
             if !live {
-                self.ask_cluster(system, jobs);
+                self.ask_cluster(folder, system, jobs);
             }
         }
         self
@@ -255,12 +258,12 @@ impl Snapshot {
                 self.apply(&line);
             }
         }
-        let store = folder.path().parent().and_then(Path::parent).map(Store::new);
+        let store = Store::new(folder.results());
         for job in open {
             if !self.is_open(job) {
                 continue;
             }
-            let record = store.as_ref().and_then(|store| store.get(self.manifest.jobs[job].key).ok().flatten());
+            let record = store.get(self.manifest.jobs[job].key).ok().flatten();
             if let Some(record) = record {
                 self.jobs[job] = State::Done { seconds: Some(record.provenance.seconds) };
             }
@@ -268,8 +271,9 @@ impl Snapshot {
     }
 
     /// No process waits for the jobs here; only the batch system knows whether they are still to come.
-    fn ask_cluster(&mut self, system: &str, jobs: &InBatchSystem) {
-        let cluster = BatchSystem::named(system).map(|system| cluster::open(&system, jobs.name.clone()));
+    fn ask_cluster(&mut self, folder: &RunFolder, system: &str, jobs: &InBatchSystem) {
+        let opening = Opening { jobs_name: jobs.name.clone(), results: folder.results().to_owned() };
+        let cluster = BatchSystem::named(system).map(|system| cluster::open(&system, opening));
         let system = cluster.as_ref().map_or(system, |cluster| cluster.system());
         let Some(queue) = cluster.as_ref().and_then(|cluster| cluster::in_queue(&**cluster)) else {
             for job in 0..self.jobs.len() {
@@ -286,9 +290,11 @@ impl Snapshot {
                 continue;
             }
             match queue.jobs.get(&self.manifest.jobs[job].key) {
-                Some((id, false, reason)) => self.jobs[job] = State::Queued { id: *id, reason: reason.clone() },
+                Some((id, false, reason)) => self.jobs[job] = State::Queued { id: id.clone(), reason: reason.clone() },
                 Some((_, true, _)) if matches!(self.jobs[job], State::Running { .. } | State::Storing) => {}
-                Some((id, true, _)) => self.jobs[job] = State::Queued { id: *id, reason: "it is being started".into() },
+                Some((id, true, _)) => {
+                    self.jobs[job] = State::Queued { id: id.clone(), reason: "it is being started".into() }
+                }
                 None if self.elsewhere => continue,
                 None => {
                     self.jobs[job] = State::Lost;
@@ -311,7 +317,7 @@ impl Snapshot {
             RunEvent::Started { gpus, attempt, .. } => {
                 State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
             }
-            RunEvent::Submitted { id, .. } => State::Queued { id: *id, reason: String::new() },
+            RunEvent::Submitted { id, .. } => State::Queued { id: id.clone(), reason: String::new() },
             RunEvent::Waiting { machine: true, .. } => State::HeldUp,
             RunEvent::Waiting { arriving, .. } => State::Elsewhere { arriving: *arriving },
             RunEvent::Storing { .. } => State::Storing,

@@ -7,7 +7,7 @@ mod claims;
 mod compare;
 mod confirm;
 mod effects;
-mod executor;
+pub mod executor;
 mod expect;
 mod figures;
 mod matrix;
@@ -15,7 +15,6 @@ mod metrics;
 mod recipe;
 mod resources;
 mod search;
-mod slurm;
 mod states;
 mod steps;
 mod suggest;
@@ -37,7 +36,6 @@ pub use self::{
     recipe::Citation,
     resources::Resources,
     search::{Racing, Rungs, Search},
-    slurm::{Slurm, SlurmRequest},
     states::{KeptStates, StatePolicy},
     steps::{Need, Policy},
     suggest::Suggest,
@@ -48,7 +46,6 @@ pub(super) use self::{
     figures::figure,
     matrix::{DrawForms, axis, matrix},
     recipe::RecipeKeys,
-    slurm::of_step as slurm_of_step,
     steps::{StepKeys, need},
     suggest::SpaceForms,
     sweep::{Sweep, SweepKeys},
@@ -64,7 +61,7 @@ use super::{
 
 /// Every mapping of the language, including the kinds of figures, in the order of the documentation.
 pub(super) fn declarations() -> Vec<Declaration> {
-    vec![
+    let before = [
         RecipeKeys::declaration(),
         recipe::CiteKeys::declaration(),
         StepKeys::declaration(),
@@ -86,8 +83,8 @@ pub(super) fn declarations() -> Vec<Declaration> {
         confirm::ConfirmKeys::declaration(),
         suggest::SamplerKeys::declaration(),
         SweepKeys::declaration(),
-        executor::ExecutorKeys::declaration(),
-        slurm::SlurmKeys::declaration(),
+    ];
+    let after = [
         TableKeys::declaration(),
         compare::CompareKeys::declaration(),
         effects::EffectKeys::declaration(),
@@ -101,7 +98,8 @@ pub(super) fn declarations() -> Vec<Declaration> {
         claims::OrderKeys::declaration(),
         expect::ExpectKeys::declaration(),
         metrics::MetricKeys::declaration(),
-    ]
+    ];
+    before.into_iter().chain(executor::declarations()).chain(after).collect()
 }
 
 /// State of the conversion from the values of a text to a recipe.

@@ -45,12 +45,12 @@ mapping! {
             schema: || json!({ "type": ["array", "string"], "items": { "type": "string" } }),
             accepts: "a selection, or a list of them",
         },
-        /// The executor that starts the jobs: `local`, `slurm`, or a map with Slurm options.
+        /// The executor that starts the jobs: its word, or a map with its options.
         ///
         /// This has the effect of `--executor slurm`. See [cluster.md](cluster.md).
         executor: Custom = Custom {
             schema: super::executor::schema,
-            accepts: "`local`, `slurm`, or `slurm: { … }`",
+            accepts: super::executor::accepted(),
         },
     }
 }

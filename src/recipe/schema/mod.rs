@@ -163,8 +163,10 @@ pub fn sweep() -> Value {
         "value": value("value", Reach::Params),
         "number": a_number(),
         "axis": lower::axis(),
-        "slurm-step": lower::slurm_of_step(),
     });
+    for (name, definition) in lower::executor::definitions() {
+        schema["definitions"][name] = definition;
+    }
     schema
 }
 

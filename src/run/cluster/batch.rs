@@ -6,6 +6,10 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
+
+use crate::record::Key;
+
 /// A batch system. Whatever fails or does not answer in time is unknown, never gone.
 pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
@@ -27,7 +31,7 @@ pub trait Cluster: fmt::Debug {
     ///
     /// # Errors
     /// A [`Refusal`] says whether it may be in the queue all the same.
-    fn submit(&self, job: &BatchJob<'_>) -> Result<u64, Refusal>;
+    fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal>;
 
     /// Every batch job of the store that the system still knows, ended ones included.
     ///
@@ -39,16 +43,29 @@ pub trait Cluster: fmt::Debug {
     ///
     /// # Errors
     /// The system's last words, if it does not answer.
-    fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String>;
+    fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String>;
 
     /// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
     fn why_pending(&self, reason: &str) -> Option<&'static str>;
 
     /// End of a batch job that the queue shows with `word`.
-    fn ending(&self, id: u64, word: &str) -> Ending;
+    fn ending(&self, id: &BatchId, word: &str) -> Ending;
 
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
-    fn remembered(&self, id: u64) -> Option<QueuedState>;
+    fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
+}
+
+/// The name of a batch job in its system, usually a number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "Written", from = "Written")]
+pub struct BatchId(String);
+
+/// A name in JSON: a number where it is one.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
 }
 
 /// A batch job to submit.
@@ -60,14 +77,16 @@ pub struct BatchJob<'a> {
     pub output: PathBuf,
     /// The folder that it starts in.
     pub folder: &'a Path,
-    /// A script for `/bin/sh`.
+    /// A script for `/bin/sh`, for systems whose machines share the results folder.
     pub script: String,
+    /// The work of the script.
+    pub work: Work<'a>,
     /// The resources that it asks for.
     pub request: Request,
     /// The step whose job it runs, if it runs one; the executor's settings may differ by step.
     pub step: Option<&'a str>,
     /// Batch jobs that must have succeeded before it starts. If one fails, it is not to start at all.
-    pub after: &'a [u64],
+    pub after: &'a [BatchId],
 }
 
 /// The resources that a batch job asks for.
@@ -97,8 +116,8 @@ pub struct Allocated {
 /// A batch job in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Its number.
-    pub id: u64,
+    /// Its name in the system.
+    pub id: BatchId,
     /// Its state.
     pub state: QueuedState,
     /// Reason why it waits, or its end, in the system's word.
@@ -174,6 +193,80 @@ pub enum Refusal {
     Full(String),
     /// It will not be taken as it is.
     No(String),
+}
+
+/// The work of a batch job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work<'a> {
+    /// One job of a run.
+    Job {
+        /// The job.
+        key: Key,
+        /// The name of the run.
+        run: &'a str,
+        /// Offset of its specification in the run's folder, in bytes.
+        at: u64,
+    },
+    /// An engine that shares the jobs of a run with others.
+    Pilot {
+        /// The name of the run.
+        run: &'a str,
+        /// Its number, from 1.
+        number: usize,
+    },
+}
+
+impl Work<'_> {
+    /// The arguments with which `sweep` does it.
+    pub fn arguments(&self) -> String {
+        match self {
+            Self::Job { key, run, at } => format!("exec-job {run} --at {at} --key {key}"),
+            Self::Pilot { run, number } => format!("exec-pilot {run} --number {number}"),
+        }
+    }
+}
+
+impl BatchId {
+    /// The name, as the system's commands take it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<u64> for BatchId {
+    fn from(number: u64) -> Self {
+        Self(number.to_string())
+    }
+}
+
+impl From<String> for BatchId {
+    fn from(name: String) -> Self {
+        Self(name)
+    }
+}
+
+impl From<Written> for BatchId {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Number(number) => number.into(),
+            Written::Text(name) => name.into(),
+        }
+    }
+}
+
+impl From<BatchId> for Written {
+    fn from(id: BatchId) -> Self {
+        match id.0.parse::<u64>() {
+            Ok(number) if number.to_string() == id.0 => Self::Number(number),
+            _ => Self::Text(id.0),
+        }
+    }
+}
+
+impl fmt::Display for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 impl QueuedState {

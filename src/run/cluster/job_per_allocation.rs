@@ -10,7 +10,7 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedJob, QueuedState, Refusal,
+    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedJob, QueuedState, Refusal, Work,
     job_tag::JobTag,
     jobs::{self, Jobs, Sent, Stage},
     session::ClusterSession,
@@ -38,7 +38,7 @@ pub(super) struct Run<'a, 'o> {
     order: Vec<usize>,
     by_key: HashMap<Key, usize>,
     /// Batch jobs that are no longer needed.
-    to_cancel: Vec<u64>,
+    to_cancel: Vec<BatchId>,
     adopted: usize,
     submitted: usize,
     announced: bool,
@@ -106,7 +106,7 @@ impl<'a, 'o> Run<'a, 'o> {
 
     /// Compares the queue with what is known.
     fn reconcile(&mut self, queue: &[QueuedJob]) {
-        let by_id: HashMap<u64, &QueuedJob> = queue.iter().map(|seen| (seen.id, seen)).collect();
+        let by_id: HashMap<&BatchId, &QueuedJob> = queue.iter().map(|seen| (&seen.id, seen)).collect();
         for job in 0..self.jobs.len() {
             let Stage::Sent(sent) = &self.jobs[job].stage else { continue };
             let key = self.session.key(job);
@@ -191,7 +191,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         let now = Instant::now();
         let Stage::Sent(sent) = &mut self.jobs[job].stage else { return };
-        let (id, since) = (sent.id, now - *sent.gone.get_or_insert(now));
+        let (id, since) = (sent.id.clone(), now - *sent.gone.get_or_insert(now));
         let patience = match state {
             Some(QueuedState::Canceled) if orphaned => Duration::ZERO,
             Some(QueuedState::Completed) => LAG,
@@ -216,8 +216,8 @@ impl<'a, 'o> Run<'a, 'o> {
                     true,
                 );
             }
-            None => match self.session.cluster.remembered(id).filter(|state| !state.is_live()) {
-                Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, id, &word),
+            None => match self.session.cluster.remembered(&id).filter(|state| !state.is_live()) {
+                Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, &id, &word),
                 Some(QueuedState::Canceled) => {
                     self.fail(job, 0.0, crash(format!("job {id} was canceled in {system}")));
                 }
@@ -226,13 +226,13 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.lose(job, crash(message), true);
                 }
             },
-            Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, id, word),
+            Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, &id, word),
             Some(QueuedState::Pending | QueuedState::Running) => {}
         }
     }
 
     /// A job has ended in the queue without a word of its own.
-    fn ended_badly(&mut self, job: usize, id: u64, word: &str) {
+    fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
         let session = &self.session;
         let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
         let node = if ending.node.is_empty() { String::new() } else { format!(" on {}", ending.node) };
@@ -290,7 +290,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.session.failed(job, seconds, failure, log);
         for (dependent, because) in self.jobs.dependents(job) {
             if let Stage::Sent(sent) = &self.jobs[dependent].stage {
-                self.to_cancel.push(sent.id);
+                self.to_cancel.push(sent.id.clone());
             }
             self.jobs.close(dependent, true);
             self.session.skipped(dependent, Some(because));
@@ -329,7 +329,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let mut running = Vec::new();
         if self.session.stopping {
             for sent in self.jobs.sent() {
-                if sent.running { &mut running } else { &mut pending }.push(sent.id);
+                if sent.running { &mut running } else { &mut pending }.push(sent.id.clone());
             }
         }
         let mut canceled = self.session.cancel(&pending, CancelScope::Pending);
@@ -357,7 +357,7 @@ impl<'a, 'o> Run<'a, 'o> {
             let job = tag_of(seen).and_then(|tag| self.by_key.get(&tag.key));
             if let Some(job) = job.filter(|job| self.jobs[**job].stage.is_held()) {
                 let newest = known.entry(*job).or_insert(seen);
-                if newest.id < seen.id {
+                if submitted(newest) < submitted(seen) {
                     *newest = seen;
                 }
             }
@@ -366,13 +366,14 @@ impl<'a, 'o> Run<'a, 'o> {
             let Some(tag) = tag_of(seen) else { continue };
             self.adopted += 1;
             self.jobs[job].submissions = tag.submission;
-            self.sent(job, seen.id, tag.run);
+            self.sent(job, seen.id.clone(), tag.run);
         }
     }
 
-    fn sent(&mut self, job: usize, id: u64, run: String) {
+    fn sent(&mut self, job: usize, id: BatchId, run: String) {
         let submission = self.jobs[job].submissions;
-        self.jobs[job].stage = Stage::Sent(Sent { id, run, running: false, reason: String::new(), gone: None });
+        self.jobs[job].stage =
+            Stage::Sent(Sent { id: id.clone(), run, running: false, reason: String::new(), gone: None });
         self.session.tell(&RunEvent::Submitted { job, id, submission });
     }
 
@@ -457,24 +458,29 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    fn submit_one(&mut self, job: usize, needs: &[u64]) -> Result<u64, Refusal> {
+    fn submit_one(&mut self, job: usize, needs: &[BatchId]) -> Result<BatchId, Refusal> {
         let session = &self.session;
         let planned = session.plan.job(JobId::new(job));
         self.jobs[job].submissions += 1;
         let run = session.options.folder.name();
         let tag = JobTag { run: run.clone(), key: planned.key, submission: self.jobs[job].submissions };
+        let work = Work::Job { key: planned.key, run: &run, at: self.job_specs[job] };
         session.submit(&BatchJob {
             tag: tag.to_string(),
             output: session.launch.output(&format!("{}.txt", planned.key.short())),
             folder: &session.launch.folder,
-            script: session
-                .launch
-                .script(&format!("exec-job {run} --at {} --key {}", self.job_specs[job], planned.key)),
+            script: session.launch.script(&work.arguments()),
+            work,
             request: jobs::request(planned),
             step: Some(&planned.label.step),
             after: needs,
         })
     }
+}
+
+/// The run and the submission of a batch job; names of runs are in the order of their times.
+fn submitted(queued: &QueuedJob) -> Option<(String, u32)> {
+    tag_of(queued).map(|tag| (tag.run, tag.submission))
 }
 
 /// The tag of a batch job that is one of ours.

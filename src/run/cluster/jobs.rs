@@ -9,7 +9,7 @@ use std::{
 
 use sweep_job::Failure;
 
-use super::Request;
+use super::{BatchId, Request};
 use crate::{
     plan::{self, JobId, ListId, Plan},
     recipe::Policy,
@@ -90,7 +90,7 @@ pub(super) enum Stage {
 
 /// A job in the batch system.
 pub(super) struct Sent {
-    pub(super) id: u64,
+    pub(super) id: BatchId,
     /// The run whose folder has its specification.
     pub(super) run: String,
     pub(super) running: bool,
@@ -167,7 +167,7 @@ impl Jobs {
 
     /// Batch jobs that a job still waits for, by number; `None` if one of them is not submitted, or if they are more
     /// than `most`.
-    pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<u64>> {
+    pub(super) fn needs_of(&mut self, job: usize, most: usize) -> Option<Vec<BatchId>> {
         let mut ids = Vec::new();
         for list in &self.all[job].needs {
             let open = &mut self.lists[*list].open;
@@ -179,7 +179,7 @@ impl Jobs {
             for need in open {
                 match &self.all[*need].stage {
                     Stage::Over => {}
-                    Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id),
+                    Stage::Sent(sent) if sent.gone.is_none() => ids.push(sent.id.clone()),
                     Stage::Sent(_) | Stage::Held => return None,
                 }
             }

@@ -23,7 +23,8 @@ use std::{
 };
 
 pub use self::batch::{
-    Allocated, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request,
+    Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal, Request,
+    Work,
 };
 use crate::{
     plan::Plan,
@@ -60,17 +61,26 @@ const MISSING: Duration = Duration::from_secs(10);
 /// Number of times that a job is resubmitted that the batch system has lost: with its node, or altogether.
 const LOSSES: u32 = 3;
 
-/// The connection to a batch system, for the jobs that have this name there.
-pub fn open(system: &BatchSystem, jobs_name: String) -> Box<dyn Cluster> {
+/// The jobs of a store, as far as a batch system is concerned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Opening {
+    /// The name that they have there.
+    pub jobs_name: String,
+    /// The results folder.
+    pub results: PathBuf,
+}
+
+/// A batch system for the jobs of a store. This is cheap: nothing is asked yet.
+pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
-        BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(jobs_name, settings.clone())),
+        BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, settings.clone())),
     }
 }
 
 /// Resources of the allocation that this process runs in, whichever system made it.
 pub fn allocated() -> Option<Allocated> {
     let mut systems = BatchSystem::WORDS.iter().filter_map(|word| BatchSystem::named(word));
-    systems.find_map(|system| open(&system, String::new()).allocated())
+    systems.find_map(|system| open(&system, Opening::default()).allocated())
 }
 
 /// Runs what is wanted through a batch system, and then what the planner of further jobs adds, until there is nothing more.
@@ -121,8 +131,8 @@ pub fn run(
 /// The jobs of a store that are in a queue.
 #[derive(Debug, Default)]
 pub(crate) struct InQueue {
-    /// By key: the job's number, whether it runs, and why not.
-    pub(crate) jobs: HashMap<Key, (u64, bool, String)>,
+    /// By key: the job's name there, whether it runs, and why not.
+    pub(crate) jobs: HashMap<Key, (BatchId, bool, String)>,
     /// Number of pilot jobs.
     pub(crate) pilots: usize,
 }

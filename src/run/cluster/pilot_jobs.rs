@@ -10,7 +10,7 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    BatchJob, CancelScope, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, job_tag::JobTag,
+    BatchId, BatchJob, CancelScope, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, Work, job_tag::JobTag,
     session::ClusterSession,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct Run<'a, 'o> {
 
 struct Pilot {
     /// Its number in the queue.
-    id: u64,
+    id: BatchId,
     /// Length of its messages that have been read.
     read: u64,
     running: bool,
@@ -118,17 +118,19 @@ impl<'a, 'o> Run<'a, 'o> {
         }
     }
 
-    fn submit_one(&self, number: usize) -> Result<u64, Refusal> {
+    fn submit_one(&self, number: usize) -> Result<BatchId, Refusal> {
         let session = &self.session;
         let run = session.options.folder.name();
         // Nothing to adopt later: the key of the first job stands for all of them.
         let key = session.key(0);
         let tag = JobTag { run: run.clone(), key, submission: u32::try_from(number).unwrap_or(u32::MAX) };
+        let work = Work::Pilot { run: &run, number };
         session.submit(&BatchJob {
             tag: format!("pilot:{tag}"),
             output: session.launch.output(&format!("pilot-{number}.txt")),
             folder: &session.launch.folder,
-            script: session.launch.script(&format!("exec-pilot {run} --number {number}")),
+            script: session.launch.script(&work.arguments()),
+            work,
             request: self.request(),
             step: None,
             after: &[],
@@ -212,7 +214,7 @@ impl<'a, 'o> Run<'a, 'o> {
         if self.session.stopping {
             let (running, pending): (Vec<&Pilot>, Vec<&Pilot>) =
                 self.pilots.values().filter(|pilot| !pilot.over).partition(|pilot| pilot.running);
-            let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id).collect::<Vec<u64>>();
+            let ids = |pilots: &[&Pilot]| pilots.iter().map(|pilot| pilot.id.clone()).collect::<Vec<BatchId>>();
             let (running, pending) = (ids(&running), ids(&pending));
             let mut canceled = self.session.cancel(&pending, CancelScope::All);
             if self.session.ending {

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT};
 use sweep_job::Failure;
 use tracing::{field, info_span, warn};
 
-use super::{BatchJob, CancelScope, Cluster, Options, QueuedJob, Refusal};
+use super::{BatchId, BatchJob, CancelScope, Cluster, Options, QueuedJob, Refusal};
 use crate::{
     host::log,
     plan::{JobId, Plan},
@@ -204,19 +204,19 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     }
 
     /// Submits a batch job.
-    pub(super) fn submit(&self, job: &BatchJob<'_>) -> Result<u64, Refusal> {
+    pub(super) fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
         let span = info_span!(target: log::CLUSTER, "submit", tag = job.tag, id = field::Empty);
         let _submitting = span.enter();
         let answer = self.cluster.submit(job);
         match &answer {
-            Ok(id) => drop(span.record("id", id)),
+            Ok(id) => drop(span.record("id", id.as_str())),
             Err(refusal) => warn!(target: log::CLUSTER, ?refusal, "not submitted"),
         }
         answer
     }
 
     /// Ends batch jobs, or tells them to end.
-    pub(super) fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String> {
+    pub(super) fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String> {
         let _canceling = (!ids.is_empty()).then(|| info_span!(target: log::CLUSTER, "cancel", ?ids, ?scope).entered());
         self.cluster.cancel(ids, scope)
     }

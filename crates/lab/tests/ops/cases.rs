@@ -279,6 +279,11 @@ impl Case for CrossEntropy {
         });
         vec![losses.sum::<f64>() / self.rows as f64]
     }
+
+    /// A loss near 0 is the difference of two numbers of at least about 1.
+    fn least_value(&self) -> f32 {
+        1.0
+    }
 }
 
 /// A sum whose operands are used twice.

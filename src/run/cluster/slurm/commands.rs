@@ -12,7 +12,7 @@ use std::{
 use rustix::process::geteuid;
 
 use crate::host::threads::refused;
-use crate::run::cluster::{QueuedJob, QueuedState, Refusal};
+use crate::run::cluster::{BatchId, QueuedJob, QueuedState, Refusal};
 
 /// Time limit of a command. With its controller gone, `sinfo` hangs, and `sbatch` gives up after 9 s.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -61,7 +61,7 @@ fn state(word: &str) -> QueuedState {
 #[expect(clippy::unused_self, reason = "whoever speaks to Slurm has a client, whatever it needs for that")]
 impl Client {
     /// Hands over a job: the arguments for `sbatch`, and the script.
-    pub(crate) fn submit(&self, arguments: &[String], script: &str) -> Result<u64, Refusal> {
+    pub(crate) fn submit(&self, arguments: &[String], script: &str) -> Result<BatchId, Refusal> {
         let mut command = slurm("sbatch");
         command.args(["--parsable", "--job-name", &self.name]).args(arguments);
         let answer = run(command, Some(script)).map_err(|error| Refusal::No(format!("sbatch: {error}")))?;
@@ -69,8 +69,9 @@ impl Client {
             return Err(refusal(&answer));
         }
         // `ID`, or `ID;CLUSTER`.
-        let id = answer.out.trim().split(';').next().and_then(|id| id.trim().parse().ok());
-        id.ok_or_else(|| Refusal::Unreachable(format!("sbatch answered {:?}, which is not a job", answer.out.trim())))
+        let id = answer.out.trim().split(';').next().and_then(|id| id.trim().parse::<u64>().ok());
+        id.map(BatchId::from)
+            .ok_or_else(|| Refusal::Unreachable(format!("sbatch answered {:?}, which is not a job", answer.out.trim())))
     }
 
     /// All jobs of this name that Slurm still knows, ended ones included.
@@ -87,14 +88,14 @@ impl Client {
     }
 
     /// Asks Slurm to end these jobs, or only those of them that have not begun.
-    pub(crate) fn cancel(&self, ids: &[u64], pending_only: bool) -> Result<(), String> {
+    pub(crate) fn cancel(&self, ids: &[BatchId], pending_only: bool) -> Result<(), String> {
         for chunk in ids.chunks(CHUNK) {
             let mut command = slurm("scancel");
             command.arg("--quiet");
             if pending_only {
                 command.args(["--state", "PENDING"]);
             }
-            command.args(chunk.iter().map(u64::to_string));
+            command.args(chunk.iter().map(BatchId::as_str));
             let answer = run(command, None).map_err(|error| format!("scancel: {error}"))?;
             // Of jobs that have ended meanwhile it complains; those need nothing.
             if !answer.status.is_some_and(|status| status.success()) && is_unreachable(&answer) {
@@ -105,27 +106,27 @@ impl Client {
     }
 
     /// Sends SIGINT to the programs of these jobs, and to nothing that they have started.
-    pub(crate) fn interrupt(&self, ids: &[u64]) {
+    pub(crate) fn interrupt(&self, ids: &[BatchId]) {
         for chunk in ids.chunks(CHUNK) {
             let mut command = slurm("scancel");
-            command.args(["--quiet", "--batch", "--signal=INT"]).args(chunk.iter().map(u64::to_string));
+            command.args(["--quiet", "--batch", "--signal=INT"]).args(chunk.iter().map(BatchId::as_str));
             // Those that do not hear it are ended in the end.
             let _ = run(command, None);
         }
     }
 
     /// End of a job, as long as Slurm remembers it.
-    pub(crate) fn end(&self, id: u64) -> Option<End> {
+    pub(crate) fn end(&self, id: &BatchId) -> Option<End> {
         let mut command = slurm("scontrol");
-        command.args(["show", "job", "-o", &id.to_string()]);
+        command.args(["show", "job", "-o", id.as_str()]);
         let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
         Some(end(&answer.out))
     }
 
     /// The state of a job that the queue has forgotten, where there is an accounting that remembers.
-    pub(crate) fn remembered(&self, id: u64) -> Option<QueuedState> {
+    pub(crate) fn remembered(&self, id: &BatchId) -> Option<QueuedState> {
         let mut command = slurm("sacct");
-        command.args(["-n", "-X", "-P", "-o", "State", "-j", &id.to_string()]);
+        command.args(["-n", "-X", "-P", "-o", "State", "-j", id.as_str()]);
         let answer = run(command, None).ok().filter(|answer| answer.status.is_some_and(|status| status.success()))?;
         // `CANCELLED by 1000`.
         answer.out.lines().next()?.split_whitespace().next().map(state)
@@ -203,7 +204,7 @@ fn is_unreachable(answer: &Answer) -> bool {
 /// A line of `squeue`.
 fn seen(line: &str) -> Option<QueuedJob> {
     let mut fields = line.splitn(4, '|');
-    let id = fields.next()?.trim().parse().ok()?;
+    let id = fields.next()?.trim().parse::<u64>().ok()?.into();
     let state = state(fields.next()?.trim());
     let reason = fields.next()?.trim().to_owned();
     let tag = fields.next().unwrap_or_default().trim().to_owned();
@@ -285,7 +286,7 @@ mod tests {
         let job = seen(&line).unwrap();
         assert_eq!(
             (job.id, job.state, job.reason.as_str()),
-            (12, QueuedState::Pending, "ReqNodeNotAvail, May be reserved")
+            (12.into(), QueuedState::Pending, "ReqNodeNotAvail, May be reserved")
         );
         let tag: JobTag = job.tag.parse().unwrap();
         assert_eq!((tag.run.as_str(), tag.key.to_string(), tag.submission), ("20260101T000000Z-7", key, 2));

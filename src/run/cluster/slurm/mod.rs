@@ -4,8 +4,8 @@ mod commands;
 mod sbatch_args;
 
 use self::commands::Client;
-use super::{Allocated, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal};
-use crate::recipe;
+use super::{Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, QueuedJob, QueuedState, Refusal};
+use crate::recipe::executor::slurm as recipe;
 
 /// The Slurm cluster of this machine, as far as the jobs of one store are concerned.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Cluster for Slurm {
         format!("scancel --me --name {}", self.client.name)
     }
 
-    fn submit(&self, job: &BatchJob<'_>) -> Result<u64, Refusal> {
+    fn submit(&self, job: &BatchJob<'_>) -> Result<BatchId, Refusal> {
         let asked = job.step.map_or_else(|| self.asked.all.clone(), |step| self.asked.of_step(step));
         self.client.submit(&sbatch_args::arguments(job, &asked), &job.script)
     }
@@ -56,7 +56,7 @@ impl Cluster for Slurm {
         self.client.queue()
     }
 
-    fn cancel(&self, ids: &[u64], scope: CancelScope) -> Result<(), String> {
+    fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String> {
         match scope {
             CancelScope::Pending => self.client.cancel(ids, true),
             CancelScope::All => self.client.cancel(ids, false),
@@ -71,7 +71,7 @@ impl Cluster for Slurm {
         why_pending(reason)
     }
 
-    fn ending(&self, id: u64, word: &str) -> Ending {
+    fn ending(&self, id: &BatchId, word: &str) -> Ending {
         let end = self.client.end(id).unwrap_or_default();
         let cause = match (word, end.code, end.signal) {
             ("TIMEOUT" | "DEADLINE", ..) => EndCause::TimeLimit,
@@ -84,7 +84,7 @@ impl Cluster for Slurm {
         Ending { cause, node: end.nodes, reason: end.reason }
     }
 
-    fn remembered(&self, id: u64) -> Option<QueuedState> {
+    fn remembered(&self, id: &BatchId) -> Option<QueuedState> {
         self.client.remembered(id)
     }
 }

@@ -1,6 +1,9 @@
 //! The arguments of `sbatch` for a batch job.
 
-use crate::{recipe::SlurmRequest, run::cluster::BatchJob};
+use crate::{
+    recipe::executor::slurm::SlurmRequest,
+    run::cluster::{BatchId, BatchJob},
+};
 
 /// The arguments for a batch job; `asked` are the executor's settings for it.
 pub(super) fn arguments(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String> {
@@ -12,7 +15,7 @@ pub(super) fn arguments(job: &BatchJob<'_>, asked: &SlurmRequest) -> Vec<String>
     // A node that dies takes its jobs with it, not the run: they are safe to start again.
     arguments.extend(["--open-mode=append", "--requeue", "--ntasks=1", "--nodes=1"].map(str::to_owned));
     if !job.after.is_empty() {
-        let ids: Vec<String> = job.after.iter().map(u64::to_string).collect();
+        let ids: Vec<String> = job.after.iter().map(BatchId::to_string).collect();
         arguments.push(format!("--dependency=afterok:{}", ids.join(":")));
         arguments.push("--kill-on-invalid-dep=yes".to_owned());
     }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::Lower;
+use super::Settings;
 use crate::recipe::{
     keys::{Custom, Mapping as _, Text, Texts, TimeSpan, mapping},
+    lower::Lower,
     node::{Entry, Node},
     schema::reference,
     source::Spanned,
@@ -99,7 +100,7 @@ fn steps() -> Json {
 }
 
 /// The schema of the options of a single step.
-pub(in crate::recipe) fn of_step() -> Json {
+fn of_step() -> Json {
     let mut schema = SlurmKeys::schema();
     if let Some(properties) = schema["properties"].as_object_mut() {
         properties.remove(STEPS);
@@ -132,41 +133,45 @@ const OWN: &[&str] = &[
     "-n",
 ];
 
-impl Lower<'_> {
-    /// Reads the options; also returns the steps that they name.
-    pub(super) fn slurm(&mut self, node: &Node) -> (Slurm, Vec<Spanned<String>>) {
-        let keys = SlurmKeys::read_or_empty(self, node, "`slurm`");
+impl Settings for Slurm {
+    fn read(lower: &mut Lower<'_>, node: &Node) -> (Self, Vec<Spanned<String>>) {
+        let keys = SlurmKeys::read_or_empty(lower, node, "`slurm`");
         let (mut own, mut named) = (Vec::new(), Vec::new());
         let names: Vec<&str> = SlurmKeys::NAMES.iter().copied().filter(|name| *name != STEPS).collect();
-        for Entry { key, value } in keys.steps.node().map(|node| self.entries(node, "`steps`")).unwrap_or_default() {
+        for Entry { key, value } in keys.steps.node().map(|node| lower.entries(node, "`steps`")).unwrap_or_default() {
             named.push(key.clone());
-            let entries = self.map(value, "a step of `slurm`", &names).unwrap_or_default();
-            let keys = SlurmKeys::of(self, entries);
-            own.push((key.value.clone(), self.slurm_request(keys)));
+            let entries = lower.map(value, "a step of `slurm`", &names).unwrap_or_default();
+            let keys = SlurmKeys::of(lower, entries);
+            own.push((key.value.clone(), request(lower, keys)));
         }
-        (Slurm { all: self.slurm_request(keys), steps: own }, named)
+        (Self { all: request(lower, keys), steps: own }, named)
     }
 
-    fn slurm_request(&mut self, keys: SlurmKeys<'_>) -> SlurmRequest {
-        let options = keys.options.value.unwrap_or_default();
-        for option in &options {
-            let name = option.value.split('=').next().unwrap_or_default();
-            if !name.starts_with('-') {
-                let help = "one option an entry, with its value behind `=`, for example `--constraint=a100`";
-                self.problem(option.span, format!("`{}` is no option", option.value), "not an option", help);
-            } else if OWN.contains(&name) {
-                let message = format!("`{name}` is given by `sweep` itself");
-                self.problem(option.span, message, "not the author's to give", "take it out");
-            }
+    fn definitions() -> Vec<(&'static str, Json)> {
+        vec![("slurm-step", of_step())]
+    }
+}
+
+/// The options of one mapping.
+fn request(lower: &mut Lower<'_>, keys: SlurmKeys<'_>) -> SlurmRequest {
+    let options = keys.options.value.unwrap_or_default();
+    for option in &options {
+        let name = option.value.split('=').next().unwrap_or_default();
+        if !name.starts_with('-') {
+            let help = "one option an entry, with its value behind `=`, for example `--constraint=a100`";
+            lower.problem(option.span, format!("`{}` is no option", option.value), "not an option", help);
+        } else if OWN.contains(&name) {
+            let message = format!("`{name}` is given by `sweep` itself");
+            lower.problem(option.span, message, "not the author's to give", "take it out");
         }
-        let options = options.into_iter().map(|option| option.value).collect();
-        SlurmRequest {
-            partition: keys.partition.value,
-            account: keys.account.value,
-            qos: keys.qos.value,
-            gres: keys.gres.value,
-            time: keys.time.value,
-            options,
-        }
+    }
+    let options = options.into_iter().map(|option| option.value).collect();
+    SlurmRequest {
+        partition: keys.partition.value,
+        account: keys.account.value,
+        qos: keys.qos.value,
+        gres: keys.gres.value,
+        time: keys.time.value,
+        options,
     }
 }
