@@ -107,10 +107,11 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let limits = Limits {
         cpus: machine::cpus(),
         gpus: machine::nvidia_gpus().len(),
+        gpu_memory: Vec::new(),
         memory: machine::memory(),
         jobs: machine::cpus(),
     };
-    let about = History::new(&entries).duration(&plan, &open, limits).filter(|_| !open.is_empty());
+    let about = History::new(&entries).duration(&plan, &open, &limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
