@@ -113,13 +113,14 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let limits = Limits {
         cpus: machine::cpus(),
         gpus: machine::nvidia_gpus().len(),
+        gpu_memory: Vec::new(),
         memory: machine::memory(),
         jobs: machine::cpus(),
     };
     let savings = savings::savings(&plan, &store, &entries, &open.iter().copied().collect())?;
     let estimated = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
     let history = History::new(&entries).with(estimated);
-    let about = history.duration(&plan, &open, limits).filter(|_| !open.is_empty());
+    let about = history.duration(&plan, &open, &limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };

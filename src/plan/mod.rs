@@ -152,6 +152,15 @@ pub struct Job {
     pub code: Option<Arc<Code>>,
 }
 
+impl Job {
+    /// True if other jobs may use the rest of the job's GPU. A job that measures times has its GPUs for itself.
+    pub fn shares_gpu(&self) -> bool {
+        let Self { resources, turn, identity, .. } = self;
+        let measures = resources.exclusive || turn.is_some();
+        resources.shares_gpu() && !measures && identity.backend != Some(Backend::Cpu)
+    }
+}
+
 /// Name of a job for people.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {

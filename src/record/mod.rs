@@ -14,7 +14,7 @@ mod record;
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
 pub use self::{
-    conditions::{Conditions, Exclusivity, GitState, Interpreter, Machine, RunConditions, SeedPlan},
+    conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
