@@ -166,6 +166,16 @@ pub enum Error {
         /// The reason, with the remedy.
         reason: &'static str,
     },
+    /// A job wants what the executor does not give.
+    #[error("step `{step}` wants {wants}, and {reason}")]
+    Nodes {
+        /// The step.
+        step: String,
+        /// Its wish.
+        wants: String,
+        /// The reason, with the remedy.
+        reason: &'static str,
+    },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
     NotShared,
@@ -231,6 +241,7 @@ impl Error {
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
             | Self::NoBatchSystem { .. }
+            | Self::Nodes { .. }
             | Self::NeedsBatchSystem(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
