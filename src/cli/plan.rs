@@ -1,7 +1,7 @@
 //! `sweep plan`.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::Path,
 };
 
@@ -27,7 +27,7 @@ use crate::{
     plan::{Job, JobId, ListId, Numbering, Plan, Saving, Study},
     query::explain::Explainer,
     recipe::Recipe,
-    run::{History, Standing, slots::Limits},
+    run::{History, Standing, describe_gpu, slots::Limits},
     store::{State, Store},
 };
 
@@ -74,6 +74,7 @@ struct View<'a> {
     about: Option<f64>,
     /// Mean size of the states that there are, in bytes.
     state_bytes: Option<f64>,
+    history: History,
     explainer: Explainer<'a>,
     /// Decisions of searches about jobs.
     decided_jobs: DecidedJobs,
@@ -111,7 +112,12 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
         memory: machine::memory(),
         jobs: machine::cpus(),
     };
-    let about = History::new(&entries).duration(&plan, &open, &limits).filter(|_| !open.is_empty());
+    let history = if entries.is_empty() {
+        History::default()
+    } else {
+        History::read(&store, &plan).map_err(Error::io("cannot read the store"))?
+    };
+    let about = history.duration(&plan, &open, &limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
@@ -119,7 +125,7 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let bytes: u64 = known.iter().map(State::bytes).sum();
     let state_bytes = (!known.is_empty()).then(|| bytes as f64 / known.len() as f64);
     let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, decided_jobs };
+    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, history, explainer, decided_jobs };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -180,6 +186,7 @@ impl<'a> View<'a> {
             text = format!("{}\n{text}", clean(about));
         }
         text.extend(self.savings());
+        text.extend(self.shares());
         let grid = if args.list {
             self.list()
         } else if args.why {
@@ -206,6 +213,18 @@ impl<'a> View<'a> {
             )
         };
         savings.into_iter().map(line).collect()
+    }
+
+    /// A line for each step whose jobs share GPUs, and for each part that they take.
+    fn shares(&self) -> Vec<String> {
+        let mut parts: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        for (id, job) in self.jobs().filter(|(id, _)| !self.cached[id.index()] && !self.is_reserve(*id)) {
+            if let Some(part) = describe_gpu(job, &self.history.gpus) {
+                *parts.entry((self.plan.job(id).label.step.as_str(), part)).or_default() += 1;
+            }
+        }
+        let line = |((step, part), jobs)| format!("{step}: {} share GPUs: {part}\n", count(jobs, "job"));
+        parts.into_iter().map(line).collect()
     }
 
     /// Every job.

@@ -41,7 +41,7 @@ pub use self::{
     event::{Observer, RunEvent, Summary},
     failures::Failures,
     folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
-    gpu_memory::{Estimate, GpuHistory, NEUTRAL, Shape, shape},
+    gpu_memory::{Estimate, GpuHistory, NEUTRAL, Shape, describe as describe_gpu, shape},
     history::History,
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
