@@ -1,6 +1,7 @@
 //! Runs through a real Slurm, on loopback.
 
 pub(crate) mod cluster;
+mod preemption;
 
 use std::{collections::BTreeMap, time::Duration};
 
