@@ -27,6 +27,7 @@ mod faults;
 mod figures;
 mod flow;
 mod gallery;
+mod gpus;
 mod hostile;
 mod init;
 mod integrity;

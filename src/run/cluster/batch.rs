@@ -174,6 +174,8 @@ pub enum EndCause {
     TimeLimit,
     /// It ran out of memory.
     OutOfMemory,
+    /// The system has ended it in favor of another one.
+    Preempted,
     /// The system has lost it, with its node or otherwise: the system's word.
     Lost(String),
     /// Its script has ended with this code.
