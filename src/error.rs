@@ -162,9 +162,9 @@ pub enum Error {
     #[error("{system} was not found: {reason}")]
     NoBatchSystem {
         /// The system.
-        system: &'static str,
+        system: String,
         /// The reason, with the remedy.
-        reason: &'static str,
+        reason: String,
     },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]

@@ -13,10 +13,10 @@ use crate::record::Key;
 /// A batch system. Whatever fails or does not answer in time is unknown, never gone.
 pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
-    fn system(&self) -> &'static str;
+    fn system(&self) -> &str;
 
     /// Reason why this machine cannot use the system, with the remedy; `None` if it can.
-    fn unavailable(&self) -> Option<&'static str>;
+    fn unavailable(&self) -> Option<&str>;
 
     /// Resources of the allocation that this process runs in; `None` if it is in none of this system.
     fn allocated(&self) -> Option<Allocated>;
@@ -26,6 +26,12 @@ pub trait Cluster: fmt::Debug {
 
     /// The command with which a person ends all of them.
     fn cancel_command(&self) -> String;
+
+    /// True if the system starts a job only after those in [`BatchJob::after`]. Else a job is submitted when they are done, and `after`
+    /// is always empty.
+    fn keeps_dependencies(&self) -> bool {
+        true
+    }
 
     /// Submits a batch job.
     ///
@@ -46,7 +52,7 @@ pub trait Cluster: fmt::Debug {
     fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String>;
 
     /// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
-    fn why_pending(&self, reason: &str) -> Option<&'static str>;
+    fn why_pending(&self, reason: &str) -> Option<&str>;
 
     /// End of a batch job that the queue shows with `word`.
     fn ending(&self, id: &BatchId, word: &str) -> Ending;
@@ -174,6 +180,8 @@ pub enum EndCause {
     TimeLimit,
     /// It ran out of memory.
     OutOfMemory,
+    /// It was never started, and is to be submitted again.
+    NotStarted,
     /// The system has lost it, with its node or otherwise: the system's word.
     Lost(String),
     /// Its script has ended with this code.

@@ -235,6 +235,10 @@ impl<'a, 'o> Run<'a, 'o> {
     fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
         let session = &self.session;
         let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
+        if ending.cause == EndCause::NotStarted {
+            self.jobs[job].stage = Stage::Held;
+            return;
+        }
         let node = if ending.node.is_empty() { String::new() } else { format!(" on {}", ending.node) };
         let (kind, message, loss) = match ending.cause {
             EndCause::TimeLimit => {
@@ -257,7 +261,7 @@ impl<'a, 'o> Run<'a, 'o> {
                     EndCause::Exit(code) => format!("exit code {code}"),
                     EndCause::Signal(signal) => format!("signal {signal}"),
                     EndCause::Other(word) | EndCause::Lost(word) => word,
-                    EndCause::TimeLimit | EndCause::OutOfMemory => word.to_owned(),
+                    EndCause::TimeLimit | EndCause::OutOfMemory | EndCause::NotStarted => word.to_owned(),
                 };
                 let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
                 let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
@@ -395,7 +399,9 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.jobs.is_early(job) && !self.session.options.detach {
                 continue;
             }
-            let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
+            // Without dependencies in the system, a job waits here for all that it needs.
+            let most = if self.session.cluster.keeps_dependencies() { MOST_NEEDS } else { 0 };
+            let Some(needs) = self.jobs.needs_of(job, most) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();
                 return;
@@ -416,7 +422,8 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.session.trouble(&error);
                     return;
                 }
-                Err(Refusal::Full(error)) if in_queue > 0 => {
+                // A system may count jobs that have just ended, and those of others.
+                Err(Refusal::Full(error)) if in_queue > 0 || self.session.changed.elapsed() < LAG => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
                         let text = format!(

@@ -11,8 +11,10 @@ mod job_tag;
 mod jobs;
 mod pilot_jobs;
 mod rounds;
+mod script;
 mod session;
 mod slurm;
+mod templates;
 
 use std::{
     collections::HashMap,
@@ -74,6 +76,7 @@ pub struct Opening {
 pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
         BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, settings.clone())),
+        BatchSystem::CommandTemplates(settings) => Box::new(templates::Templates::new(opening, settings.clone())),
     }
 }
 
