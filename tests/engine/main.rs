@@ -47,6 +47,8 @@ mod protocol;
 mod pulls;
 mod query;
 #[cfg(feature = "remote")]
+mod ray;
+#[cfg(feature = "remote")]
 mod remote;
 mod reports;
 mod runs;
