@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::Key;
+use crate::{host::finding::Finding, record::Key};
 
 /// A batch system. Whatever fails or does not answer in time is unknown, never gone.
 pub trait Cluster: fmt::Debug {
@@ -59,6 +59,16 @@ pub trait Cluster: fmt::Debug {
 
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
+
+    /// Checks of what only this system requires, for `sweep doctor`. That it can be used and answers is checked for all systems.
+    fn examine(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// True if its machines share the results folder with this one, so that a trial job can write there.
+    fn has_shared_folder(&self) -> bool {
+        true
+    }
 }
 
 /// The name of a batch job in its system, usually a number.

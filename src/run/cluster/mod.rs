@@ -16,6 +16,7 @@ mod script;
 mod session;
 mod slurm;
 mod templates;
+pub mod trial;
 
 use std::{
     collections::HashMap,

@@ -46,6 +46,10 @@ steps:
     assert!(second.stderr.contains("already in the queue"), "{}", second.stderr);
     assert_once(&sandbox, 4);
 
+    let doctor = cluster.sweep(&sandbox, &["doctor", "ray", "--gpus", "1", "--format", "json"]);
+    assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("version 2."), "{}", doctor.stdout);
+
     // A secret of the submitter is not sent, and resources arrive.
     let sandbox = Sandbox::with(
         "
@@ -62,6 +66,7 @@ steps:
         sandbox.records().contains_key("gpus") && !sandbox.workers().is_empty()
     });
     engine.signal(Signal::INT);
+    until("it stops", || !sandbox.journal("stopping").is_empty());
     engine.signal(Signal::INT);
     let ended = engine.wait();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);

@@ -7,7 +7,6 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::Settings;
 use crate::recipe::{
     keys::{Custom, Mapping as _, Text, Texts, TimeSpan, mapping},
     lower::Lower,

@@ -32,6 +32,10 @@ impl Api {
         Self
     }
 
+    pub(super) fn version(&self) -> Result<String, ApiError> {
+        Err(refused())
+    }
+
     pub(super) fn submit(&self, _: &Map<String, Value>) -> Result<(), ApiError> {
         Err(refused())
     }

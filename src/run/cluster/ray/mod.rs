@@ -20,7 +20,10 @@ use super::{
     Allocated, BatchId, BatchJob, CancelScope, Cluster, EndCause, Ending, Opening, QueuedJob, QueuedState, Refusal,
     job_tag, script,
 };
-use crate::recipe::executor::ray::{Ray, check_address};
+use crate::{
+    host::finding::Finding,
+    recipe::executor::ray::{Ray, check_address},
+};
 
 /// The address of a cluster on this machine.
 const LOCAL: &str = "http://127.0.0.1:8265";
@@ -187,7 +190,7 @@ impl Cluster for RayJobs {
         let message = job.as_ref().and_then(|job| job.message.clone()).unwrap_or_default();
         let line: String = message.lines().next().unwrap_or_default().chars().take(300).collect();
         let cause = match job.and_then(|job| job.driver_exit_code) {
-            Some(code @ ..0) => EndCause::Signal(-code),
+            Some(code @ ..=-1) => EndCause::Signal(-code),
             Some(code @ 1..) => EndCause::Exit(code),
             // The cluster had no room for it for too long.
             _ if message.contains("failed to start within") => EndCause::NotStarted,
@@ -200,5 +203,15 @@ impl Cluster for RayJobs {
 
     fn remembered(&self, _: &BatchId) -> Option<QueuedState> {
         None
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        match self.api.version() {
+            Ok(version) => vec![Finding::good("Ray", format!("version {version} at {}", self.address))],
+            Err(ApiError::Unreachable(text) | ApiError::Refused(text)) => {
+                let help = "the Jobs API needs Ray 2.9 or later with its dashboard (`pip install 'ray[default]'`)";
+                vec![Finding::doubtful("Ray", text, help)]
+            }
+        }
     }
 }
