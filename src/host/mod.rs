@@ -7,6 +7,7 @@ pub mod devices;
 pub(crate) mod exchange;
 pub(crate) mod failpoints;
 pub mod finding;
+pub(crate) mod gpus;
 pub mod log;
 pub mod machine;
 pub(crate) mod packages;
