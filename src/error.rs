@@ -162,9 +162,17 @@ pub enum Error {
     #[error("{system} was not found: {reason}")]
     NoBatchSystem {
         /// The system.
-        system: &'static str,
+        system: String,
         /// The reason, with the remedy.
-        reason: &'static str,
+        reason: String,
+    },
+    /// No executor and no sweep file has this name.
+    #[error("`{name}` is no executor and no sweep file; the executors are {known}")]
+    UnknownExecutor {
+        /// The name.
+        name: String,
+        /// The executors.
+        known: String,
     },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
@@ -231,6 +239,7 @@ impl Error {
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
             | Self::NoBatchSystem { .. }
+            | Self::UnknownExecutor { .. }
             | Self::NeedsBatchSystem(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,

@@ -427,7 +427,7 @@ fn shared(results: &Path, store: &Store, system: &BatchSystem, pilots: Option<u1
     let name = opening.jobs_name.clone();
     let cluster = cluster::open(system, opening);
     if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system(), reason });
+        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
     }
     if !store.share().map_err(Error::io("cannot write to the store"))? {
         return Err(Error::NotShared);

@@ -2,6 +2,8 @@
 //!
 //! A batch system has a file here with its settings and their keys, and a line in `batch_systems!`.
 
+pub mod batch;
+pub mod ray;
 pub mod slurm;
 
 use serde_json::{Value as Json, json};
@@ -100,6 +102,10 @@ macro_rules! batch_systems {
 batch_systems! {
     /// Slurm options for every job.
     slurm: slurm::Slurm, SlurmKeys;
+    /// A Ray cluster.
+    ray: ray::Ray, RayKeys;
+    /// Command templates for any other batch system.
+    batch: batch::CommandTemplates, BatchKeys;
 }
 
 /// The way in which jobs are started.

@@ -31,6 +31,10 @@ impl Run<'_, '_> {
                 self.submit_again(job);
                 return;
             }
+            EndCause::NotStarted => {
+                self.jobs[job].stage = Stage::Held;
+                return;
+            }
             EndCause::Lost(word) => (FailureKind::Crash, format!("{system} has lost job {id}{node}: {word}"), true),
             EndCause::Exit(allocation::BLOCKED) => {
                 (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
@@ -45,7 +49,7 @@ impl Run<'_, '_> {
                     EndCause::Exit(code) => format!("exit code {code}"),
                     EndCause::Signal(signal) => format!("signal {signal}"),
                     EndCause::Other(word) | EndCause::Lost(word) => word,
-                    EndCause::TimeLimit | EndCause::OutOfMemory | EndCause::Preempted => word.to_owned(),
+                    EndCause::TimeLimit | EndCause::OutOfMemory | EndCause::Preempted | EndCause::NotStarted => word.to_owned(),
                 };
                 let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
                 let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
