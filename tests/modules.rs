@@ -8,7 +8,7 @@ use std::{
 
 /// The modules of `src/`, each of which may use only those before it.
 const ENGINE: &[&str] = &[
-    "format", "host", "record", "stats", "decide", "suggest", "charts", "recipe", "plan", "store", "run", "remote",
+    "format", "host", "record", "stats", "decide", "suggest", "charts", "recipe", "plan", "store", "hosts", "run", "host_server", "remote",
     "progress", "analysis", "batches", "render", "query", "export", "web", "worker", "init", "shipped", "error", "cli",
 ];
 

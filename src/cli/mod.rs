@@ -10,6 +10,7 @@ mod diff;
 mod exec;
 mod explain;
 mod export;
+mod hosts;
 mod init;
 mod log;
 mod logs;
@@ -131,6 +132,9 @@ enum Command {
         #[arg(long)]
         probe: Option<BackendArg>,
     },
+    /// Hosts of runs through `ssh`.
+    #[command(hide = true)]
+    Hosts(hosts::HostsArgs),
     /// Run one job of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecJob(exec::ExecJobArgs),
@@ -229,6 +233,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
     match command {
         // Their own entry points answer the engine.
         Command::Worker { .. } => Ok(Exit::Usage),
+        Command::Hosts(args) => hosts::hosts(&args),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
         Command::Init(args) => init::init(results, &args),

@@ -49,6 +49,7 @@ pub use self::{
 };
 pub(crate) use self::{
     attempt::killed,
+    job_specs::write_one as write_job_spec,
     scratch::{Attempts, Scratch},
 };
 use self::{
