@@ -58,6 +58,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
+    recipe::Resources,
     record::Key,
     store::Store,
 };
@@ -157,20 +158,24 @@ pub fn run(
 /// Resources that a job uses. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
 /// otherwise; a job that computes on the CPU has none.
 pub fn demand(job: &Job, limits: Limits) -> Demand {
-    let wanted = &job.resources;
-    let gpus = gpus(job);
+    limits.clamp(wanted(&job.resources, job.identity.backend, limits))
+}
+
+/// The same, even if it is more than there is.
+fn wanted(resources: &Resources, backend: Option<Backend>, limits: Limits) -> Demand {
+    let gpus = wanted_gpus(resources, backend);
     let share = if gpus > 0 { (limits.cpus * gpus / limits.gpus.max(1)).max(1) } else { limits.cpus };
-    limits.clamp(Demand {
-        cpus: wanted.cpus.unwrap_or(share),
-        gpus,
-        memory: wanted.memory.unwrap_or(0),
-        exclusive: wanted.exclusive,
-    })
+    let memory = resources.memory.unwrap_or(0);
+    Demand { cpus: resources.cpus.unwrap_or(share), gpus, memory, exclusive: resources.exclusive }
 }
 
 /// Number of GPUs reserved for a job.
 fn gpus(job: &Job) -> usize {
-    match (job.identity.backend, job.resources.gpus) {
+    wanted_gpus(&job.resources, job.identity.backend)
+}
+
+fn wanted_gpus(resources: &Resources, backend: Option<Backend>) -> usize {
+    match (backend, resources.gpus) {
         (Some(Backend::Cpu), _) => 0,
         (Some(_), None) => 1,
         (_, wanted) => wanted.unwrap_or(0),

@@ -163,6 +163,11 @@ impl Slots {
         self.storing -= 1;
     }
 
+    /// True if no job runs and no result is being stored.
+    pub fn is_idle(&self) -> bool {
+        self.running + self.storing == 0
+    }
+
     /// Cores, GPUs, bytes of memory that are free.
     pub fn free(&self) -> (usize, usize, u64) {
         (self.cpus, self.gpus.len(), self.memory)

@@ -60,6 +60,8 @@ pub enum State {
         attempt: u32,
         /// Its GPUs.
         gpus: Vec<usize>,
+        /// Its host, if it runs on another one than the sweep.
+        host: Option<String>,
         /// Its progress.
         progress: Option<Progress>,
     },
@@ -314,8 +316,9 @@ impl Snapshot {
         let Some(state) = line.event.job().and_then(|job| self.jobs.get_mut(job)) else { return };
         let next = match &line.event {
             RunEvent::Added { .. } => State::Waiting(String::new()),
-            RunEvent::Started { gpus, attempt, .. } => {
-                State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
+            RunEvent::Started { gpus, attempt, host, .. } => {
+                let (attempt, gpus, host) = (*attempt, gpus.clone(), host.clone());
+                State::Running { since: line.at, attempt, gpus, host, progress: None }
             }
             RunEvent::Submitted { id, .. } => State::Queued { id: id.clone(), reason: String::new() },
             RunEvent::Waiting { machine: true, .. } => State::HeldUp,
@@ -352,7 +355,7 @@ impl Snapshot {
         let mut slots = Slots::new(self.manifest.limits);
         let mut alone = None;
         for (index, (job, state)) in self.manifest.jobs.iter().zip(&self.jobs).enumerate() {
-            if let State::Running { gpus, .. } = state {
+            if let State::Running { gpus, host: None, .. } = state {
                 slots.hold(&job.demand, gpus);
                 alone = job.demand.exclusive.then_some(index).or(alone);
             }

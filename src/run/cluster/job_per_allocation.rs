@@ -244,6 +244,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 (FailureKind::Memory, format!("out of memory: {system} has ended job {id}{node}"), false)
             }
             EndCause::Lost(word) => (FailureKind::Crash, format!("{system} has lost job {id}{node}: {word}"), true),
+            EndCause::NotStarted(reason) => (FailureKind::Input, format!("{system} cannot start it: {reason}"), false),
             EndCause::Exit(allocation::BLOCKED) => {
                 (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
             }
@@ -256,7 +257,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 let how = match cause {
                     EndCause::Exit(code) => format!("exit code {code}"),
                     EndCause::Signal(signal) => format!("signal {signal}"),
-                    EndCause::Other(word) | EndCause::Lost(word) => word,
+                    EndCause::Other(word) | EndCause::Lost(word) | EndCause::NotStarted(word) => word,
                     EndCause::TimeLimit | EndCause::OutOfMemory => word.to_owned(),
                 };
                 let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
