@@ -40,6 +40,8 @@ pub enum HostEvent {
     Said {
         /// The job.
         key: Key,
+        /// The place in the journal at which the line begins, in bytes.
+        at: u64,
         /// The line.
         line: String,
     },
@@ -260,8 +262,9 @@ impl Connection {
 
     /// Removes what is left of a job's run, but for its record, which other jobs may need; [`Connection::clean`] removes it.
     pub fn forget(&self, key: Key) -> Result<(), HostError> {
+        self.request(&Ask::Forget { key }, io::empty())?.whole()?;
         lock(&self.shared.follows).remove(&key);
-        self.request(&Ask::Forget { key }, io::empty())?.whole().map(drop)
+        Ok(())
     }
 
     /// Removes programs of other versions, files, and records of all stores that were fetched.
@@ -514,8 +517,9 @@ impl Shared {
                         _ => false,
                     };
                     if is_new {
+                        let at = next.saturating_sub(body.len() as u64 + 1);
                         let line = String::from_utf8_lossy(&body).into_owned();
-                        (self.tell)(HostEvent::Said { key, line });
+                        (self.tell)(HostEvent::Said { key, at, line });
                     }
                 }
                 Say::Ended { key, has_record } => {

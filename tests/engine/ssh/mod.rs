@@ -1,0 +1,6 @@
+//! Hosts that are reached through a real `ssh`, on loopback.
+
+mod connection;
+mod faults;
+pub(crate) mod sshd;
+mod world;
