@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     hosts::{Connection, HostEvent, Probe, Project, SpoolState, SpooledJob},
+    plan::{JobId, Plan, SerializedJob},
     recipe::executor::ssh::{Ssh, SshHost},
     record::Key,
     run::{
@@ -330,7 +331,7 @@ impl Agent {
                 let limits = limits(&link.host, &probe);
                 let known = link.probe.is_some();
                 let jobs = listing(&probe.jobs);
-                let sentence = introduction(&link.host.host, &probe, limits);
+                let sentence = introduction(&link.host.host, &probe, &limits);
                 link.probe = Some(probe);
                 if known && !state.queue.places[place].is_up() {
                     state.news.push(format!("{} answers again", state.queue.places[place].name));
@@ -354,7 +355,7 @@ impl Agent {
                 }
                 self.give_up(state);
             }
-            HostEvent::Said { key, line } => {
+            HostEvent::Said { key, at: _, line } => {
                 let name = &state.queue.places[place].name;
                 let streams = state.tasks.get_mut(&key).and_then(|task| task.streams.as_mut());
                 if let Some(streams) = streams.filter(|streams| streams.place == place)
@@ -414,7 +415,7 @@ impl Agent {
     fn start(&self, state: &mut State, key: Key, place: PlaceId, lease: Lease) {
         let shared = &self.shared;
         let answer = |sent: Sent| shared.tell(Input::Sent { key, place, sent });
-        let limits = state.queue.places[place].limits();
+        let memory = state.queue.places[place].limits().map_or(0, |limits| limits.memory);
         let claimed = match state.links[place] {
             // Its engine claims the job.
             Link::Local(_) if state.tasks.get(&key).is_some_and(|task| task.claim.is_some()) => Claimed::Yes,
@@ -458,7 +459,7 @@ impl Agent {
                     folder: shared.folder.clone(),
                     output: task.output.clone(),
                     gpus: visible(names, &lease),
-                    memory: limits.map_or(0, |limits| limits.memory),
+                    memory,
                     lease,
                 };
                 match launch.start() {
@@ -687,17 +688,19 @@ impl Shared {
 /// The resources that a job asks for, from its specification.
 pub(super) fn wants(opening: &Opening, run: &str, at: u64) -> io::Result<Wants> {
     let spec = job_specs::read_at(RunFolder::named(&opening.results, run).path(), at)?;
-    Ok(Wants { resources: spec.resources, backend: spec.identity.backend })
+    let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
+    let plan = Plan::from_serialized([alone], &HashMap::new()).map_err(io::Error::other)?;
+    Ok(Wants::of(plan.job(JobId::new(0))))
 }
 
 /// The resources of a host that jobs may use.
 fn limits(host: &SshHost, probe: &Probe) -> Limits {
     let cpus = host.cpus.unwrap_or(probe.cpus);
     let gpus = host.gpus.map_or(probe.gpus.len(), |gpus| gpus.min(probe.gpus.len()));
-    Limits { cpus, gpus, memory: host.memory.unwrap_or(probe.memory), jobs: cpus.max(gpus) }
+    Limits { cpus, gpus, gpu_memory: Vec::new(), memory: host.memory.unwrap_or(probe.memory), jobs: cpus.max(gpus) }
 }
 
-fn introduction(name: &str, probe: &Probe, limits: Limits) -> String {
+fn introduction(name: &str, probe: &Probe, limits: &Limits) -> String {
     let gpus = match (limits.gpus, probe.gpu_names.first()) {
         (0, _) => String::new(),
         (count, Some(model)) => format!(", {} ({model})", crate::format::count(count, "GPU")),

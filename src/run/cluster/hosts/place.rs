@@ -1,16 +1,14 @@
 //! Places where jobs run: hosts and this machine, with their free resources.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     time::Instant,
 };
 
-use sweep_job::Backend;
-
 use crate::{
-    recipe::Resources,
+    plan::Job,
     run::{
-        self,
+        self, GpuHistory,
         slots::{Demand, Lease, Limits, Slots},
     },
 };
@@ -21,8 +19,10 @@ pub(super) type PlaceId = usize;
 /// The resources that a job asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Wants {
-    pub(super) resources: Resources,
-    pub(super) backend: Option<Backend>,
+    /// Without regard to what there is.
+    all: Demand,
+    /// Cores, if it says so.
+    cpus: Option<usize>,
 }
 
 /// A host, or this machine.
@@ -55,10 +55,26 @@ enum Link {
 }
 
 impl Wants {
-    /// The resources that it takes where there are these, if it may take all that it asks for.
-    fn demand(&self, limits: Limits) -> Demand {
-        run::wanted(&self.resources, self.backend, limits)
+    /// Those of the only job of a plan.
+    pub(super) fn of(job: &Job) -> Self {
+        /// More than any job asks for.
+        const MOST: usize = 1 << 12;
+        let limits = Limits { cpus: MOST, gpus: MOST, gpu_memory: Vec::new(), memory: u64::MAX, jobs: MOST };
+        // How much memory earlier jobs have used says nothing about the GPUs of another machine.
+        Self { all: run::demand(job, &limits, &GpuHistory::default()), cpus: job.resources.cpus }
     }
+
+    #[cfg(test)]
+    pub(super) fn asking(all: Demand) -> Self {
+        Self { cpus: Some(all.cpus), all }
+    }
+
+    /// The resources that it takes where there are these, if it may take all that it asks for.
+    fn demand(&self, limits: &Limits) -> Demand {
+        let own = || run::cores(&limits.clamp(self.all), limits).max(1);
+        Demand { cpus: self.cpus.unwrap_or_else(own), ..self.all }
+    }
+
 }
 
 impl Place {
@@ -70,7 +86,8 @@ impl Place {
     pub(super) fn connect(&mut self, limits: Limits) {
         self.link = Link::Up;
         if self.room.as_ref().is_none_or(|(known, _)| *known != limits) && self.is_idle() {
-            self.room = Some((limits, Slots::new(limits)));
+            let slots = Slots::new(&limits);
+            self.room = Some((limits, slots));
         }
     }
 
@@ -112,8 +129,8 @@ impl Place {
         }
     }
 
-    pub(super) fn limits(&self) -> Option<Limits> {
-        self.room.as_ref().map(|(limits, _)| *limits)
+    pub(super) fn limits(&self) -> Option<&Limits> {
+        self.room.as_ref().map(|(limits, _)| limits)
     }
 
     /// Cores and GPUs that are in use.
@@ -127,9 +144,9 @@ impl Place {
         self.paused = Some(until);
     }
 
-    pub(super) fn take(&mut self, demand: &Demand) -> Lease {
+    pub(super) fn take(&mut self, demand: &Demand, kept: &BTreeSet<usize>) -> Lease {
         match &mut self.room {
-            Some((_, slots)) => slots.take(demand),
+            Some((_, slots)) => slots.take(demand, kept),
             None => Lease::default(),
         }
     }
@@ -137,12 +154,12 @@ impl Place {
     /// Takes resources for a job that runs there already, free or not.
     pub(super) fn hold(&mut self, wants: &Wants) -> Option<(Demand, Vec<usize>)> {
         let (limits, slots) = self.room.as_mut()?;
-        let demand = limits.clamp(wants.demand(*limits));
-        let lease = slots.take(&demand);
+        let demand = limits.clamp(wants.demand(limits));
+        let lease = slots.take(&demand, &BTreeSet::new());
         Some((demand, lease.gpus))
     }
 
-    pub(super) fn give_back(&mut self, demand: &Demand, gpus: Vec<usize>) {
+    pub(super) fn give_back(&mut self, demand: &Demand, gpus: &[usize]) {
         if let Some((_, slots)) = &mut self.room {
             slots.give_back(demand, gpus);
         }
@@ -158,19 +175,25 @@ impl Place {
 pub(super) struct Free {
     /// Places that accept jobs.
     open: BTreeSet<PlaceId>,
-    /// Places whose GPUs or memory an earlier job waits for.
-    gpus: HashSet<PlaceId>,
+    /// GPUs that an earlier job waits for.
+    gpus: BTreeMap<PlaceId, BTreeSet<usize>>,
+    /// Places whose memory an earlier job waits for.
     memory: HashSet<PlaceId>,
 }
 
 impl Free {
     pub(super) fn new(places: &[Place], now: Instant) -> Self {
         let open = places.iter().enumerate().filter(|(_, place)| place.accepts(now)).map(|(id, _)| id);
-        Self { open: open.collect(), gpus: HashSet::new(), memory: HashSet::new() }
+        Self { open: open.collect(), gpus: BTreeMap::new(), memory: HashSet::new() }
     }
 
     pub(super) fn is_nothing(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// GPUs of a place that an earlier job waits for.
+    pub(super) fn kept(&self, place: PlaceId) -> BTreeSet<usize> {
+        self.gpus.get(&place).cloned().unwrap_or_default()
     }
 
     /// The best place for a job, and the resources that it takes there. If it must wait, it reserves what it waits for:
@@ -181,14 +204,13 @@ impl Free {
         wants: &Wants,
         except: &HashSet<PlaceId>,
     ) -> Option<(PlaceId, Demand)> {
-        let fitting = fitting(places, wants);
         let fitting: Vec<(PlaceId, Demand)> =
-            fitting.into_iter().filter(|(id, _)| self.open.contains(id) && !except.contains(id)).collect();
+            fitting(places, wants).into_iter().filter(|(id, _)| self.open.contains(id) && !except.contains(id)).collect();
         let mut best: Option<(f64, PlaceId, Demand)> = None;
         for (id, demand) in &fitting {
             let Some((limits, slots)) = &places[*id].room else { continue };
-            let reserved = (demand.gpus > 0 && self.gpus.contains(id)) || (demand.memory > 0 && self.memory.contains(id));
-            if reserved || !slots.lack(demand).is_nothing() {
+            let reserved = demand.memory > 0 && self.memory.contains(id);
+            if reserved || !slots.lack_beside(demand, &self.kept(*id)).is_nothing() {
                 continue;
             }
             let (cpus, _, _) = slots.free();
@@ -202,12 +224,13 @@ impl Free {
         }
         for (id, demand) in fitting {
             let Some((_, slots)) = &places[id].room else { continue };
-            let lack = slots.lack(&demand);
+            let kept = self.kept(id);
+            let lack = slots.lack_beside(&demand, &kept);
             if lack.is_common() {
                 self.open.remove(&id);
             }
             if lack.gpus {
-                self.gpus.insert(id);
+                self.gpus.entry(id).or_default().extend(slots.nearest(&demand, &kept));
             }
             if lack.memory {
                 self.memory.insert(id);

@@ -266,7 +266,7 @@ impl Queue {
             let elsewhere: HashSet<PlaceId> = self.jobs[job].copies.iter().map(|copy| copy.place).collect();
             if let Some(found) = free.find(&self.places, &self.jobs[job].wants, &elsewhere) {
                 let (place, demand) = found;
-                let lease = self.places[place].take(&demand);
+                let lease = self.places[place].take(&demand, &free.kept(place));
                 starts.push((job, place, demand, lease));
             }
         }
@@ -614,7 +614,7 @@ impl Queue {
     fn release(&mut self, job: usize, at: usize) {
         let copy = &mut self.jobs[job].copies[at];
         if let Some((demand, gpus)) = copy.holds.take() {
-            self.places[copy.place].give_back(&demand, gpus);
+            self.places[copy.place].give_back(&demand, &gpus);
         }
     }
 

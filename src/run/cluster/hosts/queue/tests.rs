@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{recipe::Resources, run::slots::Limits};
+use crate::run::slots::Limits;
 
 fn key(number: usize) -> Key {
     format!("{number:064x}").parse().unwrap()
@@ -16,11 +16,11 @@ fn id(number: usize) -> BatchId {
 }
 
 fn limits(cpus: usize, gpus: usize) -> Limits {
-    Limits { cpus, gpus, memory: 1 << 30, jobs: cpus.max(gpus) }
+    Limits { cpus, gpus, gpu_memory: Vec::new(), memory: 1 << 30, jobs: cpus.max(gpus) }
 }
 
 fn wants(cpus: usize, gpus: usize) -> Wants {
-    Wants { resources: Resources { cpus: Some(cpus), gpus: Some(gpus), ..Resources::default() }, backend: None }
+    Wants::asking(Demand { cpus, gpus, ..Demand::default() })
 }
 
 fn entry(number: usize, wants: Wants, after: &[usize]) -> Entry {
@@ -33,7 +33,7 @@ fn queue(places: &[Limits]) -> Queue {
     let mut queue = Queue::new(Duration::from_mins(10));
     for (number, limits) in places.iter().enumerate() {
         let mut place = Place::new(format!("box{number}"));
-        place.connect(*limits);
+        place.connect(limits.clone());
         queue.places.push(place);
     }
     queue
@@ -102,7 +102,7 @@ fn gpus_are_needed_and_cores_are_taken_as_they_are() {
 #[test]
 fn a_measuring_job_is_alone_on_its_host() {
     let (mut queue, now) = (queue(&[limits(4, 0), limits(4, 0)]), Instant::now());
-    let alone = Wants { resources: Resources { exclusive: true, ..wants(1, 0).resources }, backend: None };
+    let alone = Wants::asking(Demand { cpus: 1, exclusive: true, ..Demand::default() });
     for job in 0..3 {
         queue.submit(entry(job, alone, &[]));
     }
