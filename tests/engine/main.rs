@@ -65,6 +65,7 @@ mod seeds;
 mod serve;
 mod signals;
 mod slurm;
+mod ssh;
 mod states;
 mod summaries;
 mod tables;
