@@ -94,13 +94,17 @@ fn poll(text: &str) -> Result<Duration, String> {
 }
 
 impl RunArgs {
-    /// Rejects flags that apply to batch systems only.
-    fn check(&self, in_batch: bool) -> Result<(), Error> {
-        let flag = if self.detach { "--detach" } else { "--pilot" };
-        if (self.detach || self.pilot.is_some()) && !in_batch {
-            return Err(Error::NeedsBatchSystem(flag));
-        }
-        Ok(())
+    /// Rejects flags that apply to batch systems only, and to those whose queue outlives this process.
+    fn check(&self, batch: Option<&BatchSystem>) -> Result<(), Error> {
+        let (flag, reason) = match (self.detach, self.pilot) {
+            (true, _) => ("--detach", "its jobs wait in this process, and would not start without it"),
+            (false, Some(_)) => ("--pilot", "it starts a job in milliseconds already"),
+            (false, None) => return Ok(()),
+        };
+        let Some(system) = batch else { return Err(Error::NeedsBatchSystem(flag)) };
+        let cluster = cluster::open(system, Opening::default());
+        let system = cluster.system();
+        if cluster.starts_jobs_itself() { Err(Error::NoQueue { flag, system, reason }) } else { Ok(()) }
     }
 
     fn cluster(&self, results: &Path, folder: RunFolder) -> cluster::Options {
@@ -146,7 +150,7 @@ fn round(
 ) -> Result<Option<Round>, Error> {
     let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
-    args.check(batch.is_some())?;
+    args.check(batch.as_ref())?;
     let looked = look(args, store, plan, selected, batch.is_some())?;
     if looked.puller.is_none() && looked.has_other_code(plan, store) {
         return Ok(None);
@@ -158,7 +162,7 @@ fn round(
     let mut states = past.states(plan, states(plan, selected, &looked.standing.cached));
     share(plan, store, &mut states);
     check_plan(plan, &states)?;
-    check_nodes(results, args, plan, &states, batch.as_ref())?;
+    check_nodes(args, plan, &states, batch.as_ref())?;
     let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
     let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
@@ -333,7 +337,6 @@ fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
 
 /// Refuses to begin if a job wants what the executor does not give: several nodes, or processes by `srun`.
 fn check_nodes(
-    results: &Path,
     args: &RunArgs,
     plan: &Plan,
     states: &[Disposition],
@@ -346,11 +349,7 @@ fn check_nodes(
         (nodes > 1 || is_launched).then_some((job, nodes))
     });
     let Some((job, nodes)) = several else { return Ok(()) };
-    let gives_nodes = |system: &BatchSystem| {
-        // Nothing is asked of it yet, so that its jobs need no name.
-        let opening = Opening { jobs_name: String::new(), results: results.to_owned() };
-        cluster::open(system, opening).gives_nodes()
-    };
+    let gives_nodes = |system: &BatchSystem| cluster::open(system, Opening::default()).gives_nodes();
     let reason = match batch {
         Some(_) if args.pilot.is_some() => "pilot jobs have one node each: leave out `--pilot`",
         Some(system) if gives_nodes(system) => return Ok(()),
@@ -463,9 +462,10 @@ fn shared(results: &Path, store: &Store, system: &BatchSystem, pilots: Option<u1
     let name = opening.jobs_name.clone();
     let cluster = cluster::open(system, opening);
     if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system(), reason });
+        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
     }
-    if !store.share().map_err(Error::io("cannot write to the store"))? {
+    // Otherwise other machines take locks in it.
+    if !cluster.starts_jobs_itself() && !store.share().map_err(Error::io("cannot write to the store"))? {
         return Err(Error::NotShared);
     }
     let jobs = InBatchSystem { name, pilots: pilots.map(usize::from) };

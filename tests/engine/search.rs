@@ -297,7 +297,10 @@ fn what_stopped_is_never_taken_for_what_did_not() {
     let reason = verdicts[1].to_string();
     assert!(reason.contains("stopped"), "{reason}");
     let (losses, first) = ended.stdout.split_once("first\n").unwrap();
-    assert!(losses.contains("24 jobs not run: stopped at 1: rank ") && losses.contains("cut at 9"), "{losses}");
+    assert!(losses.contains("24 jobs not run: 18 stopped at 1, 6 stopped at 3"), "{losses}");
+    // The page counts what a search has ruled out apart from what is to run.
+    let page = sandbox.read("results/reports/halving/index.html");
+    assert!(page.contains(" 42 ruled out") && page.contains("cut at 9"), "{page}");
     // A table of a rung shows that rung.
     assert!(!first.split("best").next().unwrap().contains("not run"), "{first}");
     let explained = sandbox.sweep(&["explain", "recipe.yaml", "train/rate=27,until=9"]);

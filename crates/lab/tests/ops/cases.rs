@@ -281,7 +281,7 @@ impl Case for CrossEntropy {
     }
 
     /// A loss near 0 is the difference of two numbers of at least about 1.
-    fn least_value(&self) -> f32 {
+    fn least(&self) -> f32 {
         1.0
     }
 }

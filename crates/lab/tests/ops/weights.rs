@@ -59,11 +59,6 @@ impl Case for Softmax {
         };
         inputs[0].chunks(self.columns).enumerate().flat_map(row).collect()
     }
-
-    /// They are differences of numbers of about 1.
-    fn least_gradient(&self) -> f32 {
-        0.1
-    }
 }
 
 struct ScaleRows {
