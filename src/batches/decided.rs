@@ -139,7 +139,9 @@ impl BatchRequest<'_> {
         let rule = Rule { step, suggest, search, better, batch, remote: self.remote };
         let members = ended.members(self.plan, &tried);
         let whole = ended.all(self.plan, &tried);
-        let Some(Answered { points, is_new, unkept, warning }) = rule.answer(&question, &members, whole, store, mode)? else {
+        let Some(Answered { points, is_new, unkept, warning }) =
+            rule.answer(&question, &members, whole, store, mode)?
+        else {
             return Ok(None);
         };
         let after = suggest.batches - batch - 1;
@@ -332,9 +334,7 @@ fn shared(
         Ok(remote.decision(store, key)?.map(|made| (made, by)))
     };
     let known = remote.decision(store, key_of(by)?).and_then(|by| by.map_or(Ok(None), there));
-    let warning = |error: RemoteError| {
-        format!("other machines may decide otherwise: {}", clean(&error.to_string()))
-    };
+    let warning = |error: RemoteError| format!("other machines may decide otherwise: {}", clean(&error.to_string()));
     match known {
         Ok(Some(known)) => return Ok((known, None)),
         Ok(None) => {}

@@ -52,7 +52,13 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
         let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
         let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
         let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
-        print(&(text + chosen.as_deref().unwrap_or_default() + &decided + &gpu + arguments.as_deref().unwrap_or_default()))?;
+        print(
+            &(text
+                + chosen.as_deref().unwrap_or_default()
+                + &decided
+                + &gpu
+                + arguments.as_deref().unwrap_or_default()),
+        )?;
         return Ok(Exit::Done);
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;

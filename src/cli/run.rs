@@ -336,12 +336,7 @@ fn check_plan(plan: &Plan, states: &[Disposition]) -> Result<(), Error> {
 }
 
 /// Refuses to begin if a job wants what the executor does not give: several nodes, or processes by `srun`.
-fn check_nodes(
-    args: &RunArgs,
-    plan: &Plan,
-    states: &[Disposition],
-    batch: Option<&BatchSystem>,
-) -> Result<(), Error> {
+fn check_nodes(args: &RunArgs, plan: &Plan, states: &[Disposition], batch: Option<&BatchSystem>) -> Result<(), Error> {
     let wanted = |id: JobId| matches!(states[id.index()], Disposition::Yes | Disposition::Reserve);
     let several = plan.jobs().filter(|(id, _)| wanted(*id)).find_map(|(_, job)| {
         let is_launched = launched(&job.values).is_some_and(|(launch, _)| launch == Launch::Srun);

@@ -24,7 +24,8 @@ impl Added {
     /// Adds a job with this name, and the reason for it.
     pub(super) fn push(&mut self, plan: &Plan, job: usize, name: String, because: &str) {
         let label = &plan.job(JobId::new(job)).label;
-        let step = label.recipe.as_ref().map_or_else(|| label.step.clone(), |recipe| format!("{recipe}:{}", label.step));
+        let step =
+            label.recipe.as_ref().map_or_else(|| label.step.clone(), |recipe| format!("{recipe}:{}", label.step));
         match self.0.iter_mut().find(|of_step| of_step.step == step) {
             Some(of_step) => {
                 of_step.jobs += 1;

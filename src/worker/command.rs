@@ -171,7 +171,8 @@ fn prepare(
 ) -> Result<Vec<process::Command>, Failure> {
     // A launcher starts all processes, and sets their variables.
     let count = if launcher.is_some() { 1 } else { command.processes() };
-    let ranks = command.launch.filter(|_| launcher.is_none()).map(|launch| Ranks::new(launch, count, job.threads)).transpose();
+    let ranks =
+        command.launch.filter(|_| launcher.is_none()).map(|launch| Ranks::new(launch, count, job.threads)).transpose();
     let ranks = ranks.map_err(disk("there is no free port for the processes"))?;
     let program = |rank| -> Result<process::Command, Failure> {
         let mut program = prepare_one(command, job, contract)?;

@@ -278,9 +278,7 @@ fn listen(
             let (rank, line) = match &writer {
                 Writer::Alone => return on_line(Some(0), line),
                 Writer::Rank(rank) => (Some(*rank), line),
-                Writer::All(launcher) => {
-                    launcher.labeled(line).map_or((None, line), |(rank, rest)| (Some(rank), rest))
-                }
+                Writer::All(launcher) => launcher.labeled(line).map_or((None, line), |(rank, rest)| (Some(rank), rest)),
             };
             let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
             let _ = io::stderr().write_all(&[prefix.as_bytes(), line, b"\n"].concat());
