@@ -16,8 +16,8 @@ struct OfStep {
     jobs: usize,
     /// The name of the first job.
     first: String,
-    /// The reason, if it is that of all of them.
-    because: Option<String>,
+    /// The different reasons.
+    because: Vec<String>,
 }
 
 impl Added {
@@ -29,18 +29,24 @@ impl Added {
         match self.0.iter_mut().find(|of_step| of_step.step == step) {
             Some(of_step) => {
                 of_step.jobs += 1;
-                of_step.because.take_if(|known| known != because);
+                if !of_step.because.iter().any(|known| known == because) {
+                    of_step.because.push(because.to_owned());
+                }
             }
-            None => self.0.push(OfStep { step, jobs: 1, first: name, because: Some(because.to_owned()) }),
+            None => self.0.push(OfStep { step, jobs: 1, first: name, because: vec![because.to_owned()] }),
         }
     }
 
-    /// For each step, its only job or the number of its jobs, with the reason if it is the same for all. Afterwards there are
-    /// none.
+    /// For each step, its only job or the number of its jobs, with the first reason. Afterwards there are none.
     pub(super) fn take(&mut self) -> Vec<String> {
         let text = |OfStep { step, jobs, first, because }| {
             let jobs = if jobs == 1 { first } else { format!("{} of {}", count(jobs, "job"), clean(&step)) };
-            because.map_or(jobs.clone(), |because| format!("{jobs}, because {}", clean(&because)))
+            let first = because.first().map_or_else(String::new, |first| format!(", because {}", clean(first)));
+            let further = match because.len() {
+                0 | 1 => String::new(),
+                reasons => format!("; and {}", count(reasons - 1, "further reason")),
+            };
+            format!("{jobs}{first}{further}")
         };
         std::mem::take(&mut self.0).into_iter().map(text).collect()
     }

@@ -2,6 +2,7 @@
 //! MPI. Both label the lines of the processes, and both end all of them when one fails.
 
 use std::{
+    borrow::Cow,
     net::TcpListener,
     os::unix::process::ExitStatusExt as _,
     process::{self, ExitStatus},
@@ -20,11 +21,13 @@ const UNDER_SRUN: &str = r#"
 export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
 export MASTER_ADDR=${SLURM_LAUNCH_NODE_IPADDR:-$MASTER_ADDR}
 "#;
-/// The same for Open MPI, and for MPICH and its relatives.
+/// The same for Open MPI, and for MPICH and its relatives. Their labels are in the middle of a line that is written in parts,
+/// where lines of others may be, too; so only the first process writes to standard output.
 const UNDER_MPIRUN: &str = r#"
 RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$PMIX_RANK}}
 export RANK LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
 export NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
+[ $RANK = 0 ] || exec 1>&2
 "#;
 /// Gives the process its part of the node's GPUs.
 const OWN_GPUS: &str = r#"
@@ -173,27 +176,29 @@ impl Launcher {
     }
 
     /// The rank that has written a line, and the line without its label; `None` for a line of the launcher.
-    pub(super) fn labeled<'l>(&self, line: &'l [u8]) -> Option<(usize, &'l [u8])> {
+    pub(super) fn labeled<'l>(&self, line: &'l [u8]) -> Option<(usize, Cow<'l, [u8]>)> {
         let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.trim().parse::<usize>().ok();
         let cut = |mark: u8| {
             let at = line.iter().position(|byte| *byte == mark)?;
             Some((line.get(..at)?, line.get(at + 1..)?))
         };
-        let (label, rest) = match self.with {
+        let (rank, rest) = match self.with {
             With::Srun => {
                 let (label, rest) = cut(b':')?;
-                (number(label)?, rest.strip_prefix(b" ").unwrap_or(rest))
+                (number(label)?, Cow::Borrowed(rest.strip_prefix(b" ").unwrap_or(rest)))
             }
             With::OpenMpi | With::Mpich => {
                 let (label, rest) = cut(b']')?;
                 let label = label.strip_prefix(b"[")?;
                 let rank = label.rsplit(|byte| *byte == b',').next().and_then(number)?;
-                let stream = [b"<stdout>:".as_slice(), b"<stderr>:"].into_iter().find_map(|tag| rest.strip_prefix(tag));
-                let rest = stream.unwrap_or(rest);
-                (rank, if self.with == With::Mpich { rest.strip_prefix(b" ").unwrap_or(rest) } else { rest })
+                let streams = [b"<stdout>:".as_slice(), b"<stderr>:"];
+                match streams.into_iter().find_map(|tag| Some((tag, rest.strip_prefix(tag)?))) {
+                    Some((tag, rest)) => (rank, without(rest, &[b"[", label, b"]", tag].concat())),
+                    None => (rank, Cow::Borrowed(rest.strip_prefix(b" ").unwrap_or(rest))),
+                }
             }
         };
-        (label < self.ranks).then_some((label, rest))
+        (rank < self.ranks).then_some((rank, rest))
     }
 
     /// A failure of which the launcher tells in a line of its own.
@@ -225,6 +230,21 @@ impl Launcher {
             let _ = ask("scancel", &["--signal=KILL", step]);
         }
     }
+}
+
+/// A line without a label in it.
+fn without<'l>(line: &'l [u8], label: &[u8]) -> Cow<'l, [u8]> {
+    let mut rest = line;
+    let mut found = Vec::new();
+    while let Some(at) = rest.windows(label.len()).position(|part| part == label) {
+        found.extend_from_slice(&rest[..at]);
+        rest = &rest[at + label.len()..];
+    }
+    if found.is_empty() && rest.len() == line.len() {
+        return Cow::Borrowed(line);
+    }
+    found.extend_from_slice(rest);
+    Cow::Owned(found)
 }
 
 /// Slurm's number of the allocation in which this process runs.
@@ -286,6 +306,7 @@ mod tests {
         }
         assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss=1"), is(3, "loss=1"));
         assert_eq!(of(With::OpenMpi, "[1,11]<stderr>: text"), is(11, " text"));
+        assert_eq!(of(With::OpenMpi, "[1,3]<stdout>:loss[1,3]<stdout>:=1[1,3]<stdout>:"), is(3, "loss=1"));
         assert_eq!(of(With::Mpich, "[3] [x] y"), is(3, "[x] y"));
         for own in ["mpirun noticed", "[host:12] error", "[", "[]", "[1,99]<stdout>:x"] {
             assert_eq!(of(With::OpenMpi, own), None, "{own}");

@@ -1,6 +1,7 @@
 //! A program in the worker's process group, as one process or several that work together. It leaves no processes behind.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     io::{self, Read, Write as _},
     os::unix::process::ExitStatusExt as _,
@@ -277,12 +278,12 @@ fn listen(
         let mut on_line = |line: &[u8]| {
             let (rank, line) = match &writer {
                 Writer::Alone => return on_line(Some(0), line),
-                Writer::Rank(rank) => (Some(*rank), line),
-                Writer::All(launcher) => launcher.labeled(line).map_or((None, line), |(rank, rest)| (Some(rank), rest)),
+                Writer::Rank(rank) => (Some(*rank), Cow::Borrowed(line)),
+                Writer::All(launcher) => launcher.labeled(line).map_or((None, Cow::Borrowed(line)), |(rank, rest)| (Some(rank), rest)),
             };
             let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
-            let _ = io::stderr().write_all(&[prefix.as_bytes(), line, b"\n"].concat());
-            on_line(rank, line);
+            let _ = io::stderr().write_all(&[prefix.as_bytes(), &line, b"\n"].concat());
+            on_line(rank, &line);
         };
         loop {
             let count = match output.read(&mut buffer) {
