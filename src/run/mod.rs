@@ -164,7 +164,8 @@ pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
     let wanted = &job.resources;
     let gpus = gpus(job);
     let (share, gpu_memory) = if gpus > 0 { part_of_gpu(job, history) } else { (None, 0) };
-    let demand = Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
+    let demand =
+        Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
     let demand = limits.clamp(demand);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a number of cores")]
     let cores = match demand.gpus {

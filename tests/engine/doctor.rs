@@ -67,9 +67,11 @@ fn a_trial_job_finds_what_is_wrong_in_grid_engine() {
     let Some((cell, _quiet)) = crate::gridengine::cell::shared() else { return };
     let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
     let write = |settings: &str| {
-        sandbox.write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor: {{ batch: {{ preset: sge{settings} }} }}\n"));
+        sandbox
+            .write("sweep.yaml", &format!("recipe: recipe.yaml\nexecutor: {{ batch: {{ preset: sge{settings} }} }}\n"));
     };
-    let doctor = |more: &[&str]| cell.command(&sandbox, &[&["doctor", "sweep.yaml", "--format", "json"], more].concat());
+    let doctor =
+        |more: &[&str]| cell.command(&sandbox, &[&["doctor", "sweep.yaml", "--format", "json"], more].concat());
     let end = |mut command: std::process::Command| Running::from(command.spawn().unwrap()).wait();
     write("");
     let well = end(doctor(&[]));
