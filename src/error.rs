@@ -180,6 +180,29 @@ pub enum Error {
     /// A flag that applies to batch systems only.
     #[error("`{0}` is for jobs that run through a batch system: select one with `--executor`")]
     NeedsBatchSystem(&'static str),
+    /// A flag that applies to batch systems whose queue outlives this process.
+    #[error("`{flag}` is not possible with {system}: {reason}; leave it out")]
+    NoQueue {
+        /// The flag.
+        flag: &'static str,
+        /// The system.
+        system: &'static str,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// A name cannot be that of a host.
+    #[error(
+        "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
+    )]
+    Host {
+        /// The name.
+        name: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// Two executors were selected.
+    #[error("`--hosts` runs jobs by SSH, and excludes `--executor {0}`: keep one of them")]
+    HostsElsewhere(String),
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
@@ -241,6 +264,9 @@ impl Error {
             | Self::NoBatchSystem { .. }
             | Self::UnknownExecutor { .. }
             | Self::NeedsBatchSystem(_)
+            | Self::NoQueue { .. }
+            | Self::Host { .. }
+            | Self::HostsElsewhere(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,

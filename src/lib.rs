@@ -14,6 +14,8 @@ pub mod error;
 pub mod export;
 pub mod format;
 pub mod host;
+pub mod host_server;
+pub mod hosts;
 pub mod init;
 pub mod plan;
 pub mod progress;

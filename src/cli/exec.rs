@@ -24,6 +24,9 @@ pub(super) struct ExecJobArgs {
     /// The job's key.
     #[arg(long)]
     key: Key,
+    /// The job was sent to this machine, and outlives the one who has started it.
+    #[arg(long)]
+    hosted: bool,
 }
 
 #[derive(Debug, Args)]
@@ -53,7 +56,11 @@ pub(super) fn trial(results: &Path, args: &ExecTrialArgs) -> Result<Exit, Error>
 }
 
 pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
-    let ended = allocation::job(results, &args.run.to_string_lossy(), args.at, args.key);
+    let run = args.run.to_string_lossy();
+    if args.hosted {
+        allocation::detach(results, &run).map_err(Error::io("the job cannot be run"))?;
+    }
+    let ended = allocation::job(results, &run, args.at, args.key, args.hosted);
     match ended.map_err(Error::io("the job cannot be run"))? {
         Ended::Blocked(need) => {
             say(format_args!("{} does not run: {} has no record", args.key.short(), need.short()));

@@ -11,6 +11,7 @@ mod doctor;
 mod exec;
 mod explain;
 mod export;
+mod hosts;
 mod init;
 mod log;
 mod logs;
@@ -105,6 +106,8 @@ enum Command {
     Logs(logs::LogsArgs),
     /// Print a job's record: parameters, metrics, files and provenance; for a failed job, the failure.
     Show(show::ShowArgs),
+    /// Add, remove and list the hosts on which runs start jobs by SSH.
+    Hosts(hosts::HostsArgs),
     /// List, check, remove, export, import and share records.
     Cache(cache::CacheArgs),
     /// List the tasks that a step can use; with a name, show the task's parameters and metrics.
@@ -178,6 +181,10 @@ struct ChangeArgs {
     #[arg(long, value_name = "EXECUTOR", value_parser = PossibleValuesParser::new(Executor::words()))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<String>,
+    /// Run jobs on these hosts, too, which are reached by SSH; separated by commas. Implies `--executor ssh`.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
 }
 
 /// Part of a recipe.
@@ -235,6 +242,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
     match command {
         // Their own entry points answer the engine.
         Command::Worker { .. } => Ok(Exit::Usage),
+        Command::Hosts(args) => hosts::hosts(results, &args),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
         Command::ExecTrial(args) => exec::trial(results, &args),
@@ -350,6 +358,9 @@ impl ChangeArgs {
         if let Some(word) = &self.executor {
             draft.executor.select(word);
         }
+        if !self.hosts.is_empty() {
+            self.select_hosts(&mut draft.executor)?;
+        }
         let elsewhere = draft.executor != Executor::Local;
         let choice = self.backend.choice();
         let needed = draft.needs_device();
@@ -375,6 +386,16 @@ impl ChangeArgs {
         let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
         span.record("jobs", plan.len());
         Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
+    }
+}
+
+impl ChangeArgs {
+    fn select_hosts(&self, executor: &mut Executor) -> Result<(), Error> {
+        if let Some(other) = self.executor.as_ref().filter(|word| *word != Executor::OF_HOSTS) {
+            return Err(Error::HostsElsewhere(other.clone()));
+        }
+        let refused = |(name, reason)| Error::Host { name, reason };
+        executor.select_hosts(&self.hosts).map_err(refused)
     }
 }
 

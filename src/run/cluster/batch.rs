@@ -1,7 +1,7 @@
 //! The interface to batch systems. A new one implements [`Cluster`]; `slurm` is the example.
 
 use std::{
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,6 +14,26 @@ use crate::{host::finding::Finding, record::Key};
 pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
     fn system(&self) -> &str;
+
+    /// True if this process itself starts the jobs, so that those that have not begun end with it, and no other machine
+    /// opens the results folder.
+    fn starts_jobs_itself(&self) -> bool {
+        false
+    }
+
+    /// Announces that this process will wait for the jobs of a run. Before that, and without it, the queue is only looked
+    /// at.
+    ///
+    /// # Errors
+    /// Those of the results folder.
+    fn attend(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Sentences for the user since the last call.
+    fn news(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Reason why this machine cannot use the system, with the remedy; `None` if it can.
     fn unavailable(&self) -> Option<&str>;
@@ -192,6 +212,8 @@ pub enum EndCause {
     TimeLimit,
     /// It ran out of memory.
     OutOfMemory,
+    /// The system has ended it in favor of another one.
+    Preempted,
     /// It was never started, and is to be submitted again.
     NotStarted,
     /// The system has lost it, with its node or otherwise: the system's word.
@@ -200,6 +222,8 @@ pub enum EndCause {
     Exit(i32),
     /// This signal has ended it.
     Signal(i32),
+    /// It cannot be started, and not later either: the reason.
+    Impossible(String),
     /// The system's word says no more.
     Other(String),
 }

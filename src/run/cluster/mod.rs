@@ -6,6 +6,7 @@
 //! one reads the store and the queue, adopts the jobs in the queue, and submits the others.
 
 mod batch;
+pub mod hosts;
 mod job_per_allocation;
 mod job_tag;
 mod jobs;
@@ -80,6 +81,7 @@ pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
         BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, settings.clone())),
         BatchSystem::Ray(settings) => Box::new(ray::RayJobs::new(opening, settings.clone())),
         BatchSystem::CommandTemplates(settings) => Box::new(templates::Templates::new(opening, settings.clone())),
+        BatchSystem::Ssh(settings) => Box::new(hosts::Hosts::new(opening, settings.clone())),
     }
 }
 
@@ -105,6 +107,7 @@ pub fn run(
         signals.forward(sender)?;
     }
     let begun = Instant::now();
+    cluster.attend()?;
     let places = job_specs::write(plan, options.folder.path())?;
     let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
     let mut summary = Summary { cached, ..Summary::default() };

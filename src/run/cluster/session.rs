@@ -189,6 +189,9 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         let answer = self.cluster.poll();
         polling.record("jobs", answer.as_ref().ok().map(Vec::len));
         drop(polling);
+        for sentence in self.cluster.news() {
+            self.notice(sentence);
+        }
         // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
         let pause =
             (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);

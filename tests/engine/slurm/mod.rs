@@ -1,6 +1,7 @@
 //! Runs through a real Slurm, on loopback.
 
 pub(crate) mod cluster;
+mod preemption;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -233,6 +234,7 @@ steps:
     uses: command
     with: { run: 'test $CUDA_VISIBLE_DEVICES = 0,1; echo threads=$OMP_NUM_THREADS' }
     resources: { cpus: 3, gpus: 2 }
+  part: { uses: command, with: { run: 'test ${#CUDA_VISIBLE_DEVICES} = 1; echo share=$SWEEP_GPU_SHARE' }, resources: { cpus: 1, gpus: 0.5 } }
 ";
     let sandbox = Sandbox::with(recipe);
     let ended = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
@@ -250,6 +252,7 @@ steps:
         }
     }
     assert_eq!(metric(&records["two"], "threads"), 3.0);
+    assert_eq!(metric(&records["part"], "share"), 0.5, "of a GPU that Slurm gives it whole");
 }
 
 #[test]
