@@ -48,7 +48,7 @@ pub use self::{
     searched::{AllSearched, Searched},
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
-    states::{Saving, Shared},
+    states::{Saving, Shared, Stretch},
     turns::Turn,
 };
 pub(crate) use self::{

@@ -5,6 +5,7 @@ mod deferred;
 mod files;
 mod key;
 mod manifest;
+mod milestones;
 mod needed;
 mod prefix;
 #[expect(clippy::module_inception, reason = "the module's main type")]
@@ -18,6 +19,7 @@ pub use self::{
     files::Digest,
     key::{BadKey, Identity, Key},
     manifest::{Manifest, ReadFile, ReadSet},
+    milestones::{Milestone, Milestones},
     needed::{KeyList, Needed},
     prefix::Prefixes,
     record::{Provenance, RECORD_FORMAT, Record, RecordError, Started},

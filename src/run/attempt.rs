@@ -22,6 +22,7 @@ use crate::{
         system::Load,
     },
     recipe::Policy,
+    record::Milestones,
     store::Pending,
 };
 
@@ -59,6 +60,8 @@ pub(super) struct Attempt {
     pub(super) memory: OutOfMemory,
     /// The machine's load when it began.
     pub(super) load: Load,
+    /// When it had done how many steps.
+    pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,
     /// Its number, from 1.

@@ -257,7 +257,12 @@ impl<'a, 'o> Run<'a, 'o> {
     fn message(&mut self, job: usize, message: Message) {
         let Some(running) = self.running.get_mut(&job) else { return };
         match message {
-            Message::Progress(progress) => self.tell(&RunEvent::Progress { job, progress }),
+            Message::Progress(progress) => {
+                if progress.done > 0 || progress.total > 0 {
+                    running.milestones.reach(progress.done, running.begun.elapsed().as_secs_f64());
+                }
+                self.tell(&RunEvent::Progress { job, progress });
+            }
             Message::Note(text) => self.tell(&RunEvent::Note { job, text }),
             Message::Alive => {}
             Message::Observed(observed) => running.observed = Some(observed),

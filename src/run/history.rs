@@ -1,7 +1,10 @@
 //! Durations of earlier jobs and the GPU memory that they used, from their records, for the order of starts, the shares of
 //! GPUs, and the estimates of `sweep plan`.
 
-use std::{collections::HashMap, io};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+};
 
 use super::{GpuHistory, slots::Limits};
 use crate::{
@@ -14,6 +17,8 @@ use crate::{
 pub struct History {
     /// Seconds by the job's name.
     seconds: HashMap<String, f64>,
+    /// Better estimates of some jobs of a plan, in seconds.
+    of_jobs: BTreeMap<JobId, f64>,
     /// Use of GPU memory; empty if no job of the plan shares a GPU.
     pub gpus: GpuHistory,
 }
@@ -29,7 +34,14 @@ impl History {
             }
         }
         let seconds = latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect();
-        Self { seconds, gpus: GpuHistory::default() }
+        Self { seconds, of_jobs: BTreeMap::new(), gpus: GpuHistory::default() }
+    }
+
+    /// The same with estimates, in seconds, for jobs of the plan that is asked about.
+    #[must_use]
+    pub fn with(mut self, of_jobs: impl IntoIterator<Item = (JobId, f64)>) -> Self {
+        self.of_jobs.extend(of_jobs);
+        self
     }
 
     /// History of the jobs of a store, as far as a plan needs it.
@@ -48,7 +60,10 @@ impl History {
     /// the machine as far as they can, and none begins before its dependencies are done.
     pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: &Limits) -> Option<f64> {
         let of_step = self.of_step();
-        if jobs.iter().any(|id| !of_step.contains_key(plan.job(*id).label.step.as_str())) {
+        let is_known = |id: &JobId| {
+            self.of_jobs.contains_key(id) || of_step.contains_key(plan.job(*id).label.step.as_str())
+        };
+        if !jobs.iter().all(is_known) {
             return None;
         }
         let seconds: Vec<f64> = self.expect(plan).into_iter().map(|milliseconds| milliseconds as f64 / 1e3).collect();
@@ -87,8 +102,8 @@ impl History {
     /// The same in seconds, without a guess where nothing is known of a job's step.
     pub(crate) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
         let of_step = self.of_step();
-        let known = plan.jobs().map(|(_, job)| {
-            let own = self.seconds.get(&job.label.to_string()).copied();
+        let known = plan.jobs().map(|(id, job)| {
+            let own = self.of_jobs.get(&id).or_else(|| self.seconds.get(&job.label.to_string())).copied();
             let step = || of_step.get(job.label.step.as_str()).map(|(sum, count)| sum / *count as f64);
             own.or_else(step)
         });

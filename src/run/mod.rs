@@ -23,6 +23,7 @@ pub mod listen;
 mod local;
 mod provenance;
 mod reads;
+mod savings;
 pub mod scheduler;
 mod scratch;
 mod signals;
@@ -45,6 +46,7 @@ pub use self::{
     history::History,
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
+    savings::TimeSaving,
     signals::Signals,
     standing::Standing,
     states::retire,

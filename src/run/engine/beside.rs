@@ -172,6 +172,7 @@ impl Run<'_, '_> {
                 host: host(),
                 conditions,
                 continued: states::started(&attempt.pending.scratch()),
+                milestones: attempt.milestones,
             },
         };
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);

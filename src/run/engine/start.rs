@@ -14,7 +14,7 @@ use super::{Run, io_failure, sharing::Entry};
 use crate::{
     host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
-    record::{Unresolved, resolve},
+    record::{Milestones, Unresolved, resolve},
     run::{
         RunEvent,
         attempt::Attempt,
@@ -164,6 +164,7 @@ impl Run<'_, '_> {
             exhausted: self.gpus.exhausted(job),
             memory,
             load,
+            milestones: Milestones::default(),
             neighbors: 0,
             number: attempt,
         };
