@@ -8,7 +8,10 @@ use crate::{
     error::{Error, Exit},
     format::say,
     record::Key,
-    run::allocation::{self, Ended},
+    run::{
+        allocation::{self, Ended},
+        cluster,
+    },
 };
 
 #[derive(Debug, Args)]
@@ -21,6 +24,9 @@ pub(super) struct ExecJobArgs {
     /// The job's key.
     #[arg(long)]
     key: Key,
+    /// The job was sent to this machine, and outlives the one who has started it.
+    #[arg(long)]
+    hosted: bool,
 }
 
 #[derive(Debug, Args)]
@@ -32,8 +38,29 @@ pub(super) struct ExecPilotArgs {
     number: usize,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct ExecTrialArgs {
+    /// The name of the file to write.
+    #[arg(value_parser = trial_name)]
+    name: String,
+}
+
+fn trial_name(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+    if plain { Ok(text.to_owned()) } else { Err("letters, digits and `-`".to_owned()) }
+}
+
+pub(super) fn trial(results: &Path, args: &ExecTrialArgs) -> Result<Exit, Error> {
+    cluster::trial::write_note(results, &args.name).map_err(Error::io("the trial job cannot write its file"))?;
+    Ok(Exit::Done)
+}
+
 pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {
-    let ended = allocation::job(results, &args.run.to_string_lossy(), args.at, args.key);
+    let run = args.run.to_string_lossy();
+    if args.hosted {
+        allocation::detach(results, &run).map_err(Error::io("the job cannot be run"))?;
+    }
+    let ended = allocation::job(results, &run, args.at, args.key, args.hosted);
     match ended.map_err(Error::io("the job cannot be run"))? {
         Ended::Blocked(need) => {
             say(format_args!("{} does not run: {} has no record", args.key.short(), need.short()));

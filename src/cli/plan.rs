@@ -123,16 +123,16 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let history = if entries.is_empty() {
         History::default()
     } else {
-        History::read(&store, &plan).map_err(Error::io("cannot read the store"))?
+        History::read(&store, &plan).map_err(Error::io("cannot read the store"))?.with(estimated)
     };
-    let history = history.with(estimated);
     let about = history.duration(&plan, &open, &limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
     let states = store.states().map_err(Error::io("cannot read the store"))?;
     let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan: &plan, selected, cached, blocked, about, states, savings, history, explainer, decided_jobs };
+    let view =
+        View { plan: &plan, selected, cached, blocked, about, states, savings, history, explainer, decided_jobs };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),

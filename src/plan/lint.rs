@@ -225,7 +225,8 @@ pub(super) fn gpus(recipe: &Recipe, problems: &mut Collector) {
     for (index, step) in recipe.steps.iter().enumerate() {
         if step.resources.shares_gpu() && recipe.measures(index) {
             let name = &step.name;
-            let message = format!("the jobs of `{}` do not share GPUs, because a time or a rate of them is shown", name.value);
+            let message =
+                format!("the jobs of `{}` do not share GPUs, because a time or a rate of them is shown", name.value);
             let help = "write `gpus: 1`, or show the times of a step of their own".to_owned();
             problems.warn(&recipe.sources, name.span, message, help);
         }

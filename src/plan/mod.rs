@@ -52,7 +52,7 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{digest_now, set_file},
+    code::{digest_now, project_of, set_file},
     digest::normal,
     effects::{Layout, LayoutError},
     lint::is_secret,

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     host::{self, machine},
-    plan::{Digests, JobId, Plan, SerializedJob},
+    plan::{Digests, JobId, Manifests, Plan, SerializedJob},
     record::Key,
     run::Arriving,
     store::Store,
@@ -44,8 +44,16 @@ pub enum Ended {
     Blocked(Key),
 }
 
-/// Runs one job of a run, whose specification begins at `at`.
-pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
+/// Leaves the session of the server that has started this process on a host, which the job is to outlive, and says which
+/// process it is.
+pub fn detach(results: &Path, run: &str) -> io::Result<()> {
+    rustix::process::setsid()?;
+    fs_err::write(RunFolder::named(results, run).path().join("pid"), std::process::id().to_string())
+}
+
+/// Runs one job of a run, whose specification begins at `at`. A `hosted` job came with everything that it needs, and with the key
+/// of the code that came with it, which the manifests of this machine do not know.
+pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Result<Ended> {
     let signals = Signals::catch()?;
     let folder = RunFolder::named(results, run);
     let spec = job_specs::read_at(folder.path(), at)?;
@@ -56,9 +64,19 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key) -> io::Result<Ended> {
     let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(spec.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
-    let missing = spec.identity.needs.iter().find(|need| !arrives(&store, &folder, *need));
+    let missing = spec
+        .identity
+        .needs
+        .iter()
+        .find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
+    let manifests = if hosted {
+        let base = spec.identity.base_key().map_err(io::Error::from)?;
+        Manifests::locked(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
+    } else {
+        store.manifests()
+    };
     let alone = SerializedJob { needs: Vec::new(), lists: Vec::new(), ..spec };
-    let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() }, &store)?;
+    let plan = from_serialized(JobSpecs { jobs: vec![alone], lists: HashMap::new() }, &store, manifests)?;
     if let Some(missing) = missing {
         let text = format!("it does not run: {} has no record, which it needs", missing.short());
         journal.on(&plan, &RunEvent::Note { job: 0, text });
@@ -83,7 +101,7 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
     let manifest = folder.manifest()?;
     let store = Store::open(results).map_err(io::Error::other)?;
     let _held = store.hold()?;
-    let plan = from_serialized(job_specs::read(folder.path())?, &store)?;
+    let plan = from_serialized(job_specs::read(folder.path())?, &store, store.manifests())?;
     let keys: Vec<Key> = manifest.jobs.iter().map(|job| job.key).collect();
     let done = store.look(&keys).map_err(io::Error::other)?.whole;
     let added = folder.added()?;
@@ -142,16 +160,16 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn from_serialized(specs: JobSpecs, store: &Store) -> io::Result<Plan> {
+fn from_serialized(specs: JobSpecs, store: &Store, manifests: Manifests) -> io::Result<Plan> {
     let mut plan = Plan::from_serialized(specs.jobs, &specs.lists).map_err(|error| invalid(error.to_string()))?;
-    let mut digests = Digests::open(store.digests()).with_manifests(store.manifests());
+    let mut digests = Digests::open(store.digests()).with_manifests(manifests);
     plan.find_code(&mut digests).map_err(|error| invalid(error.to_string()))?;
     Ok(plan)
 }
 
-/// True if a needed job has a record, or gets one within the delay of a network file system. A job that is known to
+/// True if a needed job has a record, or gets one within the delay of a file system. A job that is known to
 /// have failed is not waited for.
-fn arrives(store: &Store, folder: &RunFolder, need: Key) -> bool {
+fn arrives(store: &Store, folder: &RunFolder, need: Key, lag: Duration) -> bool {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(50);
     loop {
@@ -164,7 +182,7 @@ fn arrives(store: &Store, folder: &RunFolder, need: Key) -> bool {
             RunEvent::Started { .. } | RunEvent::Done { .. } => Some(false),
             _ => None,
         });
-        if failed == Some(true) || begun.elapsed() >= LAG {
+        if failed == Some(true) || begun.elapsed() >= lag {
             return false;
         }
         thread::sleep(pause);

@@ -286,7 +286,8 @@ mod tests {
     fn estimates_have_a_margin_and_follow_what_was_seen() {
         let (shape, mut history) = (run("x"), GpuHistory::default());
         assert_eq!(history.estimate(shape), Estimate::Unknown);
-        let used = |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
+        let used =
+            |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
         let bytes = |history: &GpuHistory| match history.estimate(shape) {
             Estimate::Bytes { bytes, .. } => bytes,
             other => panic!("{other:?}"),

@@ -90,6 +90,13 @@ pub(super) fn write(plan: &Plan, folder: &Path) -> io::Result<Vec<u64>> {
     places
 }
 
+/// Writes a job alone, at place 0. It knows all keys that it needs.
+pub(crate) fn write_one(spec: &SerializedJob, folder: &Path) -> io::Result<()> {
+    let mut lines = Lines::create(&folder.join(FILE))?;
+    lines.add(spec)?;
+    lines.finish()
+}
+
 /// The job that begins at this place.
 pub(super) fn read_at(folder: &Path, at: u64) -> io::Result<SerializedJob> {
     let line = |file: &str, at: u64| -> io::Result<String> {

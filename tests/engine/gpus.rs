@@ -141,11 +141,8 @@ fn memory_that_is_measured_in_a_run_counts_in_it() {
     let sandbox = Sandbox::with(&MEASURED.replace("[1000, 3000]", "[1000]"));
     let ended = run(&sandbox, &["--set", "seeds=6"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let shares: Vec<f64> = sandbox
-        .records()
-        .keys()
-        .map(|label| gpu(&sandbox, label)["share"].as_f64().unwrap())
-        .collect();
+    let shares: Vec<f64> =
+        sandbox.records().keys().map(|label| gpu(&sandbox, label)["share"].as_f64().unwrap()).collect();
     // The first ones have a GPU each, and those that start once there is a record share one.
     assert!(shares[..2] == [1.0, 1.0] && shares[4..] == [0.0, 0.0], "{shares:?}");
 }
@@ -172,7 +169,8 @@ fn a_job_that_runs_out_of_memory_on_a_shared_gpu_runs_again_alone_and_the_next_o
     assert_eq!(retrying[0]["event"]["retrying"]["alone"], true);
     let label = retrying[0]["label"].as_str().unwrap();
     assert!(
-        ended.stderr.contains("3192.00 MiB are free") && ended.stderr.contains("it shared a GPU, and runs again on a whole one"),
+        ended.stderr.contains("3192.00 MiB are free")
+            && ended.stderr.contains("it shared a GPU, and runs again on a whole one"),
         "{}",
         ended.stderr
     );
@@ -192,8 +190,11 @@ fn a_job_that_runs_out_of_memory_alone_has_failed() {
     let sandbox = Sandbox::with(TOO_MUCH);
     let ended = run(&sandbox, &["--set", "seeds=1", "--set", "memory=9000"]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    let attempts: Vec<u64> =
-        sandbox.journal("started").iter().map(|line| line["event"]["started"]["attempt"].as_u64().unwrap_or(1)).collect();
+    let attempts: Vec<u64> = sandbox
+        .journal("started")
+        .iter()
+        .map(|line| line["event"]["started"]["attempt"].as_u64().unwrap_or(1))
+        .collect();
     assert_eq!((attempts, lines(&sandbox, "refused").len()), (vec![1, 2], 2), "once again, without any `retries`");
     assert_eq!(sandbox.failure("job/seed=0")["kind"], "memory");
     // The retries of a recipe are in addition to that.
@@ -202,7 +203,10 @@ fn a_job_that_runs_out_of_memory_alone_has_failed() {
     let ended = run(&sandbox, &["--set", "seeds=1", "--set", "memory=9000"]);
     assert_eq!((ended.code, lines(&sandbox, "refused").len()), (Some(5), 5), "{}", ended.stderr);
     let last: Vec<Value> = sandbox.journal("retrying").into_iter().skip(1).collect();
-    assert_eq!(last.iter().map(|line| line["event"]["retrying"]["alone"].as_bool()).collect::<Vec<_>>(), [Some(true), None]);
+    assert_eq!(
+        last.iter().map(|line| line["event"]["retrying"]["alone"].as_bool()).collect::<Vec<_>>(),
+        [Some(true), None]
+    );
 }
 
 #[test]

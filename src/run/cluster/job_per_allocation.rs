@@ -354,7 +354,9 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.jobs.is_early(job) && !self.session.options.detach {
                 continue;
             }
-            let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
+            // Without dependencies in the system, a job waits here for all that it needs.
+            let most = if self.session.cluster.keeps_dependencies() { MOST_NEEDS } else { 0 };
+            let Some(needs) = self.jobs.needs_of(job, most) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();
                 return;
@@ -375,7 +377,8 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.session.trouble(&error);
                     return;
                 }
-                Err(Refusal::Full(error)) if in_queue > 0 => {
+                // A system may count jobs that have just ended, and those of others.
+                Err(Refusal::Full(error)) if in_queue > 0 || self.session.changed.elapsed() < LAG => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
                         let text = format!(

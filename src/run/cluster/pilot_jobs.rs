@@ -10,8 +10,8 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, Work, job_tag::JobTag,
-    session::ClusterSession,
+    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, Work,
+    job_tag::JobTag, session::ClusterSession,
 };
 use crate::{
     plan::JobId,

@@ -236,7 +236,8 @@ fn parts_go_to_the_fullest_gpu_on_which_they_fit() {
 #[test]
 fn memory_decides_which_gpu_has_room() {
     let wants = |share, gpu_memory| Demand { share: Some(share), gpu_memory, gpus: 1, ..cpus(1) };
-    let specs = [wants(100, 6000), wants(100, 6000), wants(0, 4000), wants(0, 5000), wants(500, 0)].map(|demand| job(&[], demand));
+    let specs = [wants(100, 6000), wants(100, 6000), wants(0, 4000), wants(0, 5000), wants(500, 0)]
+        .map(|demand| job(&[], demand));
     let limits = Limits { cpus: 8, jobs: 8, gpu_memory: vec![10_000, 12_000], ..LIMITS };
     let mut scheduler = scheduler(&specs, &limits, false);
     let begun = started(&scheduler.on(Event::Begin));

@@ -28,7 +28,7 @@ fn status(cluster: &Cluster, sandbox: &Sandbox) -> Value {
 }
 
 /// Number of starts of each job's process in allocations, over all runs.
-fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
+pub(crate) fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
     let mut starts = BTreeMap::new();
     for folder in list(&sandbox.path("results/runs")) {
         let parts = [list(&folder.join("jobs")), list(&folder.join("pilots"))].concat();
@@ -44,14 +44,14 @@ fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
 }
 
 /// The parts of records that do not differ between runs.
-fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
+pub(crate) fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
     let records = sandbox.records().into_iter();
     records.map(|(label, record)| (label, (record["key"].clone(), record["outcome"].clone()))).collect()
 }
 
 /// 40 jobs: 24 of one step, 10 that each need some of them, one that needs these; a retry, a time-out, and a failure with
 /// those that need it.
-const FORTY: &str = "
+pub(crate) const FORTY: &str = "
 name: forty
 steps:
   a:

@@ -8,9 +8,7 @@ use super::{
     cluster::{Cluster, shared},
     run, starts,
 };
-use crate::{
-    sandbox::{Sandbox, list, until},
-};
+use crate::sandbox::{Sandbox, list, until};
 
 /// A training of 30 steps that saves only when it is asked to stop, and notes every step that it has trained. It goes beyond
 /// step 12 of its first attempt only if it was asked.
@@ -161,15 +159,14 @@ fn pilots_join_and_leave_a_running_sweep_and_their_jobs_continue() {
 fn a_sweep_in_a_batch_job_that_is_put_back_continues() {
     let Some((cluster, _quiet)) = shared() else { return };
     let sandbox = sandbox(1);
-    let script = format!(
-        "#!/bin/sh\nexec {} run recipe.yaml --executor local >>out.txt 2>&1\n",
-        env!("CARGO_BIN_EXE_sweep")
-    );
+    let script =
+        format!("#!/bin/sh\nexec {} run recipe.yaml --executor local >>out.txt 2>&1\n", env!("CARGO_BIN_EXE_sweep"));
     sandbox.write("job.sh", &script);
     let folder = sandbox.path(".").display().to_string();
     let exported = format!("--export=ALL,TRAINED={}", sandbox.path("trained").display());
     let path = sandbox.path("job.sh").display().to_string();
-    let id = cluster.slurm("sbatch", &["--parsable", "--requeue", "--chdir", &folder, "--output=/dev/null", &exported, &path]);
+    let id = cluster
+        .slurm("sbatch", &["--parsable", "--requeue", "--chdir", &folder, "--output=/dev/null", &exported, &path]);
     at_step_12(&sandbox, 1);
     cluster.slurm("scontrol", &["requeue", id.trim()]);
     until("both jobs have records", || sandbox.records().len() == 2);

@@ -31,7 +31,12 @@ impl Run<'_, '_> {
                 self.submit_again(job);
                 return;
             }
+            EndCause::NotStarted => {
+                self.jobs[job].stage = Stage::Held;
+                return;
+            }
             EndCause::Lost(word) => (FailureKind::Crash, format!("{system} has lost job {id}{node}: {word}"), true),
+            EndCause::Impossible(reason) => (FailureKind::Input, format!("{system} cannot start it: {reason}"), false),
             EndCause::Exit(allocation::BLOCKED) => {
                 (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
             }
@@ -44,8 +49,10 @@ impl Run<'_, '_> {
                 let how = match cause {
                     EndCause::Exit(code) => format!("exit code {code}"),
                     EndCause::Signal(signal) => format!("signal {signal}"),
-                    EndCause::Other(word) | EndCause::Lost(word) => word,
-                    EndCause::TimeLimit | EndCause::OutOfMemory | EndCause::Preempted => word.to_owned(),
+                    EndCause::Other(word) | EndCause::Lost(word) | EndCause::Impossible(word) => word,
+                    EndCause::TimeLimit | EndCause::OutOfMemory | EndCause::Preempted | EndCause::NotStarted => {
+                        word.to_owned()
+                    }
                 };
                 let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
                 let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
@@ -83,6 +90,13 @@ impl Run<'_, '_> {
             return;
         }
         self.jobs[job].stage = Stage::Held;
-        self.session.tell(&RunEvent::Retrying { job, attempt: submissions, attempts: more + 1, wait: 0.0, failure, alone: false });
+        self.session.tell(&RunEvent::Retrying {
+            job,
+            attempt: submissions,
+            attempts: more + 1,
+            wait: 0.0,
+            failure,
+            alone: false,
+        });
     }
 }

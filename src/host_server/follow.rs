@@ -1,0 +1,63 @@
+//! Following of jobs: the lines of their journals, and their ends.
+
+use std::{
+    io,
+    process::Child,
+    sync::{
+        Arc,
+        mpsc::{RecvTimeoutError, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    Voice,
+    jobs::{Followed, part_of},
+};
+use crate::hosts::wire::{MOST_BODY, Say};
+
+/// Shortest and longest pause between two looks at a journal.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// Follows a job in the background. `child` is its process, if this server has started it.
+pub(super) fn follow(followed: Followed, child: Option<Child>, voice: Arc<Voice>) -> io::Result<()> {
+    let (sender, ended) = channel();
+    let lock = followed.lock.clone();
+    let wait = move || {
+        if let Some(mut child) = child {
+            let _ = child.wait();
+        }
+        // Free when the process is gone, whoever has started it. If the file is gone, so is the job.
+        if let Ok(file) = std::fs::File::open(lock) {
+            let _ = file.lock_shared();
+        }
+        let _ = sender.send(());
+    };
+    thread::Builder::new().name("wait".into()).spawn(wait)?;
+    let work = move || {
+        let Followed { key, journal, mut from, store, .. } = followed;
+        let mut pause = PAUSES.0;
+        loop {
+            let is_over = match ended.recv_timeout(pause) {
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+            };
+            // A line is short, and a part that has no end of a line is read again.
+            while let Ok(part) = part_of(&journal, from, MOST_BODY as u64) {
+                let Some(last) = part.iter().rposition(|byte| *byte == b'\n') else { break };
+                for line in part.get(..=last).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
+                    from += line.len() as u64;
+                    voice.say(0, &Say::Line { key, next: from }, line.strip_suffix(b"\n").unwrap_or(line));
+                }
+                pause = PAUSES.0;
+            }
+            if is_over {
+                voice.say(0, &Say::Ended { key, has_record: store.contains(key) }, &[]);
+                return;
+            }
+            pause = (pause * 3 / 2).min(PAUSES.1);
+        }
+    };
+    thread::Builder::new().name("follow".into()).spawn(work).map(drop)
+}

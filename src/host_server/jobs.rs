@@ -1,0 +1,274 @@
+//! Jobs on this machine: each has a run's folder of its own, and a process that outlives the server.
+
+use std::{
+    fs::TryLockError,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fs_err as fs;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::depot::Depot;
+use crate::{
+    host,
+    hosts::{Fault, FaultKind, SpoolState, SpooledJob, StartJob, Started, Stop},
+    record::Key,
+    run::{RunFolder, write_job_spec},
+    store::Store,
+};
+
+/// The file that is locked as long as the job's process lives, which has it as its standard input.
+const LOCK: &str = "lock";
+/// The file with [`Note`].
+const NOTE: &str = "started.json";
+/// The file with the output of the job's engine.
+const OUTPUT: &str = "output.txt";
+
+/// What a job was started with.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    tag: String,
+    project: String,
+}
+
+/// The jobs of a submitting store.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    results: PathBuf,
+    store: Store,
+    depot: Depot,
+}
+
+/// What is needed to follow a job.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) key: Key,
+    /// The job's journal, and the place in it.
+    pub(super) journal: PathBuf,
+    pub(super) from: u64,
+    pub(super) lock: PathBuf,
+    pub(super) store: Store,
+}
+
+fn other(error: &dyn std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::Other, error.to_string())
+}
+
+impl Jobs {
+    /// Opens the jobs in a results folder.
+    pub(super) fn open(results: PathBuf, depot: &Depot) -> Result<Self, Fault> {
+        fs::create_dir_all(results.join("runs"))?;
+        let store = Store::open(&results).map_err(|error| other(&error))?;
+        store.create()?;
+        Ok(Self { results, store, depot: depot.clone() })
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn folder(&self, key: Key) -> RunFolder {
+        RunFolder::named(&self.results, &key.to_string())
+    }
+
+    pub(super) fn log(&self, key: Key) -> PathBuf {
+        self.folder(key).log(key)
+    }
+
+    pub(super) fn output(&self, key: Key) -> PathBuf {
+        self.folder(key).path().join(OUTPUT)
+    }
+
+    /// All jobs that were not forgotten.
+    pub(super) fn list(&self) -> io::Result<Vec<SpooledJob>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.results.join("runs"))? {
+            let path = entry?.path();
+            let key: Option<Key> = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            let (Some(key), Some(note)) = (key, note(&path)) else { continue };
+            let state = match (is_locked(&path.join(LOCK)), self.store.contains(key)) {
+                (true, _) => SpoolState::Running,
+                (false, true) => SpoolState::Recorded,
+                (false, false) => SpoolState::Ended,
+            };
+            found.push(SpooledJob { key, tag: note.tag, state });
+        }
+        found.sort_unstable_by_key(|job| job.key);
+        Ok(found)
+    }
+
+    /// Starts a job, unless it runs, or has ended since this start was first asked for.
+    pub(super) fn start(&self, job: StartJob) -> Result<(Key, Started, Option<Child>), Fault> {
+        let StartJob { key, tag, mut spec, project, env, gpus } = job;
+        if spec.key != key {
+            return Err(other(&"the specification is that of another job"));
+        }
+        if !self.depot.has_tree(&project) {
+            return Err(Fault::new(FaultKind::Missing, "the project of a job"));
+        }
+        let missing = spec.identity.needs.iter().find(|need| !self.store.contains(*need));
+        if let Some(missing) = missing {
+            return Err(Fault::new(FaultKind::Missing, format!("the record {}", missing.short())));
+        }
+        let folder = self.folder(key);
+        fs::create_dir_all(folder.path())?;
+        let Some(lock) = take(&folder.path().join(LOCK))? else {
+            let tag = note(folder.path()).map(|note| note.tag).unwrap_or_default();
+            return Ok((key, Started::Running { tag }, None));
+        };
+        let has_record = matches!(self.store.get(key), Ok(Some(_)));
+        let is_same = note(folder.path()).is_some_and(|note| note.tag == tag);
+        if has_record || is_same {
+            return Ok((key, Started::Over { has_record }, None));
+        }
+        for old in [folder.part(key), folder.path().join("pid"), self.output(key)] {
+            remove_if_there(&old)?;
+        }
+        let tree = self.depot.tree(&project);
+        if let Some(project) = &mut spec.project {
+            *project = tree.clone();
+        }
+        write_job_spec(&spec, folder.path())?;
+        host::failpoints::point("hosts: before a job")?;
+        fs::write(folder.path().join(NOTE), serde_json::to_vec(&Note { tag, project }).map_err(io::Error::from)?)?;
+        let output = fs::File::create(self.output(key))?.into_file();
+        let mut command = Command::new(host::program()?);
+        command.arg("--results").arg(&self.results).args(["exec-job", &key.to_string(), "--at", "0", "--key"]);
+        command.arg(key.to_string()).arg("--hosted").current_dir(&tree).envs(env);
+        if let Some(gpus) = gpus {
+            command.env("CUDA_VISIBLE_DEVICES", gpus.join(","));
+        }
+        // The lock is that of the open file, which is the process's from here on.
+        command.stdin(Stdio::from(lock)).stdout(output.try_clone()?).stderr(output);
+        match command.spawn() {
+            Ok(child) => Ok((key, Started::Now, Some(child))),
+            Err(error) => {
+                remove_if_there(&folder.path().join(NOTE))?;
+                Err(host::threads::refused(error).into())
+            }
+        }
+    }
+
+    /// What is needed to follow a job.
+    pub(super) fn followed(&self, key: Key, from: u64) -> Result<Followed, Fault> {
+        let folder = self.folder(key);
+        let lock = folder.path().join(LOCK);
+        if !lock.is_file() {
+            return Err(Fault::new(FaultKind::Missing, format!("the job {}", key.short())));
+        }
+        Ok(Followed { key, journal: folder.part(key), from, lock, store: self.store.clone() })
+    }
+
+    /// Stops a job, if it runs.
+    pub(super) fn cancel(&self, key: Key, how: Stop) {
+        /// A process writes its number as the first thing.
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let folder = self.folder(key).path().to_owned();
+        let stop = move || {
+            let lock = folder.join(LOCK);
+            let until = Instant::now() + PATIENCE;
+            let pid = loop {
+                if !is_locked(&lock) {
+                    return;
+                }
+                if let Some(pid) = pid_in(&folder) {
+                    break pid;
+                }
+                if Instant::now() >= until {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(10));
+            };
+            let (signal, kill_after) = match how {
+                Stop::Interrupt => (Signal::INT, None),
+                Stop::End { kill_after } => (Signal::TERM, Some(kill_after)),
+            };
+            let _ = kill_process(pid, signal);
+            let Some(kill_after) = kill_after else { return };
+            let until = Instant::now() + kill_after;
+            while Instant::now() < until {
+                if !is_locked(&lock) {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+            if is_locked(&lock) && pid_in(&folder) == Some(pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        };
+        // Without the thread it is asked again.
+        let _ = thread::Builder::new().name("stop".into()).spawn(stop);
+    }
+
+    /// Removes a job's folder, unless it runs.
+    pub(super) fn forget(&self, key: Key) -> Result<(), Fault> {
+        let folder = self.folder(key).path().to_owned();
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        let Some(_lock) = take(&folder.join(LOCK))? else {
+            return Err(Fault::new(FaultKind::InUse, format!("the job {} runs", key.short())));
+        };
+        // Without its note it is no job any more, whatever else can be removed.
+        remove_if_there(&folder.join(NOTE))?;
+        Ok(fs::remove_dir_all(&folder)?)
+    }
+}
+
+fn note(folder: &Path) -> Option<Note> {
+    serde_json::from_slice(&fs::read(folder.join(NOTE)).ok()?).ok()
+}
+
+fn pid_in(folder: &Path) -> Option<Pid> {
+    fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok().and_then(Pid::from_raw)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes a job's lock; `None` while its process lives.
+fn take(path: &Path) -> io::Result<Option<std::fs::File>> {
+    // Those who look whether it is held hold it for an instant.
+    const TRIES: usize = 20;
+    for _ in 0..TRIES {
+        let file = fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?.into_file();
+        match file.try_lock() {
+            Ok(()) => {
+                let is_it = fs::metadata(path).is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino()));
+                if is_it {
+                    return Ok(Some(file));
+                }
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// True while the process of a job lives.
+pub(super) fn is_locked(path: &Path) -> bool {
+    std::fs::File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// A part of a file; empty if there is no file.
+pub(super) fn part_of(path: &Path, from: u64, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file?,
+    };
+    file.seek(SeekFrom::Start(from))?;
+    let mut part = Vec::new();
+    file.take(most).read_to_end(&mut part)?;
+    Ok(part)
+}

@@ -1,0 +1,213 @@
+//! One connection while it lives: requests with their answers, and signs of life.
+
+use std::{
+    collections::HashMap,
+    io::{self, Read},
+    process::Child,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    HostError,
+    error::Fault,
+    ssh::{Counts, Sending, Watch},
+    wire::{self, Ask, BEAT, PART},
+};
+
+/// Time without a byte from the host after which the connection counts as lost: its server says something every [`BEAT`].
+const SILENCE: Duration = Duration::from_secs(15);
+/// Longest time for an answer from a host that gives signs of life.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// Parts of an answer that wait for their reader.
+const WAITING: usize = 16;
+
+/// A part of an answer.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// A part of the body.
+    Part(Vec<u8>),
+    /// The last part.
+    Done(Vec<u8>),
+    /// There is none.
+    Failed(Fault),
+}
+
+/// A connection to a server.
+pub(super) struct Link {
+    host: String,
+    /// `None` once it is closed.
+    input: Mutex<Option<Sending>>,
+    pending: Mutex<HashMap<u64, SyncSender<Answer>>>,
+    next: AtomicU64,
+    child: Arc<Mutex<Child>>,
+    watch: Watch,
+    over: AtomicBool,
+}
+
+/// An answer to wait for.
+pub(super) struct Waiting {
+    host: String,
+    answers: Receiver<Answer>,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    /// Takes over a connection whose server runs, and watches it.
+    pub(super) fn new(
+        host: &str,
+        input: Sending,
+        child: &Arc<Mutex<Child>>,
+        counts: &Arc<Counts>,
+    ) -> io::Result<Arc<Self>> {
+        let link = Arc::new(Self {
+            host: host.to_owned(),
+            input: Mutex::new(Some(input)),
+            pending: Mutex::default(),
+            next: AtomicU64::new(1),
+            child: Arc::clone(child),
+            watch: Watch::start(child, counts, false, SILENCE),
+            over: AtomicBool::new(false),
+        });
+        let pinging = Arc::clone(&link);
+        thread::Builder::new().name("host ping".into()).spawn(move || pinging.ping())?;
+        Ok(link)
+    }
+
+    /// Gives signs of life, because the server ends without them. What is being written is one, too.
+    fn ping(&self) {
+        while !self.over.load(Ordering::SeqCst) {
+            if let Ok(mut input) = self.input.try_lock()
+                && let Some(input) = input.as_mut()
+                && wire::write(input, 0, false, &Ask::Ping, &[]).is_err()
+            {
+                return;
+            }
+            thread::sleep(BEAT);
+        }
+    }
+
+    /// The connection is over: nobody gets an answer any more.
+    pub(super) fn close(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.kill();
+        // A writer that was blocked is free by now.
+        lock(&self.input).take();
+        lock(&self.pending).clear();
+    }
+
+    /// Ends `ssh`.
+    pub(super) fn kill(&self) {
+        let _ = lock(&self.child).kill();
+    }
+
+    /// Time without a byte, if that has ended it.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        self.watch.was_silent().then_some(SILENCE)
+    }
+
+    /// Hands an answer to the one who waits for it.
+    pub(super) fn answer(&self, id: u64, answer: Answer) {
+        let is_last = !matches!(answer, Answer::Part(_));
+        let waiting = {
+            let mut pending = lock(&self.pending);
+            if is_last { pending.remove(&id) } else { pending.get(&id).cloned() }
+        };
+        if let Some(waiting) = waiting {
+            // Nobody waits for it any more.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Asks something, with a body.
+    pub(super) fn ask(&self, ask: &Ask, mut body: impl Read) -> Result<Waiting, HostError> {
+        let id = self.next.fetch_add(1, Ordering::SeqCst);
+        let (sender, answers) = sync_channel(WAITING);
+        lock(&self.pending).insert(id, sender);
+        if self.over.load(Ordering::SeqCst) {
+            lock(&self.pending).remove(&id);
+            return Err(self.lost());
+        }
+        let here = |error: io::Error| HostError::Here(format!("a file to send cannot be read: {error}"));
+        let mut part = next_part(&mut body).map_err(here)?;
+        let mut head = ask;
+        loop {
+            // Between parts others may write.
+            let after = if part.len() < PART { Vec::new() } else { next_part(&mut body).map_err(here)? };
+            let more = !after.is_empty();
+            let mut input = lock(&self.input);
+            let Some(to) = input.as_mut() else { return Err(self.lost()) };
+            wire::write(to, id, more, head, &part).map_err(|_| self.lost())?;
+            drop(input);
+            if !more {
+                return Ok(Waiting { host: self.host.clone(), answers });
+            }
+            (part, head) = (after, &Ask::Part);
+        }
+    }
+
+    fn lost(&self) -> HostError {
+        HostError::Lost { host: self.host.clone(), reason: "it ended while something was sent".into() }
+    }
+}
+
+/// The next part of a body; empty at its end.
+fn next_part(body: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut part = Vec::new();
+    body.by_ref().take(PART as u64).read_to_end(&mut part)?;
+    Ok(part)
+}
+
+impl Waiting {
+    /// The next part of the answer; true with the last one.
+    pub(super) fn part(&self) -> Result<(Vec<u8>, bool), HostError> {
+        let host = || self.host.clone();
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(Answer::Part(part)) => Ok((part, false)),
+            Ok(Answer::Done(part)) => Ok((part, true)),
+            Ok(Answer::Failed(fault)) => Err(HostError::of_fault(&self.host, fault)),
+            Err(RecvTimeoutError::Timeout) => {
+                let reason = format!("no answer within {} min", PATIENCE.as_secs() / 60);
+                Err(HostError::There { host: host(), reason })
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(HostError::Lost { host: host(), reason: "it ended before the answer".into() })
+            }
+        }
+    }
+
+    /// The whole answer, which has a limit.
+    pub(super) fn whole(&self) -> Result<Vec<u8>, HostError> {
+        const MOST: usize = 1 << 28;
+        let mut whole = Vec::new();
+        loop {
+            let (part, last) = self.part()?;
+            whole.extend_from_slice(&part);
+            if last {
+                return Ok(whole);
+            }
+            if whole.len() > MOST {
+                let reason = format!("an answer is longer than {MOST} bytes");
+                return Err(HostError::Protocol { host: self.host.clone(), reason });
+            }
+        }
+    }
+
+    /// The whole answer as a value.
+    pub(super) fn value<T: DeserializeOwned>(&self) -> Result<T, HostError> {
+        serde_json::from_slice(&self.whole()?).map_err(|error| {
+            let reason = format!("an answer is not understood: {error}");
+            HostError::Protocol { host: self.host.clone(), reason }
+        })
+    }
+}

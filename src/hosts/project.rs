@@ -1,0 +1,270 @@
+//! The files of a project, with their digests.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use fs_err as fs;
+use sweep_job::Unit;
+
+use super::{
+    HostError,
+    trees::{Content, Entry, Tree, stays},
+};
+use crate::format::quantity;
+
+/// The largest file of a project, in bytes.
+const MOST_OF_FILE: u64 = 64 << 20;
+/// The largest project, in bytes.
+const MOST: u64 = 1 << 30;
+/// The largest number of files of a project.
+const MOST_FILES: usize = 100_000;
+
+/// The files of a project as they were when it was read. A copy is cheap.
+#[derive(Debug, Clone, Default)]
+pub struct Project(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The project's folder; empty if there is none.
+    folder: PathBuf,
+    tree: Tree,
+    digest: String,
+    /// A file for each digest.
+    sources: BTreeMap<String, PathBuf>,
+}
+
+impl Project {
+    /// The project without files.
+    pub fn empty() -> Self {
+        let tree = Tree::default();
+        let digest = tree.digest();
+        Self(Arc::new(Inner { digest, tree, ..Inner::default() }))
+    }
+
+    /// The files below a folder that Git knows or does not ignore, or all of them without Git. `sync` are patterns of ignored
+    /// files to add, in Git's form. The results folder is left out.
+    ///
+    /// # Errors
+    /// A file is too large or cannot be read, or there are too many.
+    pub fn collect(folder: &Path, results: &Path, sync: &[String]) -> Result<Self, HostError> {
+        let unreadable =
+            |error: &dyn std::fmt::Display| HostError::Project(format!("the project {}: {error}", folder.display()));
+        let folder = fs::canonicalize(folder).map_err(|error| unreadable(&error))?;
+        let results = std::path::absolute(results).map_err(|error| unreadable(&error))?;
+        let results = fs::canonicalize(&results).unwrap_or(results);
+        let mut paths = match listed(&folder, &["--cached", "--others", "--exclude-standard"], &[]) {
+            Some(paths) => paths,
+            None => {
+                let mut found = Vec::new();
+                walk(&folder, Path::new(""), &results, &mut found).map_err(|error| unreadable(&error))?;
+                found
+            }
+        };
+        if !sync.is_empty() {
+            let patterns: Vec<String> = sync.iter().map(|pattern| format!(":(glob){pattern}")).collect();
+            paths.extend(
+                listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns).unwrap_or_default(),
+            );
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        paths.retain(|path| !folder.join(path).starts_with(&results));
+        let (mut entries, mut sources, mut bytes) = (Vec::new(), BTreeMap::new(), 0);
+        for path in paths {
+            let Some((content, size)) = content(&folder, &path)? else { continue };
+            bytes += size;
+            if bytes > MOST || entries.len() >= MOST_FILES {
+                let most = quantity(MOST as f64, Unit::Bytes);
+                let reason = format!(
+                    "it has more than {most} or {MOST_FILES} files; keep the recipe in a folder of its own, or let Git \
+                     ignore large files"
+                );
+                return Err(unreadable(&reason));
+            }
+            if let Content::File { blob, .. } = &content {
+                sources.entry(blob.clone()).or_insert_with(|| folder.join(&path));
+            }
+            // A name that is no text is left out; no recipe can name it.
+            if let Some(path) = path.to_str() {
+                entries.push(Entry { path: path.to_owned(), content });
+            }
+        }
+        let tree = Tree::new(entries);
+        Ok(Self(Arc::new(Inner { digest: tree.digest(), folder, tree, sources })))
+    }
+
+    /// Its digest.
+    pub fn digest(&self) -> &str {
+        &self.0.digest
+    }
+
+    pub(super) fn tree(&self) -> &Tree {
+        &self.0.tree
+    }
+
+    pub(super) fn source(&self, blob: &str) -> Option<PathBuf> {
+        self.0.sources.get(blob).cloned()
+    }
+
+    /// The path of a file or folder from the project's folder, if all of it is among the files.
+    pub(super) fn place(&self, path: &Path) -> Option<PathBuf> {
+        let inner = path.strip_prefix(&self.0.folder).ok().filter(|_| !self.0.folder.as_os_str().is_empty())?;
+        let text = inner.to_str()?;
+        let entries = &self.0.tree.entries;
+        if entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok() {
+            return Some(inner.to_owned());
+        }
+        let mut below = Vec::new();
+        walk(path, inner, Path::new(""), &mut below).ok()?;
+        let known = |path: &PathBuf| {
+            let text = path.to_str();
+            text.is_some_and(|text| entries.binary_search_by(|entry| entry.path.as_str().cmp(text)).is_ok())
+        };
+        (!below.is_empty() && below.iter().all(known)).then(|| inner.to_owned())
+    }
+}
+
+/// The content of a file or link with its length; `None` for what is not sent.
+fn content(folder: &Path, path: &Path) -> Result<Option<(Content, u64)>, HostError> {
+    let whole = folder.join(path);
+    let unreadable = |error: io::Error| HostError::Project(format!("the project cannot be read: {error}"));
+    let metadata = match fs::symlink_metadata(&whole) {
+        Ok(metadata) => metadata,
+        // Git still knows a file that was removed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    if metadata.is_symlink() {
+        let to = fs::read_link(&whole).map_err(unreadable)?;
+        let inner = to.to_str().filter(|_| stays(path, &to));
+        if let Some(to) = inner {
+            return Ok(Some((Content::Link(to.to_owned()), 0)));
+        }
+        // What it leads to stands for it.
+        if !fs::metadata(&whole).is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(None);
+        }
+    } else if metadata.is_dir() {
+        // Git lists no folders but those of other repositories.
+        let is_empty = fs::read_dir(&whole).map_err(unreadable)?.next().is_none();
+        return Ok(is_empty.then_some((Content::Folder, 0)));
+    } else if !metadata.is_file() {
+        return Ok(None);
+    }
+    let metadata = fs::metadata(&whole).map_err(unreadable)?;
+    if metadata.len() > MOST_OF_FILE {
+        let (most, size) = (quantity(MOST_OF_FILE as f64, Unit::Bytes), quantity(metadata.len() as f64, Unit::Bytes));
+        return Err(HostError::Project(format!(
+            "{} has {size}; files of a project that are sent to hosts have at most {most}: let Git ignore it, and name it \
+             in `inputs` if a job reads it",
+            whole.display()
+        )));
+    }
+    let blob = digest(&whole).map_err(unreadable)?;
+    let executable = metadata.permissions().mode() & 0o100 != 0;
+    Ok(Some((Content::File { blob, executable }, metadata.len())))
+}
+
+/// The digest of a file's bytes.
+pub(super) fn digest(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Files that Git lists; `None` if the folder is in no repository, or there is no Git.
+fn listed(folder: &Path, which: &[&str], patterns: &[String]) -> Option<Vec<PathBuf>> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(["ls-files", "-z"]).args(which).arg("--").args(patterns);
+    let output = command.stdin(std::process::Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Some(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect())
+}
+
+/// All files, links and empty folders below a folder, except those of the results folder. `inner` stands for the folder.
+fn walk(folder: &Path, inner: &Path, results: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    if folder == results {
+        return Ok(());
+    }
+    let mut is_empty = true;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        is_empty = false;
+        let inner = inner.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), &inner, results, found)?;
+        } else {
+            found.push(inner);
+        }
+        if found.len() > MOST_FILES {
+            return Ok(());
+        }
+    }
+    if is_empty && !inner.as_os_str().is_empty() {
+        found.push(inner.to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(project: &Project) -> Vec<&str> {
+        project.tree().entries.iter().map(|entry| entry.path.as_str()).collect()
+    }
+
+    fn git(folder: &Path, arguments: &[&str]) {
+        assert!(Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap().status.success());
+    }
+
+    #[test]
+    fn a_project_has_what_git_does_not_ignore() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["train.py", "lib/a.py", "data/big.bin", "data/small.csv", "results/store/x"] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs::write(at(name), name).unwrap();
+        }
+        fs::write(at(".gitignore"), "data\n").unwrap();
+        fs::os::unix::fs::symlink("train.py", at("link.py")).unwrap();
+        fs::os::unix::fs::symlink("/etc", at("outside")).unwrap();
+        let collect = |sync: &[&str]| {
+            let sync: Vec<String> = sync.iter().map(|text| (*text).to_owned()).collect();
+            Project::collect(folder.path(), &at("results"), &sync).unwrap()
+        };
+        let all = [".gitignore", "data/big.bin", "data/small.csv", "lib/a.py", "link.py", "train.py"];
+        assert_eq!(names(&collect(&[])), all, "without Git");
+        git(folder.path(), &["init", "-q"]);
+        let project = collect(&[]);
+        assert_eq!(names(&project), [".gitignore", "lib/a.py", "link.py", "train.py"]);
+        assert_eq!(
+            names(&collect(&["data/*.csv"])),
+            [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]
+        );
+        let real = fs::canonicalize(folder.path()).unwrap();
+        assert_eq!(project.place(&real.join("lib/a.py")), Some("lib/a.py".into()));
+        assert_eq!(project.place(&real.join("lib")), Some("lib".into()), "all of it is there");
+        assert_eq!(project.place(&real.join("data")), None);
+        assert_eq!(project.place(Path::new("/etc/passwd")), None);
+        git(folder.path(), &["add", "lib"]);
+        fs::remove_file(at("lib/a.py")).unwrap();
+        assert_eq!(names(&collect(&[])), [".gitignore", "link.py", "train.py"], "Git still knows the removed file");
+    }
+
+    #[test]
+    fn a_project_has_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = fs::File::create(folder.path().join("weights")).unwrap();
+        file.set_len(MOST_OF_FILE + 1).unwrap();
+        let error = Project::collect(folder.path(), &folder.path().join("results"), &[]).unwrap_err().to_string();
+        assert!(error.contains("weights has 64 MiB; files of a project"), "{error}");
+    }
+}

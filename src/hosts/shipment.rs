@@ -1,0 +1,172 @@
+//! What a job needs on a host: its project, its other input files, and the records of needed jobs; and the job itself, with the
+//! paths of the host.
+//!
+//! On the host a job starts in the folder of its project. Other inputs are in trees of their own beside it, so that all paths are
+//! relative and are known before anything is sent. Keys have digests, not paths, and stay as they are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use sweep_job::{Task, Value};
+
+use super::{
+    HostError, Project,
+    project::digest,
+    trees::{Content, Entry, Tree},
+};
+use crate::{
+    plan::SerializedJob,
+    record::{self, Key},
+    store::Store,
+};
+
+/// What a job needs on a host.
+#[derive(Debug, Clone)]
+pub struct Shipment {
+    /// The files of its project.
+    pub project: Project,
+    /// Its other input files.
+    pub inputs: Vec<InputTree>,
+    /// Needed jobs, of which the host needs the records.
+    pub records: Vec<Key>,
+    /// The store that has these records.
+    pub store: Store,
+}
+
+/// An input file or folder outside of the project, by content.
+#[derive(Debug, Clone)]
+pub struct InputTree {
+    tree: Tree,
+    digest: String,
+    sources: BTreeMap<String, PathBuf>,
+}
+
+/// A job for a host.
+#[derive(Debug, Clone)]
+pub struct Hosted {
+    /// The job, with the paths of the host.
+    pub spec: SerializedJob,
+    /// What it needs there.
+    pub shipment: Shipment,
+}
+
+impl InputTree {
+    /// Reads a file or a folder.
+    fn of(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", path.display())))?;
+        let (mut entries, mut sources) = (Vec::new(), BTreeMap::new());
+        add(path, name, 0, &mut entries, &mut sources)?;
+        let tree = Tree::new(entries);
+        Ok(Self { digest: tree.digest(), tree, sources })
+    }
+
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    pub(super) fn source(&self, blob: &str) -> Option<PathBuf> {
+        self.sources.get(blob).cloned()
+    }
+}
+
+/// Adds a file, or the files of a folder. Links are followed, as they are for digests.
+fn add(
+    path: &Path,
+    inner: &str,
+    depth: usize,
+    entries: &mut Vec<Entry>,
+    sources: &mut BTreeMap<String, PathBuf>,
+) -> io::Result<()> {
+    /// Deeper folders are circles of links.
+    const DEEPEST: usize = 100;
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        let blob = digest(path)?;
+        let executable = metadata.permissions().mode() & 0o100 != 0;
+        sources.entry(blob.clone()).or_insert_with(|| path.to_owned());
+        entries.push(Entry { path: inner.to_owned(), content: Content::File { blob, executable } });
+        return Ok(());
+    }
+    if !metadata.is_dir() || depth > DEEPEST {
+        return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
+    }
+    let before = entries.len();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_str();
+        let name =
+            name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", entry.path().display())))?;
+        add(&entry.path(), &format!("{inner}/{name}"), depth + 1, entries, sources)?;
+    }
+    if entries.len() == before {
+        entries.push(Entry { path: inner.to_owned(), content: Content::Folder });
+    }
+    Ok(())
+}
+
+/// A job as it goes to a host. `folder` is the one in which the sweep was started: relative paths begin there.
+pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder: &Path) -> Result<Hosted, HostError> {
+    let mut inputs: Vec<InputTree> = Vec::new();
+    for param in Task::info(&spec.identity.task).into_iter().flat_map(|task| task.params()) {
+        let Some(value) = spec.values.get_mut(param.name) else { continue };
+        for (part, path) in record::input_paths(param.kind, value) {
+            // Artifacts of needed jobs are no inputs.
+            if !spec.identity.inputs.contains_key(&record::digest_name(param.name, part.as_ref())) {
+                continue;
+            }
+            *path = moved(path, project, folder, &mut inputs)?;
+        }
+    }
+    let mut records: BTreeSet<Key> = spec.identity.needs.iter().collect();
+    records.extend(record::taken(&spec.values).into_iter().map(|(key, _)| key));
+    let records = records.into_iter().filter(|key| store.contains(*key)).collect();
+    // Of the project's folder on the host, which is where the job starts.
+    if spec.project.is_some() {
+        spec.project = Some(PathBuf::from("."));
+    }
+    spec.needs = Vec::new();
+    spec.lists = Vec::new();
+    let shipment = Shipment { project: project.clone(), inputs, records, store: store.clone() };
+    Ok(Hosted { spec, shipment })
+}
+
+/// The path of an input on the host, from the folder of the project there.
+fn moved(path: &str, project: &Project, folder: &Path, inputs: &mut Vec<InputTree>) -> Result<String, HostError> {
+    let unreadable = |error: io::Error| HostError::Project(format!("the input `{path}` cannot be sent: {error}"));
+    let whole = folder.join(path);
+    let place = whole.parent().zip(whole.file_name()).and_then(|(parent, name)| {
+        // The last part may be a link, and has its own name.
+        project.place(&fs::canonicalize(parent).ok()?.join(name))
+    });
+    if let Some(place) = place.and_then(|place| place.to_str().map(str::to_owned)) {
+        return Ok(place);
+    }
+    let tree = InputTree::of(&whole).map_err(unreadable)?;
+    let name = whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let place = format!("../{}/{name}", tree.digest);
+    if inputs.iter().all(|known| known.digest != tree.digest) {
+        inputs.push(tree);
+    }
+    Ok(place)
+}
+
+/// The values of the variables that the `env` of a job takes from the environment, as they are in this process.
+pub fn declared_env(spec: &SerializedJob) -> BTreeMap<String, String> {
+    let Some(Value::Map(declared)) = spec.values.get("env") else { return BTreeMap::new() };
+    let from = declared.values().filter_map(|value| match value {
+        Value::Map(entries) => entries.get("from")?.as_text(),
+        _ => None,
+    });
+    from.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect()
+}
