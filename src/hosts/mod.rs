@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
     error::{Fault, FaultKind},
+    shipment::each_input,
     trees::{Content, Tree, is_digest},
 };
 pub use self::{
