@@ -84,7 +84,12 @@ impl Study {
 
     /// Every record, by label.
     fn records(&self) -> BTreeMap<String, Value> {
-        let files = glob(&self.path("results/store"), "record.json");
+        self.records_in("results")
+    }
+
+    /// The same of another folder of results.
+    fn records_in(&self, results: &str) -> BTreeMap<String, Value> {
+        let files = glob(&self.path(results).join("store"), "record.json");
         let records = files.iter().map(|file| serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap());
         records.map(|record: Value| (record["label"].as_str().unwrap().to_owned(), record)).collect()
     }
@@ -198,6 +203,115 @@ fn lightning_and_transformers_report_through_their_adapters() {
         assert!(loss.last().unwrap().1 < loss[0].1, "{name} learns: {loss:?}");
         assert!(metric(&record, held_out) < 5.6, "{name}");
         std::fs::remove_dir_all(study.path("results")).unwrap();
+    }
+}
+
+/// The steps that the jobs of these records have made, without those in the states with which they began.
+fn steps(records: &BTreeMap<String, Value>) -> u64 {
+    let own = |record: &Value| {
+        let end = record["params"]["until"].as_u64().unwrap();
+        end - record["provenance"]["continued"]["step"].as_u64().unwrap_or(0)
+    };
+    records.values().map(own).sum()
+}
+
+/// The shipped search with shorter trainings: rungs at 4, 12 and 36 of 108 steps.
+fn short_search(at: &str, rates: &str) -> String {
+    let shipped = std::fs::read_to_string(root().join("recipes/pytorch-search.yaml")).unwrap();
+    let changes = [
+        ("../examples", format!("{}/examples", root().display())),
+        ("../crates", format!("{}/crates", root().display())),
+        ("at: [30, 90, 270]", format!("at: [{at}]")),
+        ("iters: 270", "iters: 108".to_owned()),
+        ("width: 64", "width: 16".to_owned()),
+        ("until: 30", "until: 4".to_owned()),
+        ("lr: [3e-4, 1e-3, 3e-3]", format!("lr: [{rates}]")),
+    ];
+    changes.into_iter().fold(shipped, |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, &to)
+    })
+}
+
+/// Nine configurations at three rungs: a quarter of the steps of the grid, and the best has the result of a training without
+/// a pause. Extensions train what is new, and the rest only.
+#[test]
+fn a_search_in_pytorch_trains_the_rest_only() {
+    let Some(study) = Study::new() else { return };
+    let run = |results: &str, text: &str, more: &[&str]| {
+        std::fs::write(study.path("recipe.yaml"), text).unwrap();
+        let output = study.sweep(&[&["--results", results, "run", "recipe.yaml"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    };
+    let rates = "3e-4, 1e-3, 3e-3";
+    run("results", &short_search("4, 12, 36", rates), &[]);
+    let first = study.records();
+    let at = |until: u64| first.values().filter(move |record| record["params"]["until"] == until).count();
+    assert_eq!((at(4), at(12), at(36)), (9, 3, 1), "{:?}", first.keys());
+    assert_eq!(steps(&first), 9 * 4 + 3 * 8 + 24);
+    assert!(steps(&first) * 100 <= 9 * 36 * 45, "at most 45 % of the grid");
+    assert!(first.values().all(|record| metric(record, "val_loss").is_finite()));
+
+    // The best one, trained without a pause.
+    let (label, best) = first.iter().find(|(_, record)| record["params"]["until"] == 36).unwrap();
+    run("unbroken", &short_search("4, 12, 36", rates), &["--only", label]);
+    let unbroken = study.records_in("unbroken");
+    assert_eq!(unbroken.keys().collect::<Vec<_>>(), [label]);
+    let unbroken = &unbroken[label];
+    assert_eq!((best["provenance"]["continued"]["step"].as_u64(), steps(&[(label.clone(), unbroken.clone())].into())), (Some(12), 36));
+    assert_eq!(best["key"], unbroken["key"]);
+    for name in ["loss", "lr", "val_loss"] {
+        let (parts, whole) = (curve(best, name), curve(unbroken, name));
+        let bits = |points: &[(u64, f64)]| -> Vec<(u64, u64)> {
+            points.iter().map(|(step, value)| (*step, value.to_bits())).collect()
+        };
+        // A rung ends with a report and an evaluation of its own; everything else is the same.
+        let parts: Vec<(u64, f64)> =
+            parts.into_iter().filter(|(step, _)| whole.iter().any(|(other, _)| other == step)).collect();
+        assert_eq!(bits(&parts), bits(&whole), "{name}");
+    }
+    assert_eq!(metric(best, "val_loss").to_bits(), metric(unbroken, "val_loss").to_bits());
+
+    // Again: nothing.
+    let again = study.sweep(&["run", "recipe.yaml"]);
+    assert!(told(&again).contains("13 cached"), "{}", told(&again));
+    assert_eq!(study.records().len(), 13);
+
+    // Another rung: the survivor, and the rest of its steps.
+    run("results", &short_search("4, 12, 36, 108", rates), &[]);
+    let longer = study.records();
+    let new: BTreeMap<String, Value> =
+        longer.iter().filter(|(label, _)| !first.contains_key(*label)).map(|(l, r)| (l.clone(), r.clone())).collect();
+    assert_eq!((new.len(), steps(&new)), (1, 72), "{:?}", new.keys());
+
+    // Another rate: the jobs of the new ranking that have no result, each from where it was.
+    run("results", &short_search("4, 12, 36, 108", "3e-4, 1e-3, 3e-3, 1e-2"), &[]);
+    let extended = study.records();
+    // The ranking, computed here: the best third of those that reached a rung.
+    let mut wanted: Vec<String> = Vec::new();
+    let configuration = |label: &String| label.split(",until=").next().unwrap().to_owned();
+    let mut going: Vec<String> = extended.keys().map(configuration).collect();
+    going.dedup();
+    assert_eq!(going.len(), 12);
+    for until in [4, 12, 36, 108] {
+        let label = |configuration: &String| format!("{configuration},until={until}");
+        wanted.extend(going.iter().map(label));
+        going.sort_by(|a, b| {
+            let loss = |own: &String| metric(&extended[&label(own)], "val_loss");
+            loss(a).total_cmp(&loss(b))
+        });
+        going.truncate((going.len() / 3).max(1));
+    }
+    let added: Vec<&String> = extended.keys().filter(|label| !longer.contains_key(*label)).collect();
+    wanted.retain(|label| !longer.contains_key(label));
+    wanted.sort();
+    assert_eq!(added, wanted.iter().collect::<Vec<_>>());
+    assert!((3..=3 + 4 + 1 + 1).contains(&added.len()), "{added:?}");
+    // Each from where it was.
+    for (label, record) in extended.iter().filter(|(label, _)| !longer.contains_key(*label)) {
+        let before = [(12, 4), (36, 12), (108, 36)].into_iter().find(|(end, _)| record["params"]["until"] == *end);
+        let from = record["provenance"]["continued"]["step"].as_u64();
+        assert_eq!(from, before.map(|(_, step)| step), "{label}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! Reasons for missing results of jobs, according to the latest run that contained them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use crate::{
     analysis::search,
@@ -134,11 +137,33 @@ struct Footnote {
     first: Absence,
     /// Other reasons of other jobs.
     others: BTreeSet<Absence>,
-    jobs: BTreeSet<JobId>,
+    /// The jobs, each with its reason.
+    jobs: BTreeMap<JobId, Absence>,
 }
 
 /// Letters that are not mistaken for exponents.
 const LETTERS: [char; 12] = ['ᵃ', 'ᵇ', 'ᶜ', 'ᵈ', 'ᵉ', 'ᶠ', 'ᵍ', 'ʰ', 'ⁱ', 'ʲ', 'ᵏ', 'ˡ'];
+
+impl Footnote {
+    /// The first job's reason and `more`; if jobs stopped at several places, the number at each.
+    fn stopped(&self, reason: &str, more: &str) -> String {
+        let mut alike: Vec<(&str, usize)> = Vec::new();
+        for absence in self.jobs.values() {
+            let Absence::Stopped(reason) = absence else { continue };
+            // Ranks differ from job to job.
+            let how = reason.split(':').next().unwrap_or_default();
+            match alike.iter_mut().find(|(known, _)| *known == how) {
+                Some((_, jobs)) => *jobs += 1,
+                None => alike.push((how, 1)),
+            }
+        }
+        if alike.len() < 2 {
+            return format!("{}{more}", clean(reason));
+        }
+        alike.sort_by_key(|(_, jobs)| Reverse(*jobs));
+        alike.iter().map(|(how, jobs)| format!("{jobs} {}", clean(how))).collect::<Vec<_>>().join(", ")
+    }
+}
 
 impl Footnotes {
     /// The letter of the footnote with the reason for a missing number.
@@ -146,11 +171,11 @@ impl Footnotes {
         let word = absence.word();
         let known = self.0.iter().position(|note| note.word == word);
         let index = known.unwrap_or_else(|| {
-            self.0.push(Footnote { word, first: absence.clone(), others: BTreeSet::new(), jobs: BTreeSet::new() });
+            self.0.push(Footnote { word, first: absence.clone(), others: BTreeSet::new(), jobs: BTreeMap::new() });
             self.0.len() - 1
         });
         let note = &mut self.0[index];
-        note.jobs.extend(job);
+        note.jobs.extend(job.map(|job| (job, absence.clone())));
         if *absence != note.first {
             note.others.insert(absence.clone());
         }
@@ -171,7 +196,7 @@ impl Footnotes {
                     format!("{jobs} not run, because a job that is needed failed")
                 }
                 Absence::Blocked(need) => format!("{jobs} not run, because {} failed{more}", clean(need)),
-                Absence::Stopped(reason) => format!("{jobs} not run: {}{more}", clean(reason)),
+                Absence::Stopped(reason) => format!("{jobs} not run: {}", note.stopped(reason, &more)),
                 Absence::Running => format!("{jobs} still running"),
                 Absence::NotRun => format!("{jobs} not run"),
                 Absence::NotMeasured => format!("not measured by {jobs}"),

@@ -198,6 +198,7 @@ mod tests {
             foreign: Some(0.02),
             neighbors: 0,
             attempts: 1,
+            gpu: None,
             run: Some("r1".into()),
             round: Some(seed),
             seeds: None,

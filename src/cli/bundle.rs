@@ -327,9 +327,10 @@ pub(super) fn run_all(
     let signals = Signals::catch().map_err(Error::io("cannot catch signals"))?;
     store.create().map_err(Error::io("cannot write to the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref(), None);
+    let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
     let wanted = vec![Disposition::Yes; plan.len()];
     let history = History::default();
-    let manifest = Manifest::new(plan, &wanted, limits, Through::Local, &history);
+    let manifest = Manifest::new(plan, &wanted, &limits, Through::Local, &history);
     let provenance = RunProvenance::determine(plan);
     let folder = RunFolder::create(results, &manifest).map_err(Error::io("cannot write the journal"))?;
     let mut journal = Journal::create(folder.path(), false).map_err(Error::io("cannot write the journal"))?;

@@ -1,5 +1,7 @@
 //! `sweep plan`.
 
+mod savings;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     path::Path,
@@ -7,8 +9,8 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
-use sweep_job::Unit;
 
+pub(super) use self::savings::StepSaving;
 use super::{
     OnlyArgs, Prepared, RecipeArgs,
     design::{self, DesignArgs},
@@ -22,9 +24,9 @@ use crate::{
         search::{DecidedJobs, DecidedState},
     },
     error::{Error, Exit},
-    format::{clean, count, duration, quantity},
+    format::{clean, count, duration},
     host::machine,
-    plan::{Job, JobId, ListId, Numbering, Plan, Saving, Study},
+    plan::{Job, JobId, ListId, Numbering, Plan, Study},
     query::explain::Explainer,
     recipe::Recipe,
     run::{History, Standing, slots::Limits},
@@ -72,8 +74,10 @@ struct View<'a> {
     blocked: Vec<bool>,
     /// Estimated duration, in seconds.
     about: Option<f64>,
-    /// Mean size of the states that there are, in bytes.
-    state_bytes: Option<f64>,
+    /// The states that there are.
+    states: Vec<State>,
+    /// What shared states save.
+    savings: Vec<StepSaving>,
     explainer: Explainer<'a>,
     /// Decisions of searches about jobs.
     decided_jobs: DecidedJobs,
@@ -92,8 +96,10 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     if !table && args.format != PlanFormat::Json && args.design.is_wanted() {
         return Err(DesignError::Format.into());
     }
-    // Only what will run has to be compared with what there is.
-    let entries = if table && selected.iter().any(|id| !cached[id.index()]) {
+    // Only what will run has to be compared with what there is, and only a table shows that.
+    let shares = selected.iter().any(|id| plan.is_shared(*id));
+    let reads = table || (shares && args.format == PlanFormat::Json);
+    let entries = if reads && selected.iter().any(|id| !cached[id.index()]) {
         store.index().map_err(Error::io("cannot read the store"))?
     } else {
         Vec::new()
@@ -107,18 +113,20 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     let limits = Limits {
         cpus: machine::cpus(),
         gpus: machine::nvidia_gpus().len(),
+        gpu_memory: Vec::new(),
         memory: machine::memory(),
         jobs: machine::cpus(),
     };
-    let about = History::new(&entries).duration(&plan, &open, limits).filter(|_| !open.is_empty());
+    let savings = savings::savings(&plan, &store, &entries, &open.iter().copied().collect())?;
+    let estimated = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
+    let history = History::new(&entries).with(estimated);
+    let about = history.duration(&plan, &open, &limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
-    let known = store.states().map_err(Error::io("cannot read the store"))?;
-    let bytes: u64 = known.iter().map(State::bytes).sum();
-    let state_bytes = (!known.is_empty()).then(|| bytes as f64 / known.len() as f64);
+    let states = store.states().map_err(Error::io("cannot read the store"))?;
     let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan: &plan, selected, cached, blocked, about, state_bytes, explainer, decided_jobs };
+    let view = View { plan: &plan, selected, cached, blocked, about, states, savings, explainer, decided_jobs };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -178,7 +186,7 @@ impl<'a> View<'a> {
         if let [Study { recipe: Recipe { about: Some(about), .. }, .. }] = plan.studies.as_slice() {
             text = format!("{}\n{text}", clean(about));
         }
-        text.extend(self.savings());
+        text.extend(self.savings.iter().map(|saving| saving.lines(&self.states)));
         let grid = if args.list {
             self.list()
         } else if args.why {
@@ -188,23 +196,6 @@ impl<'a> View<'a> {
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
         text
-    }
-
-    /// A line for each step whose jobs share states.
-    fn savings(&self) -> Vec<String> {
-        let open = |id: &JobId| !self.cached[id.index()] && !self.is_reserve(*id);
-        let savings = self.plan.savings(&self.selected.iter().copied().filter(open).collect());
-        let line = |(step, Saving { jobs, alone, shared, states }): (String, Saving)| {
-            let less = 100.0 * alone.saturating_sub(shared) as f64 / alone.max(1) as f64;
-            let jobs = count(jobs, "job");
-            let states = count(states, "shared state");
-            let size =
-                self.state_bytes.map(|bytes| format!(" of {}", quantity(bytes, Unit::Bytes))).unwrap_or_default();
-            format!(
-                "{step}: {jobs} continue from states: {shared} steps instead of {alone}, {less:.0} % less; {states}{size}\n"
-            )
-        };
-        savings.into_iter().map(line).collect()
     }
 
     /// Every job.
@@ -281,7 +272,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn json(&self, args: &PlanArgs, design: Option<Design>) -> String {
+    fn json(self, args: &PlanArgs, design: Option<Design>) -> String {
         let mut numbers = Numbering::default();
         let jobs = self.jobs().map(|(id, job)| {
             let (lists, needs) = self.plan.written_needs(id);
@@ -307,6 +298,7 @@ impl<'a> View<'a> {
         };
         let mut plan = SavedPlan::new(self.plan, request, jobs, lists);
         plan.design = design;
+        plan.savings = self.savings;
         // Text keys and nothing that is not finite: this cannot fail.
         serde_json::to_string_pretty(&plan).map(|text| text + "\n").unwrap_or_default()
     }

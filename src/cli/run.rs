@@ -157,6 +157,7 @@ fn round(
     check_plan(plan, &states)?;
     let mut searches = Searches::new(plan, store, &states).map_err(Error::io("cannot read the store"))?;
     let (limits, gpus) = run::allocation::share(device.as_ref().map(|(_, device)| device), args.jobs.map(usize::from));
+    let limits = run::allocation::with_gpu_memory(limits, &gpus, plan);
     let ran: Vec<JobId> = plan.jobs().map(|(id, _)| id).filter(|id| states[id.index()] == Disposition::Yes).collect();
     let mut request = Request { results, args, plan, store, states, device, limits, gpus, batch };
     // A rerun of what is done reads records and writes nothing but the tables.
@@ -207,7 +208,8 @@ impl Request<'_> {
     }
 
     fn open(&mut self, looked: &Looked) -> Result<Opened, Error> {
-        let Self { plan, store, limits, .. } = *self;
+        let Self { plan, store, .. } = *self;
+        let limits = &self.limits;
         if let Some((probe, device)) = &self.device {
             say(format_args!("{}", host::devices::describe(probe, device, limits.cpus)));
             if let Some(warning) = host::devices::warning(device) {
@@ -225,7 +227,7 @@ impl Request<'_> {
         let in_use = store.hold().map_err(Error::io("cannot write to the store"))?;
         looked.standing.take_back(store).map_err(Error::io("cannot write to the store"))?;
         look_again(store, plan, &mut self.states);
-        let history = History::new(&store.index().map_err(Error::io("cannot read the store"))?);
+        let history = History::read(store, plan).map_err(Error::io("cannot read the store"))?;
         let manifest = Manifest::new(plan, &self.states, limits, through, &history);
         // It takes time, and others look at the folder as soon as it is there.
         let provenance = RunProvenance::determine(plan);
@@ -284,7 +286,7 @@ impl Request<'_> {
             }
             (_, folder) => {
                 let options = Options {
-                    limits: self.limits,
+                    limits: self.limits.clone(),
                     gpus: self.gpus.clone(),
                     fail_fast: args.fail_fast,
                     device: self.device.as_ref().map(|(_, device)| device.clone()),

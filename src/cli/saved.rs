@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::ChangeArgs;
+use super::{ChangeArgs, plan::StepSaving};
 use crate::{
     analysis::design::Design,
     error::Error,
@@ -42,6 +42,9 @@ pub(super) struct SavedPlan {
     /// The seeds for differences to detect, for readers; a run does not use it.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub(super) design: Option<Design>,
+    /// What shared states save, for readers; a run does not use it.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    pub(super) savings: Vec<StepSaving>,
 }
 
 /// Inputs of a plan.
@@ -82,7 +85,7 @@ impl SavedPlan {
     pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>, lists: Vec<Vec<Key>>) -> Self {
         let recipes = plan.studies.iter().map(|study| study.recipe.name.clone()).collect();
         let format = if lists.is_empty() { WITHOUT_LISTS } else { FORMAT };
-        Self { format, recipes, request, warnings: plan.warnings.clone(), jobs, lists, design: None }
+        Self { format, recipes, request, warnings: plan.warnings.clone(), jobs, lists, design: None, savings: Vec::new() }
     }
 
     /// Reads a plan that was printed.

@@ -139,6 +139,19 @@ fn times(pid: u32) -> Option<[f64; 4]> {
     Some(<[u64; 4]>::try_from(ticks).ok()?.map(|ticks| ticks as f64 / rate))
 }
 
+/// A process, its parent, the parent of that, and so on, as far as they are alive.
+pub fn lineage(pid: u32) -> impl Iterator<Item = u32> {
+    // A loop is not possible, but numbers may be reused meanwhile.
+    std::iter::successors(Some(pid), |pid| parent(*pid)).take(100)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
+}
+
 /// The main memory of all processes below a process, in bytes: the sum of what each has now, or what a single one has had
 /// if that is more.
 pub fn tree_memory(pid: u32) -> u64 {

@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub mod devices;
 pub(crate) mod exchange;
 pub(crate) mod failpoints;
+pub(crate) mod gpus;
 pub mod log;
 pub mod machine;
 pub(crate) mod packages;

@@ -22,7 +22,7 @@ use super::{
     selection::{resolved, selected},
 };
 use crate::recipe::{
-    Collector, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
+    Collector, GpuCount, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
 };
 use crate::record::{self, Deferred, Identity, Key, KeyList, Product, SeedPlan};
 
@@ -304,7 +304,7 @@ impl Builder<'_> {
         }
         let mut values = step.task.complete(given);
         if step.task.name == <Command as TaskSpec>::NAME {
-            complete_ranks(&mut values, step.resources.gpus);
+            complete_ranks(&mut values, step.resources.gpus.map(GpuCount::devices));
         }
         let inputs = self.inputs(step, &mut values, &places)?;
         if !ok {

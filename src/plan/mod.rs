@@ -48,7 +48,7 @@ pub use self::{
     searched::{AllSearched, Searched},
     select::NothingSelected,
     serialized::{DeserializeError, SerializedJob},
-    states::{Saving, Shared},
+    states::{Saving, Shared, Stretch},
     turns::Turn,
 };
 pub(crate) use self::{
@@ -150,6 +150,15 @@ pub struct Job {
     pub seeds: Option<SeedPlan>,
     /// Files of the project that earlier runs were observed to read; `None` if nothing is observed.
     pub code: Option<Arc<Code>>,
+}
+
+impl Job {
+    /// True if other jobs may use the rest of the job's GPU. A job that measures times has its GPUs for itself.
+    pub fn shares_gpu(&self) -> bool {
+        let Self { resources, turn, identity, .. } = self;
+        let measures = resources.exclusive || turn.is_some();
+        resources.shares_gpu() && !measures && identity.backend != Some(Backend::Cpu)
+    }
 }
 
 /// Name of a job for people.

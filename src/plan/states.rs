@@ -23,17 +23,60 @@ pub struct Shared {
     pub of: Vec<JobId>,
 }
 
-/// Steps that jobs make alone and with what they share.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Saving {
-    /// Jobs that continue from a state.
-    pub jobs: usize,
-    /// Steps if each of them ran alone.
-    pub alone: u64,
-    /// Steps with the states of the plan.
-    pub shared: u64,
-    /// States that are shared.
-    pub states: usize,
+/// The steps that a job makes, with the states of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// The job.
+    pub job: JobId,
+    /// The step of the state with which it begins; 0 without one.
+    pub from: u64,
+    /// Number of its steps, those before `from` included.
+    pub end: u64,
+    /// True if the job's only purpose is a state that several jobs share.
+    pub is_shared: bool,
+}
+
+/// The steps of jobs that share states.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Saving(Vec<Stretch>);
+
+impl Saving {
+    /// The jobs' steps.
+    pub fn stretches(&self) -> &[Stretch] {
+        &self.0
+    }
+
+    /// The jobs that are ends in themselves.
+    pub fn jobs(&self) -> impl Iterator<Item = &Stretch> {
+        self.0.iter().filter(|stretch| !stretch.is_shared)
+    }
+
+    /// Number of jobs that continue from a state.
+    pub fn continuing(&self) -> usize {
+        self.jobs().filter(|stretch| stretch.from > 0).count()
+    }
+
+    /// Number of steps if each of the jobs ran alone.
+    pub fn alone(&self) -> u64 {
+        self.jobs().fold(0, |sum, stretch| sum.saturating_add(stretch.end))
+    }
+
+    /// Number of steps with the states of the plan.
+    pub fn shared(&self) -> u64 {
+        self.0.iter().fold(0, |sum, stretch| sum.saturating_add(stretch.end - stretch.from))
+    }
+
+    /// Number of states that are shared.
+    pub fn states(&self) -> usize {
+        self.0.len() - self.jobs().count()
+    }
+
+    /// The steps that every job shares, and those that every job has, if these are the same numbers for all jobs.
+    pub fn uniform(&self) -> Option<(u64, u64)> {
+        let first = self.jobs().next()?;
+        let (from, end) = (first.from, first.end);
+        (from > 0 && self.jobs().all(|other| (other.from, other.end) == (from, end))).then_some((from, end))
+    }
 }
 
 /// The states of a group of jobs.
@@ -260,16 +303,11 @@ impl Plan {
             let from = self.continues(id).filter(|other| open.contains(other)).and_then(end);
             let Label { recipe, step, .. } = &self.job(id).label;
             let name = recipe.as_ref().map_or_else(|| step.clone(), |recipe| format!("{recipe}:{step}"));
-            let saving = found.entry(name).or_default();
-            if self.is_shared(id) {
-                saving.states += 1;
-            } else {
-                saving.alone += steps;
-                saving.jobs += usize::from(from.is_some());
-            }
-            saving.shared += steps - from.unwrap_or(0).min(steps);
+            let from = from.unwrap_or(0).min(steps);
+            let stretch = Stretch { job: id, from, end: steps, is_shared: self.is_shared(id) };
+            found.entry(name).or_default().0.push(stretch);
         }
-        found.retain(|_, saving| saving.jobs > 0);
+        found.retain(|_, saving| saving.continuing() > 0);
         found
     }
 }

@@ -277,9 +277,9 @@ impl Observer for Bars {
                 let rest = format!("{took:>8}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
                 self.ended("✓", green, plan, *job, &rest);
             }
-            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+            RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.forget(*job);
-                let text = retrying(failure, *attempt, *attempts, *wait);
+                let text = retrying(failure, (*attempt, *attempts), *wait, *alone);
                 self.print(&format!("  {} {}  {text}", self.styled("↻", dim), self.padded(plan, *job)));
             }
             RunEvent::Failed { job, seconds, failure, log, .. } => {

@@ -111,10 +111,10 @@ impl<W: Write> Observer for Lines<W> {
                 let rest = format!("{took}  {}", headline(plan.job(JobId::new(*job)).task, outcome));
                 self.ended("done", plan, *job, &rest);
             }
-            RunEvent::Retrying { job, attempt, attempts, wait, failure } => {
+            RunEvent::Retrying { job, attempt, attempts, wait, failure, alone } => {
                 self.said.remove(job);
                 let name = name(plan.job(JobId::new(*job)));
-                self.line(&format!("retry: {name}: {}", retrying(failure, *attempt, *attempts, *wait)));
+                self.line(&format!("retry: {name}: {}", retrying(failure, (*attempt, *attempts), *wait, *alone)));
             }
             RunEvent::Failed { job, seconds, failure, log, tolerated } => {
                 let rest = format!(

@@ -65,9 +65,12 @@ fn stopping(ending: bool, running: usize, deadline: Option<f64>) -> String {
 }
 
 /// Message about a failed job that will be retried.
-fn retrying(failure: &Failure, attempt: u32, attempts: u32, wait: f64) -> String {
-    let next = format!("attempt {} of {attempts} in {}", attempt + 1, duration(wait));
-    format!("{}; {next}", clean(&failure.message))
+fn retrying(failure: &Failure, (attempt, attempts): (u32, u32), wait: f64, alone: bool) -> String {
+    let message = clean(&failure.message);
+    if alone {
+        return format!("{message}; it shared a GPU, and runs again on a whole one");
+    }
+    format!("{message}; attempt {} of {attempts} in {}", attempt + 1, duration(wait))
 }
 
 /// The last line of a run.

@@ -33,14 +33,15 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
         State::Waiting(reason) => clean(reason).into_owned(),
         State::Queued { id, reason } if reason.is_empty() => format!("job {id} in the queue"),
         State::Queued { id, reason } => format!("job {id} in the queue: {}", clean(reason)),
-        State::Running { since, attempt, gpus, progress } => {
+        State::Running { since, attempt, gpus, part, progress } => {
             let mut parts = vec![span(now, *since)];
             if *attempt > 1 {
                 parts.push(format!("attempt {attempt}"));
             }
             if !gpus.is_empty() {
                 let gpus: Vec<String> = gpus.iter().map(ToString::to_string).collect();
-                parts.push(format!("GPU {}", gpus.join(", ")));
+                let part = part.as_ref().map(|part| format!(" ({part})")).unwrap_or_default();
+                parts.push(format!("GPU {}{part}", gpus.join(", ")));
             }
             if let Some(progress) = progress {
                 parts.push(steps(progress));

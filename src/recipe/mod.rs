@@ -28,7 +28,7 @@ pub use self::{
     keys::{Declaration, Key},
     lower::{
         Adaptive, Aggregate, Bound, Citation, Claim, Compare, ComparedValues, Comparison, Confirm, Effects,
-        Expectation, Family, Figure, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need,
+        Expectation, Family, Figure, GpuCount, GpuMemory, Interactions, KeptStates, MetricRule, MetricTraits, Metrics, Missing, Need,
         OfStep, Order, PaperRow, Policy, Racing, Resources, Rules, Rungs, Search, Side, StatePolicy, Statement,
         Suggest, Table, TableKind,
         executor::{self, BatchSystem, Executor},

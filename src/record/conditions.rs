@@ -2,6 +2,9 @@
 //! compared only under like conditions; none of them is part of a key.
 
 use serde::{Deserialize, Serialize};
+use sweep_job::Unit;
+
+use crate::format::{count, quantity};
 
 /// Conditions under which a job ran. What could not be determined is absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -28,6 +31,9 @@ pub struct Conditions {
     pub neighbors: usize,
     /// Number of attempts, including the successful one.
     pub attempts: u32,
+    /// GPUs that the job had, if it had any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuUse>,
     /// Seeds that the job's step planned when the job ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seeds: Option<SeedPlan>,
@@ -75,6 +81,53 @@ pub struct Exclusivity {
     pub asked: bool,
     /// True if no other job ran on the machine at the same time.
     pub held: bool,
+}
+
+/// GPUs that a job had, and their memory.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuUse {
+    /// Number of GPUs.
+    pub devices: usize,
+    /// Part of each GPU that the job was given, from 0 to 1; 0 if it had a part of the memory only.
+    pub share: f64,
+    /// True if the recipe lets other jobs use the rest of the GPU.
+    pub shares: bool,
+    /// Bytes of memory that were reserved for the job on each of its GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<u64>,
+    /// Largest use of memory on one of its GPUs that was sampled, in bytes, over all processes of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<u64>,
+    /// Bytes that were reserved for an attempt that ran out of memory on a shared GPU, 0 if that was not known; the job then
+    /// ran again on a whole one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exhausted: Option<u64>,
+}
+
+impl GpuUse {
+    /// The GPUs in words.
+    pub fn describe(&self) -> String {
+        let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+        let mut text = match (self.share, self.reserved) {
+            (1.0, _) => count(self.devices, "whole GPU"),
+            (0.0, _) => "a part of the memory of a GPU".to_owned(),
+            (share, _) => format!("{share} of a GPU"),
+        };
+        if let Some(reserved) = self.reserved {
+            text = format!("{text}, {} reserved", bytes(reserved));
+        }
+        if let Some(peak) = self.peak {
+            text = format!("{text}, peak {}", bytes(peak));
+        }
+        match self.exhausted {
+            None => text,
+            Some(0) => format!("{text}, after an attempt that ran out of memory on a shared GPU"),
+            Some(given) => {
+                format!("{text}, after an attempt for which {} of a shared GPU were not enough", bytes(given))
+            }
+        }
+    }
 }
 
 /// Seeds of a step.
@@ -163,6 +216,7 @@ impl Conditions {
             ("cores that the job used", cores(self.own)),
             ("cores that others used", cores(self.foreign)),
             ("attempts", Some(self.attempts.to_string())),
+            ("GPU", self.gpu.map(|gpu| gpu.describe())),
             ("run", run.name.clone()),
             ("commit", git),
             ("Python", python),

@@ -5,6 +5,7 @@ mod deferred;
 mod files;
 mod key;
 mod manifest;
+mod milestones;
 mod needed;
 mod prefix;
 #[expect(clippy::module_inception, reason = "the module's main type")]
@@ -13,11 +14,12 @@ mod record;
 #[cfg(test)]
 pub(crate) use self::record::tests::sample;
 pub use self::{
-    conditions::{Conditions, Exclusivity, GitState, Interpreter, Machine, RunConditions, SeedPlan},
+    conditions::{Conditions, Exclusivity, GitState, GpuUse, Interpreter, Machine, RunConditions, SeedPlan},
     deferred::{Product, Unresolved, resolve},
     files::Digest,
     key::{BadKey, Identity, Key},
     manifest::{Manifest, ReadFile, ReadSet},
+    milestones::{Milestone, Milestones},
     needed::{KeyList, Needed},
     prefix::Prefixes,
     record::{Provenance, RECORD_FORMAT, Record, RecordError, Started},

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Device, Outcome, Task, Values, current_name};
 
-use crate::record::{Conditions, Digest, Identity, Key};
+use crate::record::{Conditions, Digest, Identity, Key, Milestones};
 
 /// Version of [`Record`]'s JSON. 1: first.
 pub const RECORD_FORMAT: u32 = 1;
@@ -65,6 +65,9 @@ pub struct Provenance {
     /// The state that another job has left and from which it continued; `None` if it began with its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued: Option<Started>,
+    /// When it had done how many of its steps, as far as it has reported them.
+    #[serde(default, skip_serializing_if = "Milestones::is_empty")]
+    pub milestones: Milestones,
 }
 
 /// The state from which a job continued.
@@ -207,6 +210,7 @@ pub(crate) mod tests {
                 host: "here".into(),
                 conditions: None,
                 continued: None,
+                milestones: Milestones::default(),
             },
         }
     }

@@ -25,7 +25,7 @@ pub use self::{
 use crate::{
     analysis::{
         Results, Table, Verdict, accounts, analyze, chance_of_error, reached,
-        search::{self, Decided},
+        search::{self, Decided, stopped_by},
     },
     plan::{Plan, Study},
     recipe::Recipe,
@@ -178,7 +178,9 @@ impl Report<'_> {
             }
         }
         let decisions = &accounts(study, &self.decided);
-        let contents = page::Contents { plan, study, results, store, tables, figures: &figures, verdicts, decisions };
+        let ruled_out = &stopped_by(plan, &self.decided);
+        let figures = &figures;
+        let contents = page::Contents { plan, study, results, store, tables, figures, verdicts, decisions, ruled_out };
         let pages = page::render(&contents, mark.as_deref().unwrap_or_default());
         let parts = folder.join("jobs");
         if !pages.parts.is_empty() {

@@ -113,7 +113,7 @@ pub fn pilot(results: &Path, run: &str, number: usize) -> io::Result<Summary> {
         })
         .collect();
     let device = device_of(&plan).map_err(io::Error::other)?;
-    let history = History::new(&store.index()?);
+    let history = History::read(&store, &plan)?;
     let mut journal = Journal::part(&folder.pilot(number), None)?;
     let failures = Failures::of_run(folder.path());
     let here = AllocationRun { folder: &folder, plan: &plan, store: &store, device, signals };
@@ -141,6 +141,7 @@ impl AllocationRun<'_> {
     ) -> io::Result<Summary> {
         let Self { folder, plan, store, device, signals } = self;
         let (limits, gpus) = allocation(device.as_ref(), jobs);
+        let limits = with_gpu_memory(limits, &gpus, plan);
         let folder = folder.path().to_owned();
         // Slurm has given its own warning, and ends everything soon.
         let deadline = Duration::ZERO;
@@ -222,7 +223,14 @@ pub fn share(device: Option<&Device>, jobs: Option<usize>) -> (Limits, Vec<Strin
     };
     let gpus = if device.is_some_and(|device| device.backend == Backend::Wgpu) { Vec::new() } else { gpus };
     let jobs = jobs.unwrap_or_else(|| cpus.max(count));
-    (Limits { cpus, gpus: count, memory: machine::memory(), jobs }, gpus)
+    (Limits { cpus, gpus: count, gpu_memory: Vec::new(), memory: machine::memory(), jobs }, gpus)
+}
+
+/// The same resources with the memory of the GPUs of these names, if a job of the plan says how much it needs or shares one.
+#[must_use]
+pub fn with_gpu_memory(limits: Limits, gpus: &[String], plan: &Plan) -> Limits {
+    let matters = plan.jobs().any(|(_, job)| job.resources.gpu_memory.is_some() || job.shares_gpu());
+    if matters { Limits { gpu_memory: host::gpus::memories(gpus), ..limits } } else { limits }
 }
 
 /// The jobs of a plan that have a record by now.

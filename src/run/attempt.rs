@@ -22,6 +22,7 @@ use crate::{
         system::Load,
     },
     recipe::Policy,
+    record::Milestones,
     store::Pending,
 };
 
@@ -51,10 +52,16 @@ pub(super) struct Attempt {
     pub(super) ending: Option<End>,
     /// Bytes of main memory that it has been seen to have.
     pub(super) peak: u64,
+    /// Largest use of memory on one of its GPUs that was sampled, in bytes.
+    pub(super) gpu_peak: Option<u64>,
+    /// Bytes that were reserved for an earlier attempt that ran out of memory on a shared GPU.
+    pub(super) exhausted: Option<u64>,
     /// The kernel's counters when it began.
     pub(super) memory: OutOfMemory,
     /// The machine's load when it began.
     pub(super) load: Load,
+    /// When it had done how many steps.
+    pub(super) milestones: Milestones,
     /// Largest number of other jobs of this engine at the same time so far.
     pub(super) neighbors: usize,
     /// Its number, from 1.

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use sweep_job::Values;
 
-use super::{Options, RunProvenance, attempt::Attempt, interpreter::Interpreters};
+use super::{Options, RunProvenance, attempt::Attempt, interpreter::Interpreters, slots::WHOLE};
 use crate::{
     host::{
         machine::{cpus, memory},
         system::{self, Load},
     },
     plan::Job,
-    record::{Conditions, Exclusivity, Machine, RunConditions},
+    record::{Conditions, Exclusivity, GpuUse, Machine, RunConditions},
 };
 
 /// Conditions that all jobs of an engine share, determined when the first one starts.
@@ -54,6 +54,7 @@ impl Surroundings {
             foreign: usage.and_then(|usage| usage.foreign).map(rounded),
             neighbors: attempt.neighbors,
             attempts: attempt.number,
+            gpu: gpu(job, attempt),
             seeds: job.seeds,
             run: RunConditions {
                 round: job.turn.map(|turn| turn.round),
@@ -68,6 +69,19 @@ impl Surroundings {
     pub(super) fn add_program(&self, conditions: &mut Conditions, values: &Values, dir: &Path) {
         conditions.interpreter = self.interpreters.of(values, dir, &self.folder);
     }
+}
+
+/// The GPUs of a job, if it had any.
+fn gpu(job: &Job, attempt: &Attempt) -> Option<GpuUse> {
+    let lease = &attempt.lease;
+    (!lease.gpus.is_empty()).then(|| GpuUse {
+        devices: lease.gpus.len(),
+        share: lease.share.map_or(1.0, |share| f64::from(share) / f64::from(WHOLE)),
+        shares: job.shares_gpu(),
+        reserved: (lease.gpu_memory > 0).then_some(lease.gpu_memory),
+        peak: attempt.gpu_peak,
+        exhausted: attempt.exhausted,
+    })
 }
 
 /// Cores with the digits that a clock of ticks has.

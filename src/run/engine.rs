@@ -1,6 +1,7 @@
 //! The loop that owns the state of a run.
 
 mod beside;
+mod gpus;
 mod rounds;
 mod sharing;
 mod start;
@@ -19,8 +20,8 @@ use signal_hook::consts::SIGINT;
 use sweep_job::{Failure, FailureKind, Message, Outcome};
 use tracing::info;
 
-pub(super) use self::beside::NotStored;
-use self::{beside::Prepared, sharing::HeldUp};
+pub(super) use self::{beside::NotStored, gpus::Sample};
+use self::{beside::Prepared, gpus::Gpus, sharing::HeldUp};
 
 use super::{
     Control, Disposition, History, Observer, Options, RunEvent, Summary,
@@ -83,6 +84,8 @@ pub(super) struct Run<'a, 'o> {
     retrying: BTreeMap<usize, Retry>,
     /// Number of attempts of each job that has had any.
     attempts: BTreeMap<usize, u32>,
+    /// What is known of the GPUs that jobs share.
+    gpus: Gpus,
     /// Conditions that all jobs have in common, once one has started.
     surroundings: OnceLock<Arc<Surroundings>>,
     signals: usize,
@@ -115,7 +118,7 @@ impl<'a, 'o> Run<'a, 'o> {
         history: &History,
         observers: &'a mut [&'o mut dyn Observer],
     ) -> Self {
-        let (specs, lists) = specs(plan, wanted, options.limits, history);
+        let (specs, lists) = specs(plan, wanted, &options.limits, history);
         let (sender, receiver) = channel();
         let count = |state: Disposition| wanted.iter().filter(|other| **other == state).count();
         Self {
@@ -126,7 +129,7 @@ impl<'a, 'o> Run<'a, 'o> {
             wanted: wanted.to_vec(),
             lost: BTreeSet::new(),
             ended: Vec::new(),
-            scheduler: Scheduler::new(&specs, &lists, options.limits, options.fail_fast),
+            scheduler: Scheduler::new(&specs, &lists, &options.limits, options.fail_fast),
             sharing: Sharing::new(),
             refused: false,
             held_up: None,
@@ -139,6 +142,7 @@ impl<'a, 'o> Run<'a, 'o> {
             waiting: BTreeSet::new(),
             retrying: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            gpus: Gpus::new(plan, &history.gpus),
             surroundings: OnceLock::new(),
             signals: 0,
             deadline: None,
@@ -176,6 +180,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 Ok(Input::Stored(job, begun, stored)) => {
                     let events = self.stored(job, begun, stored);
                     self.steps(events)
+                }
+                Ok(Input::Sampled(sample)) => {
+                    self.sampled(sample);
+                    false
                 }
                 Ok(Input::Signal(signal)) => self.signal(signal),
                 Err(RecvTimeoutError::Timeout) => false,
@@ -249,7 +257,12 @@ impl<'a, 'o> Run<'a, 'o> {
     fn message(&mut self, job: usize, message: Message) {
         let Some(running) = self.running.get_mut(&job) else { return };
         match message {
-            Message::Progress(progress) => self.tell(&RunEvent::Progress { job, progress }),
+            Message::Progress(progress) => {
+                if progress.done > 0 || progress.total > 0 {
+                    running.milestones.reach(progress.done, running.begun.elapsed().as_secs_f64());
+                }
+                self.tell(&RunEvent::Progress { job, progress });
+            }
             Message::Note(text) => self.tell(&RunEvent::Note { job, text }),
             Message::Alive => {}
             Message::Observed(observed) => running.observed = Some(observed),
@@ -272,7 +285,10 @@ impl<'a, 'o> Run<'a, 'o> {
                 let end = attempt.unfinished(status, strays, &self.policy(job));
                 attempt.scratch.clear();
                 match end {
-                    Unfinished::Failed(failure) => vec![self.failed(job, seconds, failure)],
+                    Unfinished::Failed(failure) => {
+                        let again = self.again_alone(job, seconds, &attempt.lease, &failure);
+                        vec![again.unwrap_or_else(|| self.failed(job, seconds, failure))]
+                    }
                     Unfinished::Stopped(how) => {
                         self.summary.stopped += 1;
                         self.lost.insert(job);
@@ -328,7 +344,8 @@ impl<'a, 'o> Run<'a, 'o> {
 
     /// A job has failed: it is tried again if it has attempts left.
     fn failed(&mut self, job: usize, seconds: f64, failure: Failure) -> Event {
-        let (attempt, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.policy(job).retries);
+        let (attempts, retries) = (self.attempts.get(&job).copied().unwrap_or(1), self.policy(job).retries);
+        let attempt = attempts - u32::from(self.gpus.exhausted(job).is_some() && attempts > 1);
         if attempt > retries || self.scheduler.is_stopping() {
             self.report_failure(job, seconds, failure);
             return Event::Failed(job);
@@ -340,6 +357,7 @@ impl<'a, 'o> Run<'a, 'o> {
             attempts: retries + 1,
             wait: wait.as_secs_f64(),
             failure: failure.clone(),
+            alone: false,
         });
         self.retrying.insert(job, Retry { at: Some(Instant::now() + wait), seconds, failure });
         Event::Later(job)
@@ -426,9 +444,11 @@ impl<'a, 'o> Run<'a, 'o> {
         let due = self.retrying.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now));
         let due: Vec<usize> = due.map(|(job, retry)| (*job, retry.at.take()).0).collect();
         for job in due {
+            self.refresh(job);
             over = self.step(Event::Free(job)) || over;
         }
         over = self.try_the_machine_again() || over;
+        self.sample_gpus();
         for (job, attempt) in &mut self.running {
             attempt.watch(&self.plan.job(JobId::new(*job)).policy);
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     Disposition, Manifest, RunEvent, Through,
-    slots::{Demand, Limits},
+    slots::{Demand, Limits, WHOLE},
 };
 
 /// Follows a run and estimates its remaining time. The engine's output and the journal's readers use the same estimate.
@@ -155,7 +155,7 @@ impl Estimate {
             Part {
                 step: *steps.entry(step).or_insert(next),
                 needs: job.needs.clone(),
-                share: share(&job.demand, manifest.limits),
+                share: share(&job.demand, &manifest.limits),
                 expected: job.expected,
                 wanted: job.wanted == Disposition::Yes,
             }
@@ -223,12 +223,21 @@ impl Seen {
 }
 
 /// The part of the machine that a job takes.
-pub(super) fn share(demand: &Demand, limits: Limits) -> f64 {
+pub(super) fn share(demand: &Demand, limits: &Limits) -> f64 {
     let share = match demand.gpus {
         0 => demand.cpus as f64 / limits.cpus.max(1) as f64,
-        gpus => gpus as f64 / limits.gpus.max(1) as f64,
+        _ => share_of_gpus(demand, limits),
     };
     share.max(1.0 / limits.jobs.max(1) as f64)
+}
+
+/// The part of all GPUs that a job takes: of their thousandths or of their memory, whichever is more.
+pub(super) fn share_of_gpus(demand: &Demand, limits: &Limits) -> f64 {
+    let each = demand.share.map_or(1.0, |share| {
+        let memory = limits.largest_gpu().map_or(0.0, |largest| demand.gpu_memory as f64 / largest as f64);
+        memory.max(f64::from(share) / f64::from(WHOLE))
+    });
+    demand.gpus as f64 * each / limits.gpus.max(1) as f64
 }
 
 #[cfg(test)]
@@ -290,7 +299,7 @@ mod tests {
         assert_eq!(pace.left(at(30)), Some(30.0));
         pace.on(at(40), &RunEvent::Storing { job: 0 });
         assert_eq!(pace.left(at(41)), Some(0.0));
-        pace.on(at(42), &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure() });
+        pace.on(at(42), &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure(), alone: false });
         assert_eq!(pace.left(at(42)), None, "the next attempt has said nothing");
     }
 

@@ -108,6 +108,9 @@ pub enum RunEvent {
         wait: f64,
         /// The failure.
         failure: Failure,
+        /// True if it ran out of memory on a shared GPU and runs again on a whole one, which is not one of these attempts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
     },
     /// A job has no result.
     Failed {

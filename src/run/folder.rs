@@ -126,7 +126,7 @@ pub struct RunFolder(PathBuf);
 
 impl Manifest {
     /// Manifest of a run of a plan.
-    pub fn new(plan: &Plan, wanted: &[Disposition], limits: Limits, through: Through, history: &History) -> Self {
+    pub fn new(plan: &Plan, wanted: &[Disposition], limits: &Limits, through: Through, history: &History) -> Self {
         let mut numbers = Numbering::default();
         let jobs = plan.jobs().zip(history.known(plan)).map(|((id, job), expected)| {
             let (lists, needs) = plan.written_needs(id);
@@ -134,7 +134,7 @@ impl Manifest {
                 label: job.label.to_string(),
                 key: job.key,
                 wanted: wanted[id.index()],
-                demand: demand(job, limits),
+                demand: demand(job, limits, &history.gpus),
                 turn: job.turn,
                 expected,
                 needs: needs.into_iter().map(JobId::index).collect(),
@@ -151,7 +151,7 @@ impl Manifest {
             pid: std::process::id(),
             host: super::engine::host(),
             through,
-            limits,
+            limits: limits.clone(),
             typed: plan.typed(),
             reports: plan.studies.iter().map(|study| study.recipe.report.clone()).collect(),
             jobs,

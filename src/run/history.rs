@@ -1,16 +1,27 @@
-//! Durations of earlier jobs, from their records, for the order of starts and the estimates of `sweep plan`.
+//! Durations of earlier jobs and the GPU memory that they used, from their records, for the order of starts, the shares of
+//! GPUs, and the estimates of `sweep plan`.
 
-use std::collections::HashMap;
-
-use super::slots::Limits;
-use crate::{
-    plan::{JobId, ListId, Plan},
-    store::Entry,
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
 };
 
-/// Seconds by the job's name.
+use super::{GpuHistory, slots::Limits};
+use crate::{
+    plan::{JobId, ListId, Plan},
+    store::{Entry, Store},
+};
+
+/// What is known of earlier jobs.
 #[derive(Debug, Clone, Default)]
-pub struct History(HashMap<String, f64>);
+pub struct History {
+    /// Seconds by the job's name.
+    seconds: HashMap<String, f64>,
+    /// Better estimates of some jobs of a plan, in seconds.
+    of_jobs: BTreeMap<JobId, f64>,
+    /// Use of GPU memory; empty if no job of the plan shares a GPU.
+    pub gpus: GpuHistory,
+}
 
 impl History {
     /// History from records.
@@ -22,14 +33,37 @@ impl History {
                 *known = entry;
             }
         }
-        Self(latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect())
+        let seconds = latest.into_iter().map(|(label, entry)| (label.to_owned(), entry.seconds)).collect();
+        Self { seconds, of_jobs: BTreeMap::new(), gpus: GpuHistory::default() }
+    }
+
+    /// The same with estimates, in seconds, for jobs of the plan that is asked about.
+    #[must_use]
+    pub fn with(mut self, of_jobs: impl IntoIterator<Item = (JobId, f64)>) -> Self {
+        self.of_jobs.extend(of_jobs);
+        self
+    }
+
+    /// History of the jobs of a store, as far as a plan needs it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn read(store: &Store, plan: &Plan) -> io::Result<Self> {
+        if !plan.jobs().any(|(_, job)| job.shares_gpu()) {
+            return Ok(Self::new(&store.index()?));
+        }
+        let (entries, measured) = store.measured()?;
+        Ok(Self { gpus: GpuHistory::new(&entries, &measured), ..Self::new(&entries) })
     }
 
     /// Estimated duration of `jobs` of a plan, in seconds; `None` if nothing is known of one of their steps. They share
     /// the machine as far as they can, and none begins before its dependencies are done.
-    pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: Limits) -> Option<f64> {
+    pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: &Limits) -> Option<f64> {
         let of_step = self.of_step();
-        if jobs.iter().any(|id| !of_step.contains_key(plan.job(*id).label.step.as_str())) {
+        let is_known = |id: &JobId| {
+            self.of_jobs.contains_key(id) || of_step.contains_key(plan.job(*id).label.step.as_str())
+        };
+        if !jobs.iter().all(is_known) {
             return None;
         }
         let seconds: Vec<f64> = self.expect(plan).into_iter().map(|milliseconds| milliseconds as f64 / 1e3).collect();
@@ -44,7 +78,7 @@ impl History {
             let lists = plan.lists_of(id).iter().map(|list| *ends_of.entry(*list).or_insert_with(|| end(list)));
             let begins = lists.fold(0.0, f64::max);
             ends[id.index()] = begins + seconds[id.index()];
-            work += seconds[id.index()] * super::estimate::share(&super::demand(job, limits), limits);
+            work += seconds[id.index()] * super::estimate::share(&super::demand(job, limits, &self.gpus), limits);
         }
         // As long as the longest chain, and as long as the machine needs for all of them.
         Some(ends.into_iter().fold(work, f64::max))
@@ -68,8 +102,8 @@ impl History {
     /// The same in seconds, without a guess where nothing is known of a job's step.
     pub(crate) fn known(&self, plan: &Plan) -> Vec<Option<f64>> {
         let of_step = self.of_step();
-        let known = plan.jobs().map(|(_, job)| {
-            let own = self.0.get(&job.label.to_string()).copied();
+        let known = plan.jobs().map(|(id, job)| {
+            let own = self.of_jobs.get(&id).or_else(|| self.seconds.get(&job.label.to_string())).copied();
             let step = || of_step.get(job.label.step.as_str()).map(|(sum, count)| sum / *count as f64);
             own.or_else(step)
         });
@@ -79,7 +113,7 @@ impl History {
     /// The sum and the number of what is known of each step.
     fn of_step(&self) -> HashMap<&str, (f64, usize)> {
         let mut of_step: HashMap<&str, (f64, usize)> = HashMap::new();
-        for (label, seconds) in &self.0 {
+        for (label, seconds) in &self.seconds {
             // `recipe:step/point`.
             let step = label.split('/').next().unwrap_or(label);
             let (sum, count) = of_step.entry(step.rsplit(':').next().unwrap_or(step)).or_default();

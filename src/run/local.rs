@@ -13,7 +13,7 @@ use std::{
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use sweep_job::{Failure, Job, Message};
 
-use super::{engine::NotStored, listen::messages, reads::Reads};
+use super::{engine::{NotStored, Sample}, listen::messages, reads::Reads};
 use crate::{
     host::{self, machine::own_cpu_seconds},
     record::{Record, Started},
@@ -31,6 +31,8 @@ pub(super) enum Input {
     Checked(usize, Result<(Arc<Reads>, Option<Started>), Failure>),
     /// A result has been stored, or not; with the time at which the job began.
     Stored(usize, Instant, Result<Box<Record>, NotStored>),
+    /// The memory that processes use on GPUs has been sampled.
+    Sampled(Sample),
     /// The user, or the system, wants the end.
     Signal(i32),
 }
@@ -56,6 +58,8 @@ pub(super) struct Start<'a> {
     pub(super) log: &'a Path,
     /// The GPUs that it may use, as `CUDA_VISIBLE_DEVICES` names them; `None` leaves that to the environment.
     pub(super) gpus: Option<String>,
+    /// Further variables of its environment.
+    pub(super) env: Vec<(&'static str, String)>,
 }
 
 impl Worker {
@@ -77,6 +81,7 @@ impl Worker {
         if let Some(gpus) = &start.gpus {
             command.env("CUDA_VISIBLE_DEVICES", gpus);
         }
+        command.envs(start.env.iter().map(|(name, value)| (name, value)));
         let child = command.spawn()?;
         // From here on a failure ends the process, too.
         let mut worker = Self { child, ended: false, used: None, heard: Arc::new(Mutex::new(Instant::now())) };

@@ -14,6 +14,7 @@ pub mod estimate;
 mod event;
 mod failures;
 mod folder;
+mod gpu_memory;
 mod history;
 mod interpreter;
 mod job_specs;
@@ -22,6 +23,7 @@ pub mod listen;
 mod local;
 mod provenance;
 mod reads;
+mod savings;
 pub mod scheduler;
 mod scratch;
 mod signals;
@@ -40,9 +42,11 @@ pub use self::{
     event::{Observer, RunEvent, Summary},
     failures::Failures,
     folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
+    gpu_memory::{Estimate, GpuHistory, NEUTRAL, Shape, shape},
     history::History,
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
+    savings::TimeSaving,
     signals::Signals,
     standing::Standing,
     states::retire,
@@ -58,6 +62,7 @@ use self::{
 };
 use crate::{
     plan::{Job, JobId, Plan},
+    recipe::{GpuCount, GpuMemory},
     record::Key,
     store::Store,
 };
@@ -156,24 +161,51 @@ pub fn run(
 
 /// Resources that a job uses. A job that computes on GPUs has one, and its share of the cores, unless the recipe says
 /// otherwise; a job that computes on the CPU has none.
-pub fn demand(job: &Job, limits: Limits) -> Demand {
+pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
     let wanted = &job.resources;
     let gpus = gpus(job);
-    let share = if gpus > 0 { (limits.cpus * gpus / limits.gpus.max(1)).max(1) } else { limits.cpus };
-    limits.clamp(Demand {
-        cpus: wanted.cpus.unwrap_or(share),
-        gpus,
-        memory: wanted.memory.unwrap_or(0),
-        exclusive: wanted.exclusive,
-    })
+    let (share, gpu_memory) = if gpus > 0 { part_of_gpu(job, history) } else { (None, 0) };
+    let demand = Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
+    let demand = limits.clamp(demand);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a number of cores")]
+    let cores = match demand.gpus {
+        0 => limits.cpus,
+        // A little more, so that a third of six is two.
+        _ => (limits.cpus as f64 * estimate::share_of_gpus(&demand, limits) + 1e-9) as usize,
+    };
+    limits.clamp(Demand { cpus: wanted.cpus.unwrap_or(cores), ..demand })
 }
 
-/// Number of GPUs reserved for a job.
+/// Number of GPUs on which a job runs.
 fn gpus(job: &Job) -> usize {
-    match (job.identity.backend, job.resources.gpus) {
+    let wanted = &job.resources;
+    match (job.identity.backend, wanted.gpus) {
         (Some(Backend::Cpu), _) => 0,
+        (_, Some(count)) => count.devices(),
         (Some(_), None) => 1,
-        (_, wanted) => wanted.unwrap_or(0),
+        (None, None) => usize::from(wanted.gpu_memory.is_some()),
+    }
+}
+
+/// Thousandths of a GPU that a job uses, `None` for whole GPUs, and bytes of memory on each, 0 if that is not known. Times
+/// that are measured beside another job on the same GPU would not be those of the job.
+fn part_of_gpu(job: &Job, history: &GpuHistory) -> (Option<u16>, u64) {
+    let declared = match job.resources.gpu_memory {
+        Some(GpuMemory::Bytes(bytes)) => Some(bytes),
+        Some(GpuMemory::Measured) | None => None,
+    };
+    if !job.shares_gpu() {
+        return (None, declared.unwrap_or(0));
+    }
+    let share = job.resources.gpus.and_then(GpuCount::share).unwrap_or(0);
+    match (declared, history.estimate(shape(&job.identity))) {
+        (_, Estimate::Whole) => (None, declared.unwrap_or(0)),
+        (Some(declared), Estimate::Bytes { bytes, exhausted: true, .. }) => (Some(share), declared.max(bytes)),
+        (Some(declared), _) => (Some(share), declared),
+        (None, Estimate::Bytes { bytes, .. }) => (Some(share), bytes),
+        // Nothing says how much of the memory others may use.
+        (None, Estimate::Unknown) if share == 0 => (None, 0),
+        (None, Estimate::Unknown) => (Some(share), 0),
     }
 }
 
@@ -183,7 +215,7 @@ fn lists(plan: &Plan) -> Vec<Vec<usize>> {
 }
 
 /// The jobs as the scheduler knows them, and the lists of those that are needed.
-fn specs(plan: &Plan, wanted: &[Disposition], limits: Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
+fn specs(plan: &Plan, wanted: &[Disposition], limits: &Limits, history: &History) -> (Vec<JobSpec>, Vec<Vec<usize>>) {
     let expected = history.expect(plan);
     let specs = plan
         .jobs()
@@ -191,7 +223,7 @@ fn specs(plan: &Plan, wanted: &[Disposition], limits: Limits, history: &History)
         .map(|((id, job), expected)| JobSpec {
             needs: plan.lists_of(id).to_vec(),
             after: plan.continues(id).map(JobId::index),
-            demand: demand(job, limits),
+            demand: demand(job, limits, &history.gpus),
             expected,
             cached: wanted[id.index()] != Disposition::Yes,
             held: wanted[id.index()] == Disposition::Reserve,

@@ -1,7 +1,8 @@
 //! The scheduler: a pure function from events to the jobs that start. No clock, no process, no disk.
 //!
-//! Jobs on the longest path to the end of the run start first. A job that must wait for a resource reserves the free
-//! part of it: later jobs may go first only if they need none of it, so that narrow jobs do not starve a wide one. The jobs
+//! Jobs on the longest path to the end of the run start first. A job that must wait for memory reserves the free part of it,
+//! and one that must wait for GPUs those that have the least to end before it fits: later jobs may go first only if they need
+//! none of these, so that narrow jobs do not starve a wide one. The jobs
 //! of a measuring step are one group, which stands where its longest path begins; within it their turns decide.
 
 mod order;
@@ -12,7 +13,7 @@ use std::{
 };
 
 use self::order::{Held, follow, group, held};
-use super::slots::{Demand, Lack, Lease, Limits, Slots};
+use super::slots::{Demand, Lease, Limits, Slots};
 use crate::plan::Turn;
 
 /// Decides what starts, what is skipped, and when a run is over.
@@ -173,7 +174,7 @@ impl State {
 impl Scheduler {
     /// A scheduler for these jobs, each of which comes after the jobs that it needs; `lists` has the jobs that are needed
     /// together, each once. A job that wants more than there is gets all of it.
-    pub fn new(specs: &[JobSpec], lists: &[Vec<usize>], limits: Limits, fail_fast: bool) -> Self {
+    pub fn new(specs: &[JobSpec], lists: &[Vec<usize>], limits: &Limits, fail_fast: bool) -> Self {
         let mut jobs: Vec<Node> = specs
             .iter()
             .enumerate()
@@ -261,7 +262,7 @@ impl Scheduler {
                 let node = &mut self.jobs[job];
                 if node.state == State::Running {
                     node.state = State::Storing;
-                    self.slots.give_back_storing(&node.demand, std::mem::take(&mut node.gpus));
+                    self.slots.give_back_storing(&node.demand, &std::mem::take(&mut node.gpus));
                 }
             }
             Event::Done(job) => {
@@ -320,7 +321,7 @@ impl Scheduler {
     fn end(&mut self, job: usize, state: State) -> bool {
         let node = &mut self.jobs[job];
         match node.state {
-            State::Running => self.slots.give_back(&node.demand, std::mem::take(&mut node.gpus)),
+            State::Running => self.slots.give_back(&node.demand, &std::mem::take(&mut node.gpus)),
             State::Storing => self.slots.stored(),
             State::Waiting | State::Done | State::Lost => return false,
         }
@@ -398,12 +399,29 @@ impl Scheduler {
         self.ready.entry(demand).or_default().insert(place);
     }
 
+    /// Changes the resources of a job that does not run.
+    pub fn change(&mut self, job: usize, demand: Demand) {
+        let Node { demand: before, place, state, .. } = self.jobs[job];
+        if state == State::Running || before == demand {
+            return;
+        }
+        let queued = self.ready.get(&before).is_some_and(|queue| queue.contains(&place));
+        if queued {
+            self.unqueue(job);
+        }
+        self.jobs[job].demand = demand;
+        if queued {
+            self.queue(job);
+        }
+    }
+
     /// Starts what fits.
     fn start(&mut self, actions: &mut Vec<Action>) {
         if self.refused {
             return;
         }
-        let mut kept = Lack::default();
+        // The memory that a job waits for, and the GPUs.
+        let (mut memory, mut gpus) = (false, BTreeSet::new());
         let mut passed = Vec::new();
         loop {
             let heads = self.ready.iter().filter(|(demand, _)| !passed.contains(*demand));
@@ -411,18 +429,20 @@ impl Scheduler {
             else {
                 return;
             };
-            let lack = self.slots.lack(&demand);
+            let lack = self.slots.lack_beside(&demand, &gpus);
             if lack.is_common() {
                 return;
             }
-            if !lack.is_nothing() || (kept.gpus && demand.gpus > 0) || (kept.memory && demand.memory > 0) {
-                kept.gpus |= lack.gpus;
-                kept.memory |= lack.memory;
+            if !lack.is_nothing() || (memory && demand.memory > 0) {
+                if lack.gpus {
+                    gpus.extend(self.slots.nearest(&demand, &gpus));
+                }
+                memory |= lack.memory;
                 passed.push(demand);
                 continue;
             }
             self.unqueue(place.job);
-            let lease = self.slots.take(&demand);
+            let lease = self.slots.take(&demand, &gpus);
             let node = &mut self.jobs[place.job];
             node.state = State::Running;
             node.gpus.clone_from(&lease.gpus);

@@ -1,8 +1,16 @@
 //! Slots: the resources to share among the jobs, and their assignment.
+//!
+//! Each GPU has a free share, in thousandths, and free memory. A job that uses a part of a GPU goes to the fullest one on
+//! which it fits; a job that uses whole ones needs empty ones.
+
+mod gpus;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+
+use self::gpus::Gpus;
+pub use self::gpus::{WHOLE, describe_part};
 
 /// Resources that a job uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -12,6 +20,13 @@ pub struct Demand {
     /// GPUs.
     #[serde(default)]
     pub gpus: usize,
+    /// Thousandths of its GPU that it uses, less than [`WHOLE`], if others may use the rest; 0 if it shares the GPU by its
+    /// memory alone. `None` for whole GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u16>,
+    /// Bytes of memory that it uses on each of its GPUs; 0 if that is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gpu_memory: u64,
     /// Bytes of main memory.
     #[serde(default)]
     pub memory: u64,
@@ -27,17 +42,24 @@ pub struct Lease {
     pub cpus: usize,
     /// The indices of its GPUs.
     pub gpus: Vec<usize>,
+    /// Thousandths of its GPU, if others may use the rest; `None` for whole GPUs.
+    pub share: Option<u16>,
+    /// Bytes of memory on each of its GPUs; 0 if that is not known.
+    pub gpu_memory: u64,
     /// True if it is the only job of all sweeps on this machine.
     pub alone: bool,
 }
 
 /// Resources to share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Cores.
     pub cpus: usize,
     /// GPUs.
     pub gpus: usize,
+    /// Bytes of memory of each GPU, by its index; 0 or absent where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_memory: Vec<u64>,
     /// Bytes of main memory.
     pub memory: u64,
     /// Jobs at once.
@@ -48,7 +70,7 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Slots {
     cpus: usize,
-    gpus: BTreeSet<usize>,
+    gpus: Gpus,
     memory: u64,
     jobs: usize,
     running: usize,
@@ -74,6 +96,13 @@ pub struct Lack {
     pub memory: bool,
 }
 
+impl Demand {
+    /// The part of a GPU that it is: `0.25 and 8.0 GiB`; `None` for whole GPUs.
+    pub fn part(&self) -> Option<String> {
+        Some(describe_part(self.share?, Some(self.gpu_memory).filter(|memory| *memory > 0)))
+    }
+}
+
 impl Lack {
     /// True if nothing is missing.
     pub fn is_nothing(self) -> bool {
@@ -89,21 +118,43 @@ impl Lack {
 impl Limits {
     /// Resources that a job with this demand gets: never more than there are.
     pub fn clamp(&self, demand: Demand) -> Demand {
+        let gpus = demand.gpus.min(self.gpus);
+        let mut memories: Vec<u64> = (0..self.gpus).filter_map(|gpu| self.memory_of(gpu)).collect();
+        memories.sort_unstable_by(|a, b| b.cmp(a));
+        // What as many GPUs have as it wants. One whose memory is not known may have any.
+        let unknown = self.gpus - memories.len();
+        let most = gpus.checked_sub(unknown + 1).and_then(|last| memories.get(last)).copied().unwrap_or(u64::MAX);
+        let gpu_memory = if gpus == 0 { 0 } else { demand.gpu_memory.min(most) };
+        // Without a share and without memory, nothing says what else has room.
+        let share = demand.share.filter(|share| gpus > 0 && (*share > 0 || gpu_memory > 0));
         Demand {
             cpus: demand.cpus.clamp(1, self.cpus.max(1)),
-            gpus: demand.gpus.min(self.gpus),
+            gpus,
+            share,
+            gpu_memory,
             memory: demand.memory.min(self.memory),
             exclusive: demand.exclusive,
         }
+    }
+
+    /// Bytes of memory of a GPU, if that is known.
+    fn memory_of(&self, gpu: usize) -> Option<u64> {
+        self.gpu_memory.get(gpu).copied().filter(|memory| *memory > 0)
+    }
+
+    /// The most memory that a GPU has, in bytes, if it is known of all of them.
+    pub fn largest_gpu(&self) -> Option<u64> {
+        let all: Option<Vec<u64>> = (0..self.gpus).map(|gpu| self.memory_of(gpu)).collect();
+        all?.into_iter().max()
     }
 }
 
 impl Slots {
     /// Everything is free.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: &Limits) -> Self {
         Self {
             cpus: limits.cpus.max(1),
-            gpus: (0..limits.gpus).collect(),
+            gpus: Gpus::new((0..limits.gpus).map(|gpu| limits.memory_of(gpu))),
             memory: limits.memory,
             jobs: limits.jobs.max(1),
             running: 0,
@@ -114,27 +165,36 @@ impl Slots {
 
     /// Resources that are missing for a job.
     pub fn lack(&self, demand: &Demand) -> Lack {
+        self.lack_beside(demand, &BTreeSet::new())
+    }
+
+    /// As [`Slots::lack`], if some GPUs are kept for another job.
+    pub fn lack_beside(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Lack {
         Lack {
             alone: self.closed || (demand.exclusive && self.running + self.storing > 0),
             jobs: self.jobs == 0,
             cpus: demand.cpus > self.cpus,
-            gpus: demand.gpus > self.gpus.len(),
+            gpus: self.gpus.choose(demand, kept).is_none(),
             memory: demand.memory > self.memory,
         }
     }
 
-    /// Takes what a job needs; it must lack nothing.
-    pub fn take(&mut self, demand: &Demand) -> Lease {
-        let gpus: Vec<usize> = self.gpus.iter().copied().take(demand.gpus).collect();
+    /// GPUs to keep for a job that waits for some: those that have the least to end before it fits. Once they are kept,
+    /// their use only falls, and others replace them only if these are used less; so the job gets them in the end.
+    pub fn nearest(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Vec<usize> {
+        self.gpus.nearest(demand, kept)
+    }
+
+    /// Takes what a job needs, but none of the GPUs that are kept for another one; it must lack nothing.
+    pub fn take(&mut self, demand: &Demand, kept: &BTreeSet<usize>) -> Lease {
+        let gpus = self.gpus.choose(demand, kept).unwrap_or_default();
         self.hold(demand, &gpus);
-        Lease { cpus: demand.cpus, gpus, alone: false }
+        Lease { cpus: demand.cpus, gpus, share: demand.share, gpu_memory: demand.gpu_memory, alone: false }
     }
 
     /// As [`Slots::take`], with GPUs that are known already.
     pub fn hold(&mut self, demand: &Demand, gpus: &[usize]) {
-        for gpu in gpus {
-            self.gpus.remove(gpu);
-        }
+        self.gpus.hold(demand, gpus);
         self.cpus = self.cpus.saturating_sub(demand.cpus);
         self.memory = self.memory.saturating_sub(demand.memory);
         self.jobs = self.jobs.saturating_sub(1);
@@ -143,8 +203,8 @@ impl Slots {
     }
 
     /// Gives back what a job had.
-    pub fn give_back(&mut self, demand: &Demand, gpus: Vec<usize>) {
-        self.gpus.extend(gpus);
+    pub fn give_back(&mut self, demand: &Demand, gpus: &[usize]) {
+        self.gpus.give_back(demand, gpus);
         self.cpus += demand.cpus;
         self.memory += demand.memory;
         self.jobs += 1;
@@ -153,7 +213,7 @@ impl Slots {
     }
 
     /// As [`Slots::give_back`], of a job whose result is being stored: that takes no slot, but what must be alone waits.
-    pub fn give_back_storing(&mut self, demand: &Demand, gpus: Vec<usize>) {
+    pub fn give_back_storing(&mut self, demand: &Demand, gpus: &[usize]) {
         self.give_back(demand, gpus);
         self.storing += 1;
     }
@@ -163,8 +223,18 @@ impl Slots {
         self.storing -= 1;
     }
 
-    /// Cores, GPUs, bytes of memory that are free.
+    /// Cores, GPUs that nobody uses, bytes of memory that are free.
     pub fn free(&self) -> (usize, usize, u64) {
-        (self.cpus, self.gpus.len(), self.memory)
+        (self.cpus, self.gpus.empty(), self.memory)
     }
+
+    /// The largest free part of a GPU: thousandths, and bytes of memory if they are known.
+    pub fn freest_gpu(&self) -> (u16, Option<u64>) {
+        self.gpus.freest()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }

@@ -10,7 +10,7 @@ use super::{
     cluster::{self, BatchId, Opening},
     estimate::Pace,
     journal,
-    slots::Slots,
+    slots::{Slots, describe_part},
 };
 use crate::{format::count, recipe::BatchSystem, store::Store};
 
@@ -60,6 +60,8 @@ pub enum State {
         attempt: u32,
         /// Its GPUs.
         gpus: Vec<usize>,
+        /// Its part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
+        part: Option<String>,
         /// Its progress.
         progress: Option<Progress>,
     },
@@ -309,13 +311,19 @@ impl Snapshot {
         match &line.event {
             RunEvent::Stopping { .. } => self.stopping = true,
             RunEvent::Ended(summary) => self.summary = Some(summary.clone()),
+            RunEvent::Retrying { job, alone: true, .. } => {
+                if let Some(job) = self.manifest.jobs.get_mut(*job) {
+                    job.demand.share = None;
+                }
+            }
             _ => {}
         }
         let Some(state) = line.event.job().and_then(|job| self.jobs.get_mut(job)) else { return };
         let next = match &line.event {
             RunEvent::Added { .. } => State::Waiting(String::new()),
-            RunEvent::Started { gpus, attempt, .. } => {
-                State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), progress: None }
+            RunEvent::Started { job, gpus, attempt, .. } => {
+                let part = self.manifest.jobs.get(*job).and_then(|job| job.demand.part());
+                State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), part, progress: None }
             }
             RunEvent::Submitted { id, .. } => State::Queued { id: id.clone(), reason: String::new() },
             RunEvent::Waiting { machine: true, .. } => State::HeldUp,
@@ -349,7 +357,7 @@ impl Snapshot {
 
     /// Says of every job that waits what it waits for.
     fn explain(&mut self) {
-        let mut slots = Slots::new(self.manifest.limits);
+        let mut slots = Slots::new(&self.manifest.limits);
         let mut alone = None;
         for (index, (job, state)) in self.manifest.jobs.iter().zip(&self.jobs).enumerate() {
             if let State::Running { gpus, .. } = state {
@@ -396,6 +404,10 @@ impl Snapshot {
         }
         if lack.alone {
             return "waits until nothing else runs, because it must be alone".into();
+        }
+        if let Some(part) = demand.part().filter(|_| lack.gpus) {
+            let (share, memory) = slots.freest_gpu();
+            return format!("waits for {part} of a GPU, at most {} free", describe_part(share, memory));
         }
         if lack.gpus {
             return format!("waits for {}, {gpus} of {} free", count(demand.gpus, "GPU"), self.manifest.limits.gpus);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Exclusivity, Record, SeedPlan};
+use crate::record::{Exclusivity, GpuUse, Record, SeedPlan};
 
 /// The part of a record's [`Conditions`](crate::record::Conditions) on which comparisons of times and the number of seeds depend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Under {
     pub neighbors: usize,
     /// Number of attempts, including the successful one.
     pub attempts: u32,
+    /// GPUs that the job had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuUse>,
     /// Name of the run's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -55,6 +58,7 @@ impl Under {
             foreign: conditions.foreign,
             neighbors: conditions.neighbors,
             attempts: conditions.attempts,
+            gpu: conditions.gpu,
             run: conditions.run.name.clone(),
             round: conditions.run.round,
             seeds: conditions.seeds,

@@ -80,7 +80,7 @@ fn title(side: &Side) -> Markup {
 fn environment(a: &Side, b: &Side) -> Markup {
     let facts = |side: &Side| {
         let Snapshot { manifest, summary, .. } = &side.snapshot;
-        let limits = manifest.limits;
+        let limits = &manifest.limits;
         [
             ("state", runs::word(&side.snapshot).to_owned()),
             ("recipe", clean(&manifest.recipe).into_owned()),

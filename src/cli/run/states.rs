@@ -7,6 +7,7 @@ use sweep_job::{Backend, Unit};
 use crate::{
     format::{count, quantity, say},
     plan::{JobId, Plan},
+    recipe::{GpuCount, GpuMemory},
     run::{Disposition, slots::Limits},
     store::Store,
 };
@@ -43,14 +44,19 @@ pub(super) fn share(plan: &Plan, store: &Store, states: &mut [Disposition]) {
 }
 
 /// Says once for each step that its jobs want more than there is.
-pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: Limits) {
+pub(super) fn warn_of_scarcity(plan: &Plan, states: &[Disposition], limits: &Limits) {
     let mut said = BTreeSet::new();
     for (_, job) in plan.jobs().filter(|(id, _)| states[id.index()] == Disposition::Yes) {
         let resources = job.resources;
         let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
         let on_cpu = job.identity.backend == Some(Backend::Cpu);
-        let wants = if resources.gpus.is_some_and(|gpus| gpus > limits.gpus && !on_cpu) {
-            format!("{}; this machine has {}", count(resources.gpus.unwrap_or(0), "GPU"), limits.gpus)
+        let gpus = resources.gpus.map_or(0, GpuCount::devices);
+        let gpu_memory = if let Some(GpuMemory::Bytes(bytes)) = resources.gpu_memory { bytes } else { 0 };
+        let largest = limits.largest_gpu().filter(|largest| gpu_memory > *largest);
+        let wants = if gpus > limits.gpus && !on_cpu {
+            format!("{}; this machine has {}", count(gpus, "GPU"), limits.gpus)
+        } else if let Some(largest) = largest {
+            format!("{} of GPU memory; this machine has GPUs with {}", bytes(gpu_memory), bytes(largest))
         } else if resources.memory.is_some_and(|memory| memory > limits.memory) {
             format!("{}; this machine has {}", bytes(resources.memory.unwrap_or(0)), bytes(limits.memory))
         } else {

@@ -34,7 +34,7 @@ pub use self::{
     matrix::Adaptive,
     metrics::{MetricRule, MetricTraits, Missing, Rules},
     recipe::Citation,
-    resources::Resources,
+    resources::{GpuCount, GpuMemory, Resources},
     search::{Racing, Rungs, Search},
     states::{KeptStates, StatePolicy},
     steps::{Need, Policy},

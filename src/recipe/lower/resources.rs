@@ -1,11 +1,14 @@
 //! `resources`: the resources that a job uses. They are not part of a key.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Value as Json, json};
+use sweep_job::{Value, units::parse_bytes};
 
 use super::Lower;
 use crate::recipe::{
-    keys::{Mapping as _, Size, Whole, mapping},
-    node::Node,
+    keys::{Mapping as _, Shape, Size, Whole, mapping},
+    node::{Node, NodeKind},
+    schema::{SIZE, whole},
 };
 
 /// Resources of the machine that a job uses while it runs.
@@ -14,11 +17,157 @@ pub struct Resources {
     /// Processor cores. Default: all of them.
     pub cpus: Option<usize>,
     /// GPUs. Default: one for a job that computes on GPUs.
-    pub gpus: Option<usize>,
+    pub gpus: Option<GpuCount>,
+    /// Memory on each of its GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory: Option<GpuMemory>,
     /// Main memory that is reserved for the job while it runs, in bytes.
     pub memory: Option<u64>,
     /// True if no other job may run at the same time, because the job measures time.
     pub exclusive: bool,
+}
+
+/// A number of GPUs, or a part of one, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuCount(u32);
+
+/// Memory that a job uses on each of its GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuMemory {
+    /// So many bytes.
+    Bytes(u64),
+    /// As much as earlier jobs of the same shape were seen to use.
+    Measured,
+}
+
+/// The most GPUs of a job.
+const MOST_GPUS: u32 = 1024;
+/// Thousandths of a whole GPU.
+const WHOLE_GPU: u32 = 1000;
+/// The word for measured memory.
+const MEASURED: &str = "measured";
+
+impl Resources {
+    /// True if other jobs may use the rest of the job's GPU.
+    pub fn shares_gpu(&self) -> bool {
+        match (self.gpus, self.gpu_memory) {
+            (Some(count), _) => count.share().is_some(),
+            (None, memory) => memory.is_some(),
+        }
+    }
+}
+
+impl GpuCount {
+    /// So many whole GPUs.
+    pub fn whole(count: usize) -> Self {
+        Self(u32::try_from(count).unwrap_or(MOST_GPUS).min(MOST_GPUS) * WHOLE_GPU)
+    }
+
+    /// A number of GPUs; `None` if it is neither a whole number up to 1024 nor a part of one in thousandths.
+    pub fn of(number: f64) -> Option<Self> {
+        let thousandths = number * f64::from(WHOLE_GPU);
+        let rounded = thousandths.round();
+        let is_possible = (0.0..=f64::from(MOST_GPUS * WHOLE_GPU)).contains(&rounded);
+        if !is_possible || (thousandths - rounded).abs() > 1e-6 {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1024000, and whole")]
+        let count = rounded as u32;
+        (count <= WHOLE_GPU || count.is_multiple_of(WHOLE_GPU)).then_some(Self(count))
+    }
+
+    /// Number of devices on which it is.
+    pub fn devices(self) -> usize {
+        self.0.div_ceil(WHOLE_GPU) as usize
+    }
+
+    /// Thousandths of the one device of which it is a part; `None` for whole ones.
+    pub fn share(self) -> Option<u16> {
+        u16::try_from(self.0).ok().filter(|share| *share > 0 && u32::from(*share) < WHOLE_GPU)
+    }
+}
+
+impl Serialize for GpuCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.share() {
+            Some(share) => serializer.serialize_f64(f64::from(share) / f64::from(WHOLE_GPU)),
+            None => serializer.serialize_u64(self.devices() as u64),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        Self::of(number).ok_or_else(|| de::Error::custom(format!("{number} is not a number of GPUs")))
+    }
+}
+
+/// The shape of a number of GPUs.
+#[derive(Default)]
+pub(in crate::recipe) struct Devices;
+
+impl Shape for Devices {
+    type Value = GpuCount;
+
+    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<GpuCount> {
+        let number = match &node.kind {
+            NodeKind::Scalar(value @ (Value::Int(_) | Value::Float(_))) => value.as_f64(),
+            _ => None,
+        };
+        let count = number.and_then(GpuCount::of);
+        if count.is_none() {
+            let message = format!("`{key}` must be an integer from 0 to {MOST_GPUS}, or a part of one GPU in thousandths");
+            let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a GPU");
+            lower.problem(node.span, message, "not a number of GPUs", help);
+        }
+        count
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "anyOf": [
+            { "type": "integer", "minimum": 0, "maximum": MOST_GPUS },
+            { "type": "number", "minimum": 0.001, "maximum": 1 },
+        ] })
+    }
+
+    fn accepts(&self) -> String {
+        format!("an integer from 0 to {MOST_GPUS}, or a part of one GPU: `0.25`")
+    }
+}
+
+/// The shape of an amount of memory on a GPU.
+#[derive(Default)]
+pub(in crate::recipe) struct MemoryOfGpu;
+
+impl Shape for MemoryOfGpu {
+    type Value = GpuMemory;
+
+    fn read(&self, lower: &mut Lower<'_>, node: &Node, key: &str) -> Option<GpuMemory> {
+        let text = if let NodeKind::Scalar(Value::Text(text)) = &node.kind { text.as_str() } else { "" };
+        if text == MEASURED {
+            return Some(GpuMemory::Measured);
+        }
+        if parse_bytes(text).is_ok_and(|bytes| bytes == 0) {
+            let message = format!("`{key}` must be more than nothing");
+            lower.problem(node.span, message, "no memory at all", format!("leave it out, or write `{key}: {MEASURED}`"));
+            return None;
+        }
+        Size.read(lower, node, key).map(GpuMemory::Bytes)
+    }
+
+    fn schema(&self) -> Json {
+        json!({
+            "type": "string",
+            "pattern": whole(&format!("(?:{SIZE}|{MEASURED})")),
+            "patternErrorMessage": "Expected a size with its unit, such as `8GiB`, or `measured`.",
+        })
+    }
+
+    fn accepts(&self) -> String {
+        format!("a size: `8GiB`, `512MB`; or `{MEASURED}`")
+    }
 }
 
 mapping! {
@@ -31,8 +180,14 @@ mapping! {
         /// The number of GPUs that are reserved for a job. Default: 1 for a job that computes on GPUs.
         ///
         /// A job that computes on the CPU gets no GPU. The process of a job sees only its own GPUs
-        /// (`CUDA_VISIBLE_DEVICES`).
-        gpus: Whole = Whole { range: 0..=1024, of: "GPUs" },
+        /// (`CUDA_VISIBLE_DEVICES`). A number below 1 is a part of one GPU: other jobs may use the rest of it, see
+        /// [shares of a GPU](#shares-of-a-gpu).
+        gpus: Devices,
+        /// Memory that a job uses on each of its GPUs, such as `8GiB`, or `measured` for that of earlier jobs of the same shape.
+        ///
+        /// Without `gpus`, the job shares one GPU with others as far as its memory has room. The scheduler uses this value. It
+        /// is not enforced as a limit. Default for a part of a GPU: `measured`.
+        gpu_memory: MemoryOfGpu,
         /// Main memory that is reserved for a job while it runs, such as `4GiB`.
         ///
         /// The scheduler uses this value. It is not enforced as a limit.
@@ -41,14 +196,39 @@ mapping! {
 }
 
 impl Lower<'_> {
-    /// Reads `resources: { cpus, gpus, memory }`; `exclusive` is a key of the step.
+    /// Reads `resources: { cpus, gpus, gpu_memory, memory }`; `exclusive` is a key of the step.
     pub(super) fn resources(&mut self, node: &Node) -> Resources {
         let keys = ResourceKeys::read_or_empty(self, node, "`resources`");
         Resources {
             cpus: keys.cpus.value.and_then(|cpus| usize::try_from(cpus).ok()),
-            gpus: keys.gpus.value.and_then(|gpus| usize::try_from(gpus).ok()),
+            gpus: keys.gpus.value,
+            gpu_memory: keys.gpu_memory.value,
             memory: keys.memory.value,
             exclusive: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_gpus_is_whole_or_a_part_of_one() {
+        let parts = |number: f64| GpuCount::of(number).map(|count| (count.devices(), count.share()));
+        assert_eq!(parts(0.0), Some((0, None)));
+        assert_eq!(parts(0.25), Some((1, Some(250))));
+        assert_eq!(parts(0.3), Some((1, Some(300))), "a tenth has no exact binary form");
+        assert_eq!(parts(0.001), Some((1, Some(1))));
+        assert_eq!(parts(1.0), Some((1, None)));
+        assert_eq!(parts(8.0), Some((8, None)));
+        for number in [-1.0, 0.0005, 0.3333, 1.5, 1025.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(parts(number), None, "{number}");
+        }
+        for number in ["0", "0.25", "2"] {
+            let count: GpuCount = serde_json::from_str(number).unwrap();
+            assert_eq!(serde_json::to_string(&count).unwrap(), number);
+        }
+        assert!(serde_json::from_str::<GpuCount>("1.5").is_err());
     }
 }

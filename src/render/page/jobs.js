@@ -1,7 +1,7 @@
 "use strict";
 // The list of jobs: filtered, sorted, a hundred at a time; a job opens to what is known of it. The report and the live view
 // have it in common. Texts are only ever put in as text.
-const MARKS = { done: "✓", cached: "✓", running: "▸", retrying: "↻", waiting: "·", open: "·", failed: "✗", skipped: "–", lost: "!", "left out": "–", reserve: "–" };
+const MARKS = { done: "✓", cached: "✓", running: "▸", retrying: "↻", waiting: "·", open: "·", failed: "✗", skipped: "–", lost: "!", "left out": "–", reserve: "–", "ruled out": "–" };
 const PAGE = 100;
 const SVG = "http://www.w3.org/2000/svg";
 const make = (tag, text, name) => {

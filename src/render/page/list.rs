@@ -23,10 +23,24 @@ use crate::{
 };
 
 /// The words for states, in the order in which a list is sorted by them.
-pub(crate) const STATES: [&str; 12] = [
-    "failed", "running", "retrying", "waiting", "stopped", "lost", "skipped", "left out", "reserve", "open", "done",
+pub(crate) const STATES: [&str; 13] = [
+    "failed",
+    "running",
+    "retrying",
+    "waiting",
+    "stopped",
+    "lost",
+    "skipped",
+    "left out",
+    "reserve",
+    "ruled out",
+    "open",
+    "done",
     "cached",
 ];
+
+/// The index of the state of a job of which nothing else is known.
+const OPEN: usize = 10;
 
 /// So many columns of metrics have room.
 const MOST_COLUMNS: usize = 6;
@@ -61,7 +75,7 @@ pub(crate) struct Head<'a> {
     /// The steps' names.
     pub(crate) steps: &'a [String],
     /// The words for states.
-    pub(crate) states: [&'static str; 12],
+    pub(crate) states: [&'static str; 13],
     /// The names of the metrics, with units.
     pub(crate) columns: &'a [String],
     /// Locations of the details, each with its first job.
@@ -133,7 +147,7 @@ impl Doing {
 
 impl Jobs {
     pub(super) fn new(contents: &Contents<'_>, records: &Records<'_>) -> Self {
-        let Contents { plan, study, results, store, .. } = contents;
+        let Contents { plan, study, results, store, ruled_out, .. } = contents;
         let open = study.steps.iter().flatten().filter(|(_, id)| !results.is_done(*id));
         let open: Vec<Key> = open.map(|(_, id)| plan.job(*id).key).collect();
         let doing = Doing::new(store.results(), &open);
@@ -147,7 +161,11 @@ impl Jobs {
             let mut tally = Tally::default();
             for (point, id) in points {
                 let job = plan.job(*id);
-                let (word, says) = if results.is_done(*id) { ("done", String::new()) } else { doing.of(job.key) };
+                let (word, says) = match ruled_out.get(id) {
+                    _ if results.is_done(*id) => ("done", String::new()),
+                    Some(reason) => ("ruled out", reason.clone()),
+                    None => doing.of(job.key),
+                };
                 tally.add(word);
                 lines.push(line(step, point, job.key, (word, says), records.get(id).map(AsRef::as_ref), &columns));
             }
@@ -166,13 +184,15 @@ impl Jobs {
             running: all.running + step.running,
             failed: all.failed + step.failed,
             held: all.held + step.held,
+            reserve: all.reserve + step.reserve,
+            ruled_out: all.ruled_out + step.ruled_out,
         })
     }
 }
 
 /// The index of a state's word.
 pub(crate) fn state(word: &str) -> usize {
-    STATES.iter().position(|known| *known == word).unwrap_or(9)
+    STATES.iter().position(|known| *known == word).unwrap_or(OPEN)
 }
 
 fn line(

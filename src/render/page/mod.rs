@@ -68,6 +68,8 @@ pub(super) struct Contents<'a> {
     pub(super) verdicts: &'a [Verdict],
     /// The decisions of a search.
     pub(super) decisions: &'a [Account],
+    /// The jobs that will not run because of these decisions, each with the reason.
+    pub(super) ruled_out: &'a BTreeMap<JobId, String>,
 }
 
 /// The page and those beside it.
@@ -83,7 +85,7 @@ pub(super) struct Pages {
 
 /// The pages, which bear `mark`.
 pub(super) fn render(contents: &Contents<'_>, mark: &str) -> Pages {
-    let Contents { plan, study, results, store, tables, figures, verdicts, decisions } = contents;
+    let Contents { plan, study, results, store, tables, figures, verdicts, decisions, .. } = contents;
     let report = html! {
         @if !verdicts.is_empty() { (claims(verdicts, chance_of_error(verdicts, study.recipe.family).as_deref())) }
         @if !tables.is_empty() { (sections(tables)) }

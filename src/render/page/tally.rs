@@ -9,7 +9,7 @@ use crate::format::count;
 /// Numbers of jobs by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Jobs in all.
+    /// Jobs that are to have a result.
     pub(crate) all: usize,
     /// Have a result.
     pub(crate) done: usize,
@@ -19,12 +19,20 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     /// Wait for another attempt or another run.
     pub(crate) held: usize,
+    /// Jobs beside these that run if results decide so.
+    pub(crate) reserve: usize,
+    /// Jobs beside these that a search has ruled out.
+    pub(crate) ruled_out: usize,
 }
 
 impl Tally {
     /// Counts a job by the word for its state.
     pub(crate) fn add(&mut self, word: &str) {
-        self.all += 1;
+        match word {
+            "reserve" => self.reserve += 1,
+            "ruled out" => self.ruled_out += 1,
+            _ => self.all += 1,
+        }
         match word {
             "done" | "cached" => self.done += 1,
             "running" => self.running += 1,
@@ -59,7 +67,14 @@ impl Tally {
     /// `3 of 8 jobs done, 1 running, 1 failed`.
     pub(crate) fn words(self) -> String {
         let mut text = format!("{} of {} done", self.done, count(self.all, "job"));
-        for (number, word) in [(self.running, "running"), (self.failed, "failed"), (self.held, "held up")] {
+        let others = [
+            (self.running, "running"),
+            (self.failed, "failed"),
+            (self.held, "held up"),
+            (self.reserve, "in reserve"),
+            (self.ruled_out, "ruled out"),
+        ];
+        for (number, word) in others {
             if number > 0 {
                 let _ = write!(text, ", {number} {word}");
             }
@@ -121,5 +136,11 @@ mod tests {
         assert_eq!((tally.class(), tally.mark()), ("failed", "✗"));
         assert_eq!(tally.words(), "2 of 7 jobs done, 1 running, 1 failed, 1 held up");
         assert_eq!(tally.parts(100).last(), Some(&("fill-open", 71, 100)));
+        let mut decided = Tally::default();
+        for word in ["done", "ruled out", "reserve", "ruled out"] {
+            decided.add(word);
+        }
+        assert_eq!(decided.words(), "1 of 1 job done, 1 in reserve, 2 ruled out");
+        assert_eq!((decided.class(), decided.parts(100)), ("done", vec![("fill-done", 0, 100)]));
     }
 }

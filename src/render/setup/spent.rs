@@ -127,7 +127,7 @@ mod tests {
         let (key, other): (Key, Key) = ("1".repeat(64).parse().unwrap(), "2".repeat(64).parse().unwrap());
         let started = |attempt| RunEvent::Started { job: 0, cpus: 2, gpus: vec![0], attempt };
         let failure = Failure { kind: FailureKind::Crash, message: String::new() };
-        let retrying = RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure };
+        let retrying = RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure, alone: false };
         let done = || RunEvent::Done { job: 0, seconds: Some(5.0), outcome: Outcome::default() };
         let events = [
             line(0, key, started(1)),

@@ -280,7 +280,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         self.jobs[job].stage = Stage::Held;
         self.jobs[job].submissions = submissions;
-        self.session.tell(&RunEvent::Retrying { job, attempt: submissions, attempts: more + 1, wait: 0.0, failure });
+        self.session.tell(&RunEvent::Retrying { job, attempt: submissions, attempts: more + 1, wait: 0.0, failure, alone: false });
     }
 
     /// A job has failed for good, and what needs it will not run.

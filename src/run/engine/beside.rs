@@ -61,7 +61,7 @@ fn checked_inputs(reads: &Reads, digests: &Mutex<Digests>) -> Result<(), Changed
 }
 
 /// Runs a function in a separate thread, and reports the result to the loop even if it panics.
-fn beside<T: 'static>(
+pub(super) fn beside<T: 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
     say: impl FnOnce(Result<T, io::Error>) + Send + 'static,
@@ -172,6 +172,7 @@ impl Run<'_, '_> {
                 host: host(),
                 conditions,
                 continued: states::started(&attempt.pending.scratch()),
+                milestones: attempt.milestones,
             },
         };
         let (pending, begun, reads) = (attempt.pending, attempt.begun, attempt.reads);
@@ -229,6 +230,7 @@ impl Run<'_, '_> {
             Ok(record) => {
                 self.summary.done += 1;
                 self.ended.push((JobId::new(job), true));
+                self.learn(&record);
                 self.tell(&RunEvent::Done { job, seconds: Some(seconds), outcome: record.outcome });
                 vec![Event::Done(job)]
             }

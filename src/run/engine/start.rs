@@ -14,7 +14,7 @@ use super::{Run, io_failure, sharing::Entry};
 use crate::{
     host::{self, machine::OutOfMemory, system::Load},
     plan::JobId,
-    record::{Unresolved, resolve},
+    record::{Milestones, Unresolved, resolve},
     run::{
         RunEvent,
         attempt::Attempt,
@@ -23,7 +23,7 @@ use crate::{
         reads::Reads,
         scheduler::Event,
         scratch::Scratch,
-        slots::Lease,
+        slots::{Lease, WHOLE},
     },
     store::{Claim, Pending},
 };
@@ -134,13 +134,14 @@ impl Run<'_, '_> {
         let names: Vec<&str> =
             lease.gpus.iter().filter_map(|gpu| self.options.gpus.get(*gpu)).map(String::as_str).collect();
         let gpus = (!names.is_empty()).then(|| names.join(","));
+        let env = if planned.shares_gpu() { environment_of_part(&lease) } else { Vec::new() };
         self.surroundings.get_or_init(|| Arc::new(Surroundings::new(self.options)));
         let (started, begun, memory, load) = (host::clock::now(), Instant::now(), OutOfMemory::now(), Load::now());
         host::failpoints::point("run: before a worker")?;
         let scratch = Scratch::new(&spec.scratch);
         // Of an attempt whose engine was killed.
         scratch.clear();
-        let worker = Worker::spawn(&Start { id: job, job: &spec, log: &log, gpus }, self.sender.clone())?;
+        let worker = Worker::spawn(&Start { id: job, job: &spec, log: &log, gpus, env }, self.sender.clone())?;
         span.record("pid", worker.id());
         self.attempts.insert(job, attempt);
         let of_job = Attempt {
@@ -159,8 +160,11 @@ impl Run<'_, '_> {
             asked: None,
             ending: None,
             peak: 0,
+            gpu_peak: None,
+            exhausted: self.gpus.exhausted(job),
             memory,
             load,
+            milestones: Milestones::default(),
             neighbors: 0,
             number: attempt,
         };
@@ -171,4 +175,20 @@ impl Run<'_, '_> {
         }
         Ok(attempt)
     }
+}
+
+/// Variables of a job that shares its GPU: its part, and the settings without which JAX and TensorFlow take most of the GPU's
+/// memory for themselves.
+fn environment_of_part(lease: &Lease) -> Vec<(&'static str, String)> {
+    let mut env = Vec::new();
+    if let Some(share) = lease.share.filter(|share| *share > 0) {
+        env.push(("SWEEP_GPU_SHARE", (f64::from(share) / f64::from(WHOLE)).to_string()));
+    }
+    if lease.gpu_memory > 0 {
+        env.push(("SWEEP_GPU_MEMORY", lease.gpu_memory.to_string()));
+    }
+    let defaults = [("XLA_PYTHON_CLIENT_PREALLOCATE", "false"), ("TF_FORCE_GPU_ALLOW_GROWTH", "true")];
+    let unset = defaults.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    env.extend(unset.map(|(name, value)| (name, value.to_owned())));
+    env
 }

@@ -13,7 +13,7 @@ fn job(needs: &[usize], demand: Demand) -> JobSpec {
 /// A scheduler for jobs whose needs are other jobs, each in a list of its own.
 fn scheduler(specs: &[JobSpec], limits: Limits, fail_fast: bool) -> Scheduler {
     let lists: Vec<Vec<usize>> = (0..specs.len()).map(|job| vec![job]).collect();
-    Scheduler::new(specs, &lists, limits, fail_fast)
+    Scheduler::new(specs, &lists, &limits, fail_fast)
 }
 
 fn cpus(cpus: usize) -> Demand {
@@ -21,14 +21,14 @@ fn cpus(cpus: usize) -> Demand {
 }
 
 fn start(job: usize, cpus: usize, gpus: &[usize]) -> Action {
-    Action::Start { job, lease: Lease { cpus, gpus: gpus.to_vec(), alone: false } }
+    Action::Start { job, lease: Lease { cpus, gpus: gpus.to_vec(), ..Lease::default() } }
 }
 
 fn chain() -> Vec<JobSpec> {
     vec![job(&[], cpus(1)), job(&[0], cpus(1)), job(&[1], cpus(1))]
 }
 
-const LIMITS: Limits = Limits { cpus: 2, gpus: 2, memory: 100, jobs: 2 };
+const LIMITS: Limits = Limits { cpus: 2, gpus: 2, gpu_memory: Vec::new(), memory: 100, jobs: 2 };
 
 #[test]
 fn a_failure_skips_what_needs_it() {
@@ -189,7 +189,7 @@ fn a_list_that_many_need_is_a_barrier() {
     let specs = [job(&[], cpus(1)), job(&[], cpus(1)), both.clone(), both];
     let limits = Limits { cpus: 4, jobs: 4, ..LIMITS };
     let begin = || {
-        let mut scheduler = Scheduler::new(&specs, &[vec![0, 1]], limits, false);
+        let mut scheduler = Scheduler::new(&specs, &[vec![0, 1]], &limits, false);
         assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(1, 1, &[])]);
         assert_eq!(scheduler.on(Event::Done(1)), []);
         scheduler
@@ -204,10 +204,96 @@ fn every_gpu_has_one_job_and_others_go_on_without() {
     let gpu = Demand { gpus: 1, ..cpus(1) };
     let mut specs = vec![job(&[], gpu), job(&[], gpu), job(&[], gpu), job(&[], cpus(1))];
     specs[3].expected = 0;
-    let limits = Limits { cpus: 8, gpus: 2, memory: 0, jobs: 8 };
+    let limits = Limits { cpus: 8, memory: 0, jobs: 8, ..LIMITS };
     let mut scheduler = scheduler(&specs, limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[0]), start(1, 1, &[1]), start(3, 1, &[])]);
     assert_eq!(scheduler.on(Event::Done(1)), [start(2, 1, &[1])]);
+}
+
+/// A part of a GPU, in thousandths.
+fn part(share: u16) -> Demand {
+    Demand { gpus: 1, share: Some(share), ..cpus(1) }
+}
+
+/// The GPUs of the jobs that start, in the order of their starts.
+fn started(actions: &[Action]) -> Vec<(usize, Vec<usize>)> {
+    let start = |action: &Action| match action {
+        Action::Start { job, lease } => Some((*job, lease.gpus.clone())),
+        Action::Skip { .. } | Action::Finish => None,
+    };
+    actions.iter().filter_map(start).collect()
+}
+
+#[test]
+fn parts_go_to_the_fullest_gpu_on_which_they_fit() {
+    let specs = [part(500), part(250), part(500), part(250), part(250)].map(|demand| job(&[], demand));
+    let limits = Limits { cpus: 8, jobs: 8, ..LIMITS };
+    let mut scheduler = scheduler(&specs, limits, false);
+    let begun = started(&scheduler.on(Event::Begin));
+    assert_eq!(begun, [(0, vec![0]), (1, vec![0]), (2, vec![1]), (3, vec![0]), (4, vec![1])]);
+}
+
+#[test]
+fn memory_decides_which_gpu_has_room() {
+    let wants = |share, gpu_memory| Demand { share: Some(share), gpu_memory, gpus: 1, ..cpus(1) };
+    let specs = [wants(100, 6), wants(100, 6), wants(0, 4), wants(0, 5), wants(500, 0)].map(|demand| job(&[], demand));
+    let limits = Limits { cpus: 8, jobs: 8, gpu_memory: vec![10, 12], ..LIMITS };
+    let mut scheduler = scheduler(&specs, limits, false);
+    let begun = started(&scheduler.on(Event::Begin));
+    assert_eq!(begun, [(0, vec![0]), (1, vec![1]), (2, vec![0]), (3, vec![1])], "half of the memory is nowhere free");
+    // A GPU with unknown memory is not shared by memory alone; a larger GPU is for what needs it.
+    let limits = Limits { cpus: 8, jobs: 8, gpus: 3, gpu_memory: vec![24, 8], ..LIMITS };
+    let whole = |gpu_memory| Demand { gpus: 1, gpu_memory, ..cpus(1) };
+    let specs = [whole(4), whole(20), wants(0, 4), wants(0, 4)].map(|demand| job(&[], demand));
+    let begun = started(&self::scheduler(&specs, limits, false).on(Event::Begin));
+    assert_eq!(begun, [(0, vec![2]), (1, vec![0]), (2, vec![1]), (3, vec![1])]);
+}
+
+#[test]
+fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
+    // Two long parts, a job that wants a whole GPU, and then many short parts.
+    let mut specs: Vec<JobSpec> = (0..40).map(|_| job(&[], part(250))).collect();
+    specs[2] = job(&[], Demand { gpus: 1, ..cpus(1) });
+    for (spec, expected) in specs.iter_mut().zip([9, 8, 7]) {
+        spec.expected = expected;
+    }
+    let limits = Limits { cpus: 99, jobs: 99, ..LIMITS };
+    let mut scheduler = scheduler(&specs, limits, false);
+    let mut on: BTreeMap<usize, Vec<usize>> = started(&scheduler.on(Event::Begin)).into_iter().collect();
+    assert_eq!(on.len(), 6, "both long ones and the short ones of the other GPU: {on:?}");
+    let mut ended = 0;
+    while !on.contains_key(&2) {
+        // The parts of the GPU that is not kept end first, again and again.
+        let kept = on[&0][0];
+        let next = on.iter().find(|(_, gpus)| gpus[0] != kept).map_or(0, |(job, _)| *job);
+        on.remove(&next);
+        on.extend(started(&scheduler.on(Event::Done(next))));
+        ended += 1;
+        assert!(ended <= 39, "it waits for all of them: {on:?}");
+        if ended == 20 {
+            for long in [0, 1] {
+                on.remove(&long);
+                on.extend(started(&scheduler.on(Event::Done(long))));
+            }
+            assert!(on.contains_key(&2), "its GPU is empty: {on:?}");
+        }
+    }
+}
+
+#[test]
+fn the_resources_of_a_job_that_waits_can_change() {
+    let specs = [part(500), part(250), part(250)].map(|demand| job(&[], demand));
+    let limits = Limits { cpus: 8, jobs: 8, gpus: 1, ..LIMITS };
+    let mut scheduler = scheduler(&specs, limits, false);
+    assert_eq!(started(&scheduler.on(Event::Begin)).len(), 3);
+    let whole = Demand { share: None, ..part(500) };
+    scheduler.change(1, whole);
+    assert_eq!(scheduler.on(Event::Later(1)), [], "of a job that runs they do not");
+    scheduler.change(1, whole);
+    assert_eq!(scheduler.on(Event::Free(1)), []);
+    assert_eq!(scheduler.on(Event::Done(0)), []);
+    assert_eq!(started(&scheduler.on(Event::Done(2))), [(1, vec![0])]);
+    assert_eq!(scheduler.on(Event::Done(1)), [Action::Finish]);
 }
 
 #[test]
@@ -217,7 +303,7 @@ fn memory_is_kept_for_the_job_that_waits_for_it() {
     for (spec, expected) in specs.iter_mut().zip([9, 8, 7, 6]) {
         spec.expected = expected;
     }
-    let limits = Limits { cpus: 8, gpus: 0, memory: 100, jobs: 8 };
+    let limits = Limits { cpus: 8, gpus: 0, jobs: 8, ..LIMITS };
     let mut scheduler = scheduler(&specs, limits, false);
     assert_eq!(scheduler.on(Event::Begin), [start(0, 1, &[]), start(3, 1, &[])], "10 would fit, but 80 is first");
     assert_eq!(scheduler.on(Event::Done(0)), [start(1, 1, &[]), start(2, 1, &[])]);
@@ -259,8 +345,15 @@ fn a_tolerated_failure_stops_nothing() {
 }
 
 fn demands() -> impl Strategy<Value = Demand> {
-    (0usize..5, 0usize..4, 0u64..150, proptest::bool::weighted(0.1))
-        .prop_map(|(cpus, gpus, memory, exclusive)| Demand { cpus, gpus, memory, exclusive })
+    let share = proptest::option::weighted(0.5, prop_oneof![Just(0), Just(250), Just(500), 0u16..1000]);
+    let gpu_memory = prop_oneof![Just(0), 0u64..12_000];
+    (0usize..5, 0usize..4, (share, gpu_memory), 0u64..150, proptest::bool::weighted(0.1)).prop_map(
+        |(cpus, gpus, (share, gpu_memory), memory, exclusive)| {
+            // A part is one of a single GPU.
+            let gpus = if share.is_some() { gpus.min(1) } else { gpus };
+            Demand { cpus, gpus, share, gpu_memory, memory, exclusive }
+        },
+    )
 }
 
 /// Jobs, and the lists of those that are needed together.
@@ -298,12 +391,9 @@ fn runs() -> impl Strategy<Value = (Graph, Limits, bool, Vec<(u8, u8)>)> {
             (jobs.collect(), lists)
         })
     });
-    let limits = (1usize..5, 0usize..3, 0u64..120, 1usize..5).prop_map(|(cpus, gpus, memory, jobs)| Limits {
-        cpus,
-        gpus,
-        memory,
-        jobs,
-    });
+    let gpu_memory = proptest::collection::vec(prop_oneof![Just(0), Just(8_000), 1u64..20_000], 0..3);
+    let limits = (1usize..5, 0usize..3, gpu_memory, 0u64..120, 1usize..5)
+        .prop_map(|(cpus, gpus, gpu_memory, memory, jobs)| Limits { cpus, gpus, gpu_memory, memory, jobs });
     (specs, limits, proptest::bool::weighted(0.2), proptest::collection::vec(any::<(u8, u8)>(), 64))
 }
 
@@ -388,10 +478,23 @@ impl Model<'_> {
         prop_assert!(self.running.len() <= self.limits.jobs);
         prop_assert!(self.running.values().map(|lease| lease.cpus).sum::<usize>() <= self.limits.cpus);
         prop_assert!(self.running.keys().map(|job| wanted(job).memory).sum::<u64>() <= self.limits.memory);
-        let gpus: Vec<usize> = self.running.values().flat_map(|lease| lease.gpus.clone()).collect();
-        let different: BTreeSet<usize> = gpus.iter().copied().collect();
-        prop_assert_eq!(different.len(), gpus.len(), "no GPU twice");
-        prop_assert!(gpus.iter().all(|gpu| *gpu < self.limits.gpus));
+        for gpu in 0..self.limits.gpus {
+            let memory = self.limits.gpu_memory.get(gpu).copied().unwrap_or(0);
+            let on: Vec<&Lease> = self.running.values().filter(|lease| lease.gpus.contains(&gpu)).collect();
+            let whole = on.iter().any(|lease| lease.share.is_none());
+            prop_assert!(!whole || on.len() == 1, "nobody shares a whole GPU");
+            prop_assert!(on.iter().filter_map(|lease| lease.share).sum::<u16>() <= 1000, "no more than all of it");
+            prop_assert!(memory == 0 || on.iter().all(|lease| lease.gpu_memory <= memory), "large enough");
+            let used: u64 = on.iter().filter(|lease| lease.share.is_some()).map(|lease| lease.gpu_memory).sum();
+            prop_assert!(memory == 0 || used <= memory, "no more than its memory");
+            let by_memory = on.iter().any(|lease| lease.share == Some(0));
+            prop_assert!(memory > 0 || !by_memory || on.len() == 1, "memory that is not known cannot be shared");
+        }
+        for lease in self.running.values() {
+            let different: BTreeSet<usize> = lease.gpus.iter().copied().collect();
+            prop_assert_eq!(different.len(), lease.gpus.len(), "no GPU twice");
+            prop_assert!(lease.gpus.iter().all(|gpu| *gpu < self.limits.gpus));
+        }
         prop_assert!(self.running.len() < 2 || !self.running.keys().any(|job| wanted(job).exclusive), "alone");
         Ok(())
     }
@@ -455,12 +558,12 @@ proptest! {
 
     #[test]
     fn every_job_ends_once_and_slots_hold(((specs, lists), limits, fail_fast, choices) in runs()) {
-        let mut scheduler = Scheduler::new(&specs, &lists, limits, fail_fast);
+        let mut scheduler = Scheduler::new(&specs, &lists, &limits, fail_fast);
         let cached: BTreeSet<usize> = (0..specs.len()).filter(|job| specs[*job].cached).collect();
         let mut model = Model {
             specs: &specs,
             lists: &lists,
-            limits,
+            limits: limits.clone(),
             fail_fast,
             running: BTreeMap::new(),
             done: cached.clone(),

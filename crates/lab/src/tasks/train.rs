@@ -12,7 +12,7 @@ use std::{
 
 use burn::{backend::Autodiff, module::AutodiffModule};
 use sweep_job::{
-    Backend, Outcome, Report, Unit,
+    Backend, Outcome, Progress, Report, Unit,
     tasks::{LoopMetrics, LossMetrics, PruneMethod, Train},
 };
 
@@ -231,6 +231,9 @@ impl<B: Compute> Trainer<'_, B> {
         let settings = &self.train.training;
         let end = settings.end();
         let mut seen = Seen::new(end - earlier.iters);
+        // How long the start has taken.
+        let (done, total) = (earlier.iters as u64, end as u64);
+        report.progress(Progress { done, total, ..Progress::default() });
         let begun = Instant::now();
         let mut held_out_loss = None;
         for iter in earlier.iters..end {

@@ -1,0 +1,85 @@
+//! When a job had done how many of its steps.
+
+use serde::{Deserialize, Serialize};
+
+/// Most milestones that are kept of a job.
+const MOST: usize = 32;
+
+/// A number of steps, and when so many were done.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Milestone {
+    /// Steps that were done, those of a state with which the job began included.
+    pub step: u64,
+    /// Time since the start of the job's process, in seconds.
+    pub seconds: f64,
+}
+
+/// Milestones of a job in ascending order, a few of all that it has reported.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Milestones(Vec<Milestone>);
+
+impl Milestones {
+    /// Adds a milestone. One that does not come after the last one is left out.
+    pub fn reach(&mut self, step: u64, seconds: f64) {
+        let is_next = self.0.last().is_none_or(|last| last.step < step && last.seconds < seconds);
+        if !is_next || !seconds.is_finite() || seconds < 0.0 {
+            return;
+        }
+        self.0.push(Milestone { step, seconds });
+        if self.0.len() > MOST {
+            // Every second one; the first and the last stay.
+            let mut number = 0;
+            self.0.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, as far as they can be true: what a file says may be in any order.
+    pub fn sound(&self) -> impl Iterator<Item = Milestone> + '_ {
+        let mut last: Option<Milestone> = None;
+        self.0.iter().copied().filter(move |own| {
+            let follows = last.is_none_or(|last| last.step < own.step && last.seconds < own.seconds);
+            let is_sound = follows && own.seconds.is_finite() && own.seconds >= 0.0;
+            if is_sound {
+                last = Some(*own);
+            }
+            is_sound
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_of_many_are_kept_and_the_first_and_the_last_are_among_them() {
+        let mut milestones = Milestones::default();
+        for step in 0..1000_u32 {
+            milestones.reach(u64::from(step), f64::from(step) + 1.0);
+            let kept: Vec<Milestone> = milestones.sound().collect();
+            assert!(kept.len() <= MOST);
+            assert_eq!((kept[0].step, kept[kept.len() - 1].step), (0, u64::from(step)));
+        }
+        // A program that counts anew, and a clock that stands.
+        milestones.reach(5, 2000.0);
+        milestones.reach(2000, 3.0);
+        milestones.reach(2000, f64::NAN);
+        assert_eq!(milestones.sound().last().unwrap().step, 999);
+    }
+
+    #[test]
+    fn what_a_file_says_is_not_believed() {
+        let text = r#"[{"step":5,"seconds":1.0},{"step":4,"seconds":2.0},{"step":6,"seconds":-1.0},{"step":9,"seconds":3.0}]"#;
+        let milestones: Milestones = serde_json::from_str(text).unwrap();
+        assert_eq!(milestones.sound().map(|milestone| milestone.step).collect::<Vec<_>>(), [5, 9]);
+    }
+}

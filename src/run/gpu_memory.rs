@@ -1,0 +1,292 @@
+//! Memory that jobs use on GPUs, estimated from records of jobs of the same shape.
+//!
+//! The shape of a job is its identity without what cannot change its use of memory: the needed jobs, the code, and the
+//! parameters in [`NEUTRAL`]. In the arguments and scripts of programs, the same names are recognized as flags.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sweep_job::{Metrics, Unit, Value};
+
+use crate::{
+    format::{count, quantity},
+    record::{GpuUse, Identity, Key, without_keys},
+    store::{Entry, Measured},
+};
+
+/// Parameters that do not change how much memory a job uses, in lower case and with `_`.
+pub const NEUTRAL: &[&str] = &[
+    "seed",
+    "random_seed",
+    "lr",
+    "learning_rate",
+    "min_lr",
+    "max_lr",
+    "weight_decay",
+    "momentum",
+    "beta1",
+    "beta2",
+    "betas",
+    "eps",
+    "epsilon",
+    "iters",
+    "steps",
+    "epochs",
+    "max_iters",
+    "max_steps",
+    "max_epochs",
+    "until",
+];
+
+/// Metrics with the memory that a task of the lab has allocated on its device, the widest first.
+const ALLOCATED: [&str; 2] = ["memory.device.reserved", "memory.device.peak"];
+/// Bytes that a driver needs for a process besides what the process allocates, where only the latter is known.
+const CONTEXT: u64 = 512 << 20;
+/// The smallest margin, in bytes.
+const LEAST_MARGIN: u64 = 256 << 20;
+/// The margin is this part of the estimate.
+const MARGIN: u64 = 10;
+
+/// Use of GPU memory by jobs, by their shape.
+#[derive(Debug, Clone, Default)]
+pub struct GpuHistory(HashMap<Shape, Known>);
+
+/// Digest of what may change the memory that a job uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape(blake3::Hash);
+
+/// What is known of jobs of a shape.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Known {
+    /// Records of jobs that were to share a GPU.
+    shared: Seen,
+    /// All other records. A program that has a GPU for itself may take more of it than it needs.
+    other: Seen,
+    /// True after a job ran out of memory, until there is a record of one that did not.
+    exhausted: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Seen {
+    /// Number of records with a measurement.
+    records: usize,
+    /// The largest use, in bytes.
+    peak: u64,
+    /// True if one of them had run out of memory on a shared GPU before.
+    exhausted: bool,
+}
+
+/// Estimate for jobs of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Estimate {
+    /// Nothing is known.
+    Unknown,
+    /// Some bytes.
+    Bytes {
+        /// The estimate, with its margin.
+        bytes: u64,
+        /// The largest use that was seen.
+        peak: u64,
+        /// Number of records that it is from.
+        records: usize,
+        /// True if one of them had run out of memory on a shared GPU before.
+        exhausted: bool,
+    },
+    /// More than was free on a shared GPU, and nothing has shown how much.
+    Whole,
+}
+
+impl Estimate {
+    /// The estimate in words.
+    pub fn describe(&self) -> String {
+        let bytes = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+        match self {
+            Self::Unknown => "not known yet: no earlier job of its shape was measured".to_owned(),
+            Self::Bytes { bytes: all, peak, records, .. } => {
+                let records = count(*records, "record");
+                format!("{}: the peak of {records} of its shape, {}, and a margin", bytes(*all), bytes(*peak))
+            }
+            Self::Whole => "a whole GPU: an earlier job of its shape ran out of memory on a shared one".to_owned(),
+        }
+    }
+}
+
+impl GpuHistory {
+    /// What records have measured.
+    pub fn new(entries: &[Entry], measured: &[Measured]) -> Self {
+        let mut found = Self::default();
+        let identities: HashMap<Key, &Identity> = entries.iter().map(|entry| (entry.key, &entry.identity)).collect();
+        let mut measured: Vec<&Measured> = measured.iter().collect();
+        measured.sort_by_key(|line| line.started);
+        for line in measured {
+            let use_ = line.under.as_ref().and_then(|under| under.gpu);
+            let allocated = allocated(&line.metrics);
+            if let Some(identity) = identities.get(&line.key)
+                && (use_.is_some() || allocated.is_some())
+            {
+                found.add(shape(identity), use_, allocated);
+            }
+        }
+        found
+    }
+
+    /// Adds a record.
+    pub(super) fn add(&mut self, shape: Shape, used: Option<GpuUse>, allocated: Option<f64>) {
+        let known = self.0.entry(shape).or_default();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating")]
+        let allocated = allocated.map(|bytes| (bytes as u64).saturating_add(CONTEXT));
+        let peak = used.and_then(|used| used.peak).or(allocated);
+        // What was promised did not suffice, whatever was sampled.
+        let exhausted = used.and_then(|used| used.exhausted);
+        known.exhausted = exhausted.is_some() && peak.is_none();
+        let seen = if used.is_some_and(|used| used.shares) { &mut known.shared } else { &mut known.other };
+        if let Some(peak) = peak {
+            seen.records += 1;
+            seen.exhausted |= exhausted.is_some();
+            seen.peak = seen.peak.max(peak).max(exhausted.unwrap_or(0));
+        }
+    }
+
+    /// A job of this shape has run out of memory on a shared GPU.
+    pub(super) fn exhaust(&mut self, shape: Shape) {
+        self.0.entry(shape).or_default().exhausted = true;
+    }
+
+    /// Estimate for jobs of this shape.
+    pub fn estimate(&self, shape: Shape) -> Estimate {
+        let Some(known) = self.0.get(&shape) else { return Estimate::Unknown };
+        let seen = if known.shared.records > 0 { known.shared } else { known.other };
+        match seen {
+            _ if known.exhausted => Estimate::Whole,
+            Seen { records: 0, .. } => Estimate::Unknown,
+            Seen { records, peak, exhausted } => {
+                let bytes = peak.saturating_add((peak / MARGIN).max(LEAST_MARGIN));
+                Estimate::Bytes { bytes, peak, records, exhausted }
+            }
+        }
+    }
+}
+
+/// Bytes that a task of the lab has allocated on its device, by its metrics.
+pub(super) fn allocated(metrics: &Metrics) -> Option<f64> {
+    ALLOCATED.iter().find_map(|name| metrics.get(*name)).map(|metric| metric.value)
+}
+
+/// The shape of a job: a digest of what may change its use of memory.
+pub fn shape(identity: &Identity) -> Shape {
+    let params: BTreeMap<&String, Value> = identity
+        .params
+        .iter()
+        .filter(|(name, _)| !is_neutral(name))
+        .map(|(name, value)| (name, of_shape(value)))
+        .collect();
+    let Identity { task, revision, backend, inputs, .. } = identity;
+    // Text keys and numbers: this cannot fail.
+    let text = serde_json::to_vec(&(task, revision, backend, params, inputs)).unwrap_or_default();
+    Shape(blake3::hash(&text))
+}
+
+fn is_neutral(name: &str) -> bool {
+    let name = name.trim_start_matches('-').replace('-', "_").to_lowercase();
+    NEUTRAL.contains(&name.as_str())
+}
+
+/// A value without the neutral parameters in it.
+fn of_shape(value: &Value) -> Value {
+    match value {
+        Value::Text(text) => Value::Text(of_words(without_keys(text).split_whitespace())),
+        Value::List(items) => match items.iter().map(Value::as_text).collect::<Option<Vec<&str>>>() {
+            Some(words) => {
+                let words: Vec<String> = words.into_iter().map(without_keys).collect();
+                Value::Text(of_words(words.iter().map(String::as_str)))
+            }
+            None => Value::List(items.iter().map(of_shape).collect()),
+        },
+        Value::Map(map) => {
+            let kept = map.iter().filter(|(name, _)| !is_neutral(name));
+            Value::Map(kept.map(|(name, value)| (name.clone(), of_shape(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Words without `seed=1`, `--seed=1` and `--seed 1`.
+fn of_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let neutral = is_neutral(name);
+        if !std::mem::take(&mut is_value) && !(neutral && (value.is_some() || name.starts_with('-'))) {
+            kept.push(word);
+        }
+        is_value = neutral && value.is_none() && name.starts_with('-');
+    }
+    kept.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use sweep_job::{Task, TaskInfo};
+
+    use super::*;
+    use crate::record::Needed;
+
+    fn command(params: &[(&str, Value)]) -> Identity {
+        let task: &TaskInfo = Task::info("command").unwrap();
+        let given = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Identity::new(task, &task.complete(given), None, BTreeMap::new(), Needed::default())
+    }
+
+    fn run(text: &str) -> Shape {
+        shape(&command(&[("run", Value::Text(text.to_owned()))]))
+    }
+
+    #[test]
+    fn what_cannot_change_the_use_of_memory_is_not_in_the_shape() {
+        let base = run("python train.py --batch 8 --seed 1 --lr=0.1");
+        for same in [
+            "python train.py --batch 8 --seed 2 --lr=0.1",
+            "python train.py --batch 8 --seed=2 --lr 0.3",
+            "python  train.py --batch 8",
+            "python train.py --batch 8 seed=4 --weight-decay 0.1",
+        ] {
+            assert_eq!(run(same), base, "{same}");
+        }
+        for other in ["python train.py --batch 16", "python other.py --batch 8", "python train.py --batch 8 seed 1"] {
+            assert_ne!(run(other), base, "{other}");
+        }
+        let texts = |words: &[&str]| Value::List(words.iter().map(|word| Value::Text((*word).to_owned())).collect());
+        let argv = |words: &[&str]| shape(&command(&[("argv", texts(words))]));
+        assert_eq!(argv(&["train", "--seed", "1", "--width", "2"]), argv(&["train", "--seed", "9", "--width", "2"]));
+        assert_ne!(argv(&["train", "--seed", "1", "--width", "2"]), argv(&["train", "--seed", "1", "--width", "4"]));
+        let key = |digit: &str| format!("${{{{{}.artifacts.model}}}}", digit.repeat(64));
+        assert_eq!(run(&key("1")), run(&key("2")), "the same product of another job");
+        let seeds = |seed| shape(&command(&[("run", Value::Text("x".into())), ("seed", Value::Int(seed))]));
+        assert_eq!(seeds(1), seeds(2));
+    }
+
+    #[test]
+    fn estimates_have_a_margin_and_follow_what_was_seen() {
+        let (shape, mut history) = (run("x"), GpuHistory::default());
+        assert_eq!(history.estimate(shape), Estimate::Unknown);
+        let used = |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
+        let bytes = |history: &GpuHistory| match history.estimate(shape) {
+            Estimate::Bytes { bytes, .. } => bytes,
+            other => panic!("{other:?}"),
+        };
+        history.add(shape, used(false, Some(70 << 30), None), None);
+        assert_eq!(bytes(&history), 77 << 30, "a tenth more");
+        history.add(shape, used(true, Some(1 << 30), None), None);
+        assert_eq!(bytes(&history), (1 << 30) + (256 << 20), "of those that were to share, and at least 256 MiB more");
+        history.exhaust(shape);
+        assert_eq!(history.estimate(shape), Estimate::Whole);
+        history.add(shape, used(true, Some(1 << 30), Some(5 << 30)), None);
+        assert_eq!(bytes(&history), (5 << 30) + (512 << 20), "5 GiB did not suffice, whatever was sampled");
+        history.add(shape, used(true, None, Some(6 << 30)), None);
+        assert_eq!(history.estimate(shape), Estimate::Whole, "how much suffices was not seen");
+        // The lab says what it has allocated.
+        let mut lab = GpuHistory::default();
+        lab.add(shape, None, Some(3e9));
+        assert_eq!(bytes(&lab), 3_000_000_000 + CONTEXT + (3_000_000_000 + CONTEXT) / 10);
+    }
+}
