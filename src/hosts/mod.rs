@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod link;
 mod project;
+mod session;
 mod shipment;
 mod ssh;
 mod trees;

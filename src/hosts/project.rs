@@ -258,8 +258,8 @@ mod tests {
     fn a_project_has_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let file = fs::File::create(folder.path().join("weights")).unwrap();
-        file.set_len(MOST_OF_FILE + 1).unwrap();
+        file.set_len(MOST_OF_FILE + (6 << 20)).unwrap();
         let error = Project::collect(folder.path(), &folder.path().join("results"), &[]).unwrap_err().to_string();
-        assert!(error.contains("weights has 64 MiB; files of a project"), "{error}");
+        assert!(error.contains("weights has 70.0 MiB; files of a project"), "{error}");
     }
 }
