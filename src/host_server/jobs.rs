@@ -133,12 +133,13 @@ impl Jobs {
         let tree = self.depot.tree(&project);
         let no_text = || other(&"the path of the working folder is not text");
         if let Some(project) = &mut spec.project {
-            *project = tree.clone();
+            project.clone_from(&tree);
         }
         each_input(&mut spec, |path| {
             // Other inputs are beside the project.
             let beside = path.strip_prefix("../").map(|inner| self.depot.tree(inner));
-            *path = beside.unwrap_or_else(|| tree.join(&*path)).to_str().ok_or_else(no_text)?.to_owned();
+            let whole = beside.unwrap_or_else(|| tree.join(&*path));
+            whole.to_str().ok_or_else(no_text)?.clone_into(path);
             Ok::<(), Fault>(())
         })?;
         write_job_spec(&spec, folder.path())?;

@@ -1,20 +1,18 @@
 //! The connection to a host, which connects again by itself.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     io::{self, Read, Write as _},
     path::{Path, PathBuf},
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::Ordering,
-    },
+    sync::{Arc, Condvar, Mutex, atomic::Ordering},
     thread,
 };
 
 use fs_err as fs;
 
 use super::{
-    Cleaned, HostError, Probe, Shipment, SpooledJob, StartJob, Started, Stop, Submitter, Target,
+    Cleaned, HostError, InputTree, Probe, Shipment, SpooledJob, StartJob, Started, Stop, Submitter, Target,
     link::{Waiting, lock},
     session::{Shared, State},
     ssh::Counts,
@@ -62,6 +60,13 @@ pub struct Shipped {
     pub bytes: u64,
     /// Records.
     pub records: usize,
+}
+
+/// A tree to send, with a file for each of its digests.
+struct Sources<'a> {
+    digest: &'a str,
+    tree: &'a Tree,
+    files: &'a BTreeMap<String, PathBuf>,
 }
 
 /// Bytes that have gone through connections to a host.
@@ -130,30 +135,28 @@ impl Connection {
     }
 
     /// Sends what a job needs and the host does not have.
-    pub fn prepare(&self, shipment: &Shipment) -> Result<Shipped, HostError> {
+    pub fn prepare<'a>(&self, shipment: &'a Shipment) -> Result<Shipped, HostError> {
         let _alone = lock(&self.shared.preparing);
-        let mut trees: Vec<(String, &Tree, &dyn Fn(&str) -> Option<PathBuf>)> = Vec::new();
         let known = lock(&self.shared.known).clone();
-        let project = |blob: &str| shipment.project.source(blob);
-        trees.push((shipment.project.digest().to_owned(), shipment.project.tree(), &project));
-        let sources: Vec<_> = shipment.inputs.iter().map(|input| |blob: &str| input.source(blob)).collect();
-        for (input, source) in shipment.inputs.iter().zip(&sources) {
-            trees.push((input.digest().to_owned(), input.tree(), source));
-        }
-        trees.retain(|(digest, ..)| !known.contains(digest));
+        let Shipment { project, inputs, .. } = shipment;
+        let mut trees = vec![Sources { digest: project.digest(), tree: project.tree(), files: project.sources() }];
+        let of_input =
+            |input: &'a InputTree| Sources { digest: input.digest(), tree: input.tree(), files: input.sources() };
+        trees.extend(inputs.iter().map(of_input));
+        trees.retain(|tree| !known.contains(tree.digest));
         let mut records = shipment.records.clone();
         records.retain(|key| !known.contains(&key.to_string()));
         let mut shipped = Shipped::default();
         if trees.is_empty() && records.is_empty() {
             return Ok(shipped);
         }
-        let digests = trees.iter().map(|(digest, ..)| digest.clone()).collect();
+        let digests = trees.iter().map(|tree| tree.digest.to_owned()).collect();
         let missing = self.missing(&Stock { trees: digests, records: records.clone(), ..Stock::default() })?;
-        for (digest, tree, source) in &trees {
-            if missing.trees.contains(digest) {
-                self.send_tree(digest, tree, source, &mut shipped)?;
+        for tree in &trees {
+            if missing.trees.iter().any(|digest| digest == tree.digest) {
+                self.send_tree(tree, &mut shipped)?;
             }
-            lock(&self.shared.known).insert(digest.clone());
+            lock(&self.shared.known).insert(tree.digest.to_owned());
         }
         for key in &records {
             if missing.records.contains(key) {
@@ -267,22 +270,19 @@ impl Connection {
         self.request(&Ask::Have, text.as_slice())?.value()
     }
 
-    fn send_tree(
-        &self,
-        digest: &str,
-        tree: &Tree,
-        source: &dyn Fn(&str) -> Option<PathBuf>,
-        shipped: &mut Shipped,
-    ) -> Result<(), HostError> {
+    fn send_tree(&self, sources: &Sources<'_>, shipped: &mut Shipped) -> Result<(), HostError> {
+        let Sources { digest, tree, files: sources } = *sources;
         let mut blobs: Vec<String> = tree.blobs().map(str::to_owned).collect();
         blobs.sort_unstable();
         blobs.dedup();
         let missing = self.missing(&Stock { blobs, ..Stock::default() })?;
         let mut files = Vec::new();
         for blob in missing.blobs {
-            let path = source(&blob).ok_or_else(|| HostError::Project(format!("no file has the digest {blob}")))?;
-            let unreadable = |error: io::Error| HostError::Project(format!("{} cannot be sent: {error}", path.display()));
-            let file = fs::File::open(&path).map_err(unreadable)?;
+            let path =
+                sources.get(&blob).ok_or_else(|| HostError::Project(format!("no file has the digest {blob}")))?;
+            let unreadable =
+                |error: io::Error| HostError::Project(format!("{} cannot be sent: {error}", path.display()));
+            let file = fs::File::open(path).map_err(unreadable)?;
             let bytes = file.metadata().map_err(unreadable)?.len();
             files.push((blob, file, bytes));
         }
@@ -312,7 +312,8 @@ impl Connection {
     }
 
     fn send_record(&self, key: Key, shipment: &Shipment) -> Result<(), HostError> {
-        let here = |error: &dyn fmt::Display| HostError::Here(format!("the record {} cannot be sent: {error}", key.short()));
+        let here =
+            |error: &dyn fmt::Display| HostError::Here(format!("the record {} cannot be sent: {error}", key.short()));
         let mut file = tempfile::tempfile().map_err(|error| here(&error))?;
         shipment.store.export(&[key].into(), &mut file).map_err(|error| here(&error))?;
         io::Seek::rewind(&mut file).map_err(|error| here(&error))?;

@@ -22,6 +22,9 @@ use crate::{host::clock, record::Key};
 /// Shortest and longest pause before another try.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
+/// Differences of clocks up to this many seconds are not reported.
+const MOST_SKEW: f64 = 2.0;
+
 /// A host, as the threads of its connection share it.
 pub(super) struct Shared {
     pub(super) target: Target,
@@ -106,7 +109,14 @@ impl Shared {
             // It was dropped meanwhile, and found nothing to end.
             link.kill();
         }
+        let skew = probe.skew;
         (self.tell)(HostEvent::Connected(Box::new(probe)));
+        if skew.abs() > MOST_SKEW {
+            let (seconds, side) = (skew.abs(), if skew > 0.0 { "ahead of" } else { "behind" });
+            let text =
+                format!("{host}: its clock is {seconds:.0} s {side} this machine's; times in its records are its own");
+            (self.tell)(HostEvent::Note(text));
+        }
         self.follow_again(&link);
         let defect = self.listen(&link, &mut output);
         let silence = link.silence();

@@ -13,7 +13,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Task, Value};
+use sweep_job::{Task, TaskInfo, Value};
 
 use super::{
     HostError, Project,
@@ -75,8 +75,8 @@ impl InputTree {
         &self.digest
     }
 
-    pub(super) fn source(&self, blob: &str) -> Option<PathBuf> {
-        self.sources.get(blob).cloned()
+    pub(super) fn sources(&self) -> &BTreeMap<String, PathBuf> {
+        &self.sources
     }
 }
 
@@ -106,7 +106,8 @@ fn add(
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_str();
-        let name = name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", entry.path().display())))?;
+        let name =
+            name.ok_or_else(|| io::Error::other(format!("{} has no name that is text", entry.path().display())))?;
         add(&entry.path(), &format!("{inner}/{name}"), depth + 1, entries, sources)?;
     }
     if entries.len() == before {
@@ -116,12 +117,7 @@ fn add(
 }
 
 /// A job as it goes to a host. `folder` is the one in which the sweep was started: relative paths begin there.
-pub fn hosted(
-    mut spec: SerializedJob,
-    project: &Project,
-    store: &Store,
-    folder: &Path,
-) -> Result<Hosted, HostError> {
+pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder: &Path) -> Result<Hosted, HostError> {
     let mut inputs: Vec<InputTree> = Vec::new();
     each_input(&mut spec, |path| {
         *path = moved(path, project, folder, &mut inputs)?;
@@ -145,7 +141,7 @@ pub(crate) fn each_input<E>(
     spec: &mut SerializedJob,
     mut change: impl FnMut(&mut String) -> Result<(), E>,
 ) -> Result<(), E> {
-    for param in Task::info(&spec.identity.task).into_iter().flat_map(|task| task.params()) {
+    for param in Task::info(&spec.identity.task).into_iter().flat_map(TaskInfo::params) {
         let Some(value) = spec.values.get_mut(param.name) else { continue };
         for (part, path) in record::input_paths(param.kind, value) {
             // Artifacts of needed jobs are no inputs.

@@ -184,7 +184,9 @@ impl Reads {
         }
         let mut packages = observed.packages;
         if code.hosted {
-            packages.values_mut().for_each(|package| package.folder.insert_str(0, ELSEWHERE));
+            for package in packages.values_mut() {
+                package.folder.insert_str(0, ELSEWHERE);
+            }
         }
         Ok(ReadSet::new(files, packages))
     }

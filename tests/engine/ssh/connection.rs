@@ -121,7 +121,9 @@ fn a_needed_record_is_sent_with_its_files() {
 #[test]
 fn the_same_start_twice_is_one() {
     let Some(sshd) = Sshd::start(1) else { return };
-    let world = World::with("name: one\nsteps:\n  a: { uses: mock, with: { seconds: 2 } }\n  bad: { uses: mock, with: { end: fail } }\n");
+    let world = World::with(
+        "name: one\nsteps:\n  a: { uses: mock, with: { seconds: 2 } }\n  bad: { uses: mock, with: { end: fail } }\n",
+    );
     let (first, second) = (world.open(&sshd, "box1"), world.open(&sshd, "box1"));
     first.connected();
     second.connected();
@@ -153,7 +155,9 @@ fn versions_of_a_project_do_not_disturb_each_other() {
     let link = world.open(&sshd, "box1");
     link.connected();
     let version = |text: &str| {
-        world.sandbox.write("a.sh", &format!("sleep 1; echo {text} > out; echo x >> $(dirname $(readlink -f a.sh))/trace\n"));
+        world
+            .sandbox
+            .write("a.sh", &format!("sleep 1; echo {text} > out; echo x >> $(dirname $(readlink -f a.sh))/trace\n"));
         world.hosted("a")
     };
     let (one, two) = (version("one"), version("two"));
