@@ -162,9 +162,17 @@ pub enum Error {
     #[error("{system} was not found: {reason}")]
     NoBatchSystem {
         /// The system.
-        system: &'static str,
+        system: String,
         /// The reason, with the remedy.
-        reason: &'static str,
+        reason: String,
+    },
+    /// No executor and no sweep file has this name.
+    #[error("`{name}` is no executor and no sweep file; the executors are {known}")]
+    UnknownExecutor {
+        /// The name.
+        name: String,
+        /// The executors.
+        known: String,
     },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
@@ -172,6 +180,29 @@ pub enum Error {
     /// A flag that applies to batch systems only.
     #[error("`{0}` is for jobs that run through a batch system: select one with `--executor`")]
     NeedsBatchSystem(&'static str),
+    /// A flag that applies to batch systems whose queue outlives this process.
+    #[error("`{flag}` is not possible with {system}: {reason}; leave it out")]
+    NoQueue {
+        /// The flag.
+        flag: &'static str,
+        /// The system.
+        system: &'static str,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// A name cannot be that of a host.
+    #[error(
+        "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
+    )]
+    Host {
+        /// The name.
+        name: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// Two executors were selected.
+    #[error("`--hosts` runs jobs by SSH, and excludes `--executor {0}`: keep one of them")]
+    HostsElsewhere(String),
     /// A key could not be computed.
     #[error("cannot compute a job's key: {0}")]
     Key(#[source] serde_json::Error),
@@ -231,7 +262,11 @@ impl Error {
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
             | Self::NoBatchSystem { .. }
+            | Self::UnknownExecutor { .. }
             | Self::NeedsBatchSystem(_)
+            | Self::NoQueue { .. }
+            | Self::Host { .. }
+            | Self::HostsElsewhere(_)
             | Self::Device(DeviceError::Rejected(_)) => Exit::Usage,
             Self::Recipe { .. } => Exit::Recipe,
             Self::NothingSelected(_) => Exit::NothingSelected,

@@ -1,12 +1,20 @@
 //! `sweep hosts`: the hosts of runs through `ssh`, and the server on them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use sweep_job::units::parse_bytes;
 
+use super::print;
 use crate::{
     error::{Error, Exit},
+    format::{clean, count, say},
     host_server,
+    recipe::executor::ssh::SshHost,
+    run::cluster::hosts::{
+        cancel,
+        members::{HostState, Members, States},
+    },
 };
 
 #[derive(Debug, Args)]
@@ -17,6 +25,17 @@ pub(super) struct HostsArgs {
 
 #[derive(Debug, Subcommand)]
 enum HostsCommand {
+    /// Add a host to the runs of this results folder, those in progress included; or change its settings.
+    Add(AddArgs),
+    /// Remove a host from the runs of this results folder: it gets no new jobs, and those that run there end there.
+    Rm {
+        /// The host.
+        host: String,
+    },
+    /// List the hosts that were added and removed, and those of the run in progress.
+    List,
+    /// End the jobs that runs of this results folder have left on hosts and on this machine.
+    Cancel,
     /// Answer one connection on standard input and output, as another sweep has it started through `ssh`.
     #[command(hide = true)]
     Serve {
@@ -26,10 +45,111 @@ enum HostsCommand {
     },
 }
 
-pub(super) fn hosts(args: &HostsArgs) -> Result<Exit, Error> {
+#[derive(Debug, Args)]
+struct AddArgs {
+    /// The name that follows `ssh` on a command line.
+    host: String,
+    /// Cores that jobs use there. Default: all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    cpus: Option<u16>,
+    /// GPUs that jobs use there. Default: all.
+    #[arg(long, value_name = "N")]
+    gpus: Option<u16>,
+    /// Main memory that jobs use there, such as `64GiB`. Default: all.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+    /// The folder on the host for everything that is kept there. Default: `~/.sweep`.
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<String>,
+    /// A further argument of `ssh`; can be repeated.
+    #[arg(long = "option", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    options: Vec<String>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn hosts(results: &Path, args: &HostsArgs) -> Result<Exit, Error> {
     match &args.command {
         HostsCommand::Serve { workdir } => {
             host_server::serve(workdir).map(|()| Exit::Done).map_err(Error::io("the host cannot be used"))
         }
+        HostsCommand::Add(args) => {
+            let host = added(args)?;
+            say(format_args!("{} is used by the runs of this results folder", clean(&host.host)));
+            change(results, |members| members.add(host))
+        }
+        HostsCommand::Rm { host } => {
+            named(host)?;
+            say(format_args!("{} gets no new jobs from the runs of this results folder", clean(host)));
+            change(results, |members| members.remove(host))
+        }
+        HostsCommand::List => print(&list(results)?).map(|()| Exit::Done),
+        HostsCommand::Cancel => {
+            let ended = cancel(results).map_err(Error::io("the jobs cannot be ended"))?;
+            for error in &ended.errors {
+                say(format_args!("warning: {}", clean(error)));
+            }
+            say(format_args!("{} told to end", count(ended.jobs, "job")));
+            Ok(if ended.errors.is_empty() { Exit::Done } else { Exit::Failure })
+        }
     }
+}
+
+fn named(name: &str) -> Result<SshHost, Error> {
+    SshHost::named(name).map_err(|reason| Error::Host { name: name.to_owned(), reason })
+}
+
+fn added(args: &AddArgs) -> Result<SshHost, Error> {
+    let AddArgs { host, cpus, gpus, memory, workdir, options } = args;
+    Ok(SshHost {
+        cpus: cpus.map(usize::from),
+        gpus: gpus.map(usize::from),
+        memory: *memory,
+        workdir: workdir.clone(),
+        options: options.clone(),
+        ..named(host)?
+    })
+}
+
+fn change(results: &Path, change: impl FnOnce(&mut Members)) -> Result<Exit, Error> {
+    let changed = Members::change(results, change);
+    changed.map(|()| Exit::Done).map_err(Error::io("the list of hosts cannot be changed"))
+}
+
+fn list(results: &Path) -> Result<String, Error> {
+    let members = Members::read(results).map_err(Error::io("the list of hosts cannot be read"))?;
+    let mut lines = Vec::new();
+    if let Some(run) = States::read(results) {
+        lines.extend(run.hosts.iter().map(of_run));
+    }
+    let is_listed = |name: &str, lines: &[String]| lines.iter().any(|line| line.split("  ").next() == Some(name));
+    for host in &members.added {
+        let name = clean(&host.host);
+        if !is_listed(&name, &lines) {
+            lines.push(format!("{name}  added"));
+        }
+    }
+    lines.extend(members.removed.iter().map(|name| format!("{}  removed", clean(name))));
+    if lines.is_empty() {
+        lines.push("no host was added or removed, and no run with hosts is in progress".to_owned());
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// A host of the run in progress.
+fn of_run(host: &HostState) -> String {
+    let HostState { host, state, cpus, gpus, jobs, about } = host;
+    let mut parts = vec![clean(host).into_owned(), state.clone()];
+    if cpus.1 > 0 {
+        parts.push(format!("{} of {}", cpus.0, count(cpus.1, "core")));
+    }
+    if gpus.1 > 0 {
+        parts.push(format!("{} of {}", gpus.0, count(gpus.1, "GPU")));
+    }
+    parts.push(count(*jobs, "job"));
+    parts.push(clean(about).into_owned());
+    parts.retain(|part| !part.is_empty());
+    parts.join("  ")
 }

@@ -7,6 +7,7 @@ mod demo;
 mod design;
 mod devices;
 mod diff;
+mod doctor;
 mod exec;
 mod explain;
 mod export;
@@ -105,6 +106,8 @@ enum Command {
     Logs(logs::LogsArgs),
     /// Print a job's record: parameters, metrics, files and provenance; for a failed job, the failure.
     Show(show::ShowArgs),
+    /// Add, remove and list the hosts on which runs start jobs by SSH.
+    Hosts(hosts::HostsArgs),
     /// List, check, remove, export, import and share records.
     Cache(cache::CacheArgs),
     /// List the tasks that a step can use; with a name, show the task's parameters and metrics.
@@ -117,6 +120,8 @@ enum Command {
     },
     /// List the compute devices of this machine, and the one that `--backend auto` selects.
     Devices,
+    /// Check the requirements of an executor, and say what to do where one is not met.
+    Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -132,15 +137,15 @@ enum Command {
         #[arg(long)]
         probe: Option<BackendArg>,
     },
-    /// Hosts of runs through `ssh`.
-    #[command(hide = true)]
-    Hosts(hosts::HostsArgs),
     /// Run one job of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecJob(exec::ExecJobArgs),
     /// Run what is still to be done of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecPilot(exec::ExecPilotArgs),
+    /// Write down what a trial job of `sweep doctor` finds on its machine.
+    #[command(hide = true)]
+    ExecTrial(exec::ExecTrialArgs),
 }
 
 /// Kind of a schema.
@@ -176,6 +181,10 @@ struct ChangeArgs {
     #[arg(long, value_name = "EXECUTOR", value_parser = PossibleValuesParser::new(Executor::words()))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     executor: Option<String>,
+    /// Run jobs on these hosts, too, which are reached by SSH; separated by commas. Implies `--executor ssh`.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
 }
 
 /// Part of a recipe.
@@ -233,9 +242,10 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
     match command {
         // Their own entry points answer the engine.
         Command::Worker { .. } => Ok(Exit::Usage),
-        Command::Hosts(args) => hosts::hosts(&args),
+        Command::Hosts(args) => hosts::hosts(results, &args),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::ExecTrial(args) => exec::trial(results, &args),
         Command::Init(args) => init::init(results, &args),
         Command::Demo(args) => demo::demo(results, &args),
         Command::Examples(args) => demo::examples(&args),
@@ -264,6 +274,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
             print(&crate::recipe::schema::text(schema)).map(|()| Exit::Done)
         }
         Command::Devices => devices::devices(),
+        Command::Doctor(args) => doctor::doctor(results, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "sweep", &mut script);
@@ -347,6 +358,9 @@ impl ChangeArgs {
         if let Some(word) = &self.executor {
             draft.executor.select(word);
         }
+        if !self.hosts.is_empty() {
+            self.select_hosts(&mut draft.executor)?;
+        }
         let elsewhere = draft.executor != Executor::Local;
         let choice = self.backend.choice();
         let needed = draft.needs_device();
@@ -372,6 +386,16 @@ impl ChangeArgs {
         let (batches, plan) = planned.map_err(Error::search(name.clone()))?;
         span.record("jobs", plan.len());
         Ok(Prepared { plan: ManuallyDrop::new(plan), device, batches, name })
+    }
+}
+
+impl ChangeArgs {
+    fn select_hosts(&self, executor: &mut Executor) -> Result<(), Error> {
+        if let Some(other) = self.executor.as_ref().filter(|word| *word != Executor::OF_HOSTS) {
+            return Err(Error::HostsElsewhere(other.clone()));
+        }
+        let refused = |(name, reason)| Error::Host { name, reason };
+        executor.select_hosts(&self.hosts).map_err(refused)
     }
 }
 

@@ -91,13 +91,17 @@ fn poll(text: &str) -> Result<Duration, String> {
 }
 
 impl RunArgs {
-    /// Rejects flags that apply to batch systems only.
-    fn check(&self, in_batch: bool) -> Result<(), Error> {
-        let flag = if self.detach { "--detach" } else { "--pilot" };
-        if (self.detach || self.pilot.is_some()) && !in_batch {
-            return Err(Error::NeedsBatchSystem(flag));
-        }
-        Ok(())
+    /// Rejects flags that apply to batch systems only, and to those whose queue outlives this process.
+    fn check(&self, batch: Option<&BatchSystem>) -> Result<(), Error> {
+        let (flag, reason) = match (self.detach, self.pilot) {
+            (true, _) => ("--detach", "its jobs wait in this process, and would not start without it"),
+            (false, Some(_)) => ("--pilot", "it starts a job in milliseconds already"),
+            (false, None) => return Ok(()),
+        };
+        let Some(system) = batch else { return Err(Error::NeedsBatchSystem(flag)) };
+        let cluster = cluster::open(system, Opening::default());
+        let system = cluster.system();
+        if cluster.starts_jobs_itself() { Err(Error::NoQueue { flag, system, reason }) } else { Ok(()) }
     }
 
     fn cluster(&self, results: &Path, folder: RunFolder) -> cluster::Options {
@@ -143,7 +147,7 @@ fn round(
 ) -> Result<Option<Round>, Error> {
     let Prepared { plan, device, .. } = prepared;
     let batch = if let Executor::Batch(system) = &plan.executor { Some(system.clone()) } else { None };
-    args.check(batch.is_some())?;
+    args.check(batch.as_ref())?;
     let looked = look(args, store, plan, selected, batch.is_some())?;
     if looked.puller.is_none() && looked.has_other_code(plan, store) {
         return Ok(None);
@@ -427,9 +431,10 @@ fn shared(results: &Path, store: &Store, system: &BatchSystem, pilots: Option<u1
     let name = opening.jobs_name.clone();
     let cluster = cluster::open(system, opening);
     if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system(), reason });
+        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
     }
-    if !store.share().map_err(Error::io("cannot write to the store"))? {
+    // Otherwise other machines take locks in it.
+    if !cluster.starts_jobs_itself() && !store.share().map_err(Error::io("cannot write to the store"))? {
         return Err(Error::NotShared);
     }
     let jobs = InBatchSystem { name, pilots: pilots.map(usize::from) };

@@ -117,6 +117,22 @@ pub fn children_cpu_seconds(pid: u32) -> f64 {
     children(pid).into_iter().map(|child| own_cpu_seconds(child).unwrap_or(0.0) + children_cpu_seconds(child)).sum()
 }
 
+/// Start time of a process of this machine, in ticks; `None` if there is none, or only a zombie.
+pub fn begun(pid: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    // The 22nd field; the state is the third.
+    fields.nth(18).filter(|_| !matches!(state, "Z" | "X"))?.parse().ok()
+}
+
+/// Identifier of this start of the machine; empty if the system does not say.
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// Seconds of processor time that a process has used so far, with the children that it has waited for. A process that has ended
 /// is counted until it is waited for.
 pub fn own_cpu_seconds(pid: u32) -> Option<f64> {

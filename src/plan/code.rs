@@ -92,6 +92,14 @@ impl Code {
     }
 }
 
+/// The folder of the project that a folder belongs to: the nearest one with `.git` or `pyproject.toml`, else itself.
+pub(crate) fn project_of(folder: &Path) -> PathBuf {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
+    marked.unwrap_or(&real).to_owned()
+}
+
 impl Manifests {
     /// The manifests of the list in `list`, whose sets are in `sets`. What cannot be read was not observed.
     pub fn open(list: &Path, sets: PathBuf) -> Self {
@@ -130,13 +138,7 @@ impl Manifests {
 
     /// The folder of the project that a folder belongs to: the nearest one with `.git` or `pyproject.toml`, else itself.
     pub(super) fn project(&mut self, folder: &Path) -> PathBuf {
-        let find = || {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-            let marked = real.ancestors().find(|folder| MARKS.iter().any(|mark| folder.join(mark).exists()));
-            marked.unwrap_or(&real).to_owned()
-        };
-        self.projects.entry(folder.to_owned()).or_insert_with(find).clone()
+        self.projects.entry(folder.to_owned()).or_insert_with(|| project_of(folder)).clone()
     }
 
     /// Adds the code that a job was observed to read to its identity; answers its key, and its code unless nothing is

@@ -52,7 +52,7 @@ pub use self::{
     turns::Turn,
 };
 pub(crate) use self::{
-    code::{digest_now, set_file},
+    code::{digest_now, project_of, set_file},
     digest::normal,
     effects::{Layout, LayoutError},
     lint::is_secret,
@@ -238,6 +238,7 @@ impl Plan {
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
             lint::states(&recipe, &mut problems);
+            lint::gpus(&recipe, &mut problems);
             lint::selection_bias(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];

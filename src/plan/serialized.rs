@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sweep_job::{Task, Values};
 
-use super::{Code, Job, JobId, Label, ListId, Plan, Turn, needs::Needs, states};
+use super::{Code, Job, JobId, Label, ListId, Plan, Turn, lint::COMMAND, needs::Needs, states};
 use crate::recipe::{Executor, Policy, Resources, Sources};
 use crate::record::{Identity, Key, Needed, SeedPlan};
 
@@ -44,6 +44,13 @@ pub struct SerializedJob {
     /// Folder of the project whose files the program is observed to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
+}
+
+impl SerializedJob {
+    /// True if it runs a program of the user's, which may read any file of its project.
+    pub fn is_program(&self) -> bool {
+        self.identity.task == COMMAND
+    }
 }
 
 /// Error of a file with jobs that are not a plan.

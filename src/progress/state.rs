@@ -33,8 +33,9 @@ pub fn describe(snapshot: &Snapshot, state: &State, now: Timestamp) -> (&'static
         State::Waiting(reason) => clean(reason).into_owned(),
         State::Queued { id, reason } if reason.is_empty() => format!("job {id} in the queue"),
         State::Queued { id, reason } => format!("job {id} in the queue: {}", clean(reason)),
-        State::Running { since, attempt, gpus, part, progress } => {
+        State::Running { since, attempt, gpus, part, host, progress } => {
             let mut parts = vec![span(now, *since)];
+            parts.extend(host.as_ref().map(|host| format!("on {}", clean(host))));
             if *attempt > 1 {
                 parts.push(format!("attempt {attempt}"));
             }

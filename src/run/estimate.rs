@@ -288,7 +288,7 @@ mod tests {
     fn what_a_job_has_said_counts_down_until_it_says_more() {
         let at = |seconds: i64| Timestamp::from_second(1_000_000 + seconds).unwrap();
         let mut pace = Pace { estimate: Some(Arc::new(Estimate(vec![part(0, &[], None)]))), jobs: HashMap::new() };
-        let started = RunEvent::Started { job: 0, cpus: 1, gpus: Vec::new(), attempt: 1 };
+        let started = RunEvent::Started { job: 0, cpus: 1, gpus: Vec::new(), attempt: 1, host: None };
         let progress =
             |done| RunEvent::Progress { job: 0, progress: Progress { done, total: 10, ..Progress::default() } };
         pace.on(at(0), &started);
@@ -299,7 +299,10 @@ mod tests {
         assert_eq!(pace.left(at(30)), Some(30.0));
         pace.on(at(40), &RunEvent::Storing { job: 0 });
         assert_eq!(pace.left(at(41)), Some(0.0));
-        pace.on(at(42), &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure(), alone: false });
+        pace.on(
+            at(42),
+            &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure(), alone: false },
+        );
         assert_eq!(pace.left(at(42)), None, "the next attempt has said nothing");
     }
 

@@ -55,6 +55,9 @@ pub enum RunEvent {
         /// The how manieth attempt it is, from 1.
         #[serde(default = "first", skip_serializing_if = "is_first")]
         attempt: u32,
+        /// Its host, if it runs on another one than the sweep.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
     /// A job waits: for its record, because another process is at the same job or a remote has it, or for the machine.
     Waiting {

@@ -223,6 +223,11 @@ impl Slots {
         self.storing -= 1;
     }
 
+    /// True if no job runs and no result is being stored.
+    pub fn is_idle(&self) -> bool {
+        self.running + self.storing == 0
+    }
+
     /// Cores, GPUs that nobody uses, bytes of memory that are free.
     pub fn free(&self) -> (usize, usize, u64) {
         (self.cpus, self.gpus.empty(), self.memory)

@@ -62,6 +62,8 @@ pub enum State {
         gpus: Vec<usize>,
         /// Its part of the GPU, if it shares one: `0.25 and 8.0 GiB`.
         part: Option<String>,
+        /// Its host, if it runs on another one than the sweep.
+        host: Option<String>,
         /// Its progress.
         progress: Option<Progress>,
     },
@@ -321,9 +323,10 @@ impl Snapshot {
         let Some(state) = line.event.job().and_then(|job| self.jobs.get_mut(job)) else { return };
         let next = match &line.event {
             RunEvent::Added { .. } => State::Waiting(String::new()),
-            RunEvent::Started { job, gpus, attempt, .. } => {
+            RunEvent::Started { job, gpus, attempt, host, .. } => {
                 let part = self.manifest.jobs.get(*job).and_then(|job| job.demand.part());
-                State::Running { since: line.at, attempt: *attempt, gpus: gpus.clone(), part, progress: None }
+                let (gpus, host) = (gpus.clone(), host.clone());
+                State::Running { since: line.at, attempt: *attempt, gpus, part, host, progress: None }
             }
             RunEvent::Submitted { id, .. } => State::Queued { id: id.clone(), reason: String::new() },
             RunEvent::Waiting { machine: true, .. } => State::HeldUp,
@@ -360,7 +363,7 @@ impl Snapshot {
         let mut slots = Slots::new(&self.manifest.limits);
         let mut alone = None;
         for (index, (job, state)) in self.manifest.jobs.iter().zip(&self.jobs).enumerate() {
-            if let State::Running { gpus, .. } = state {
+            if let State::Running { gpus, host: None, .. } = state {
                 slots.hold(&job.demand, gpus);
                 alone = job.demand.exclusive.then_some(index).or(alone);
             }

@@ -25,7 +25,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::host::log;
+use crate::host::{log, machine};
 
 /// Interval at which a holder renews its lease.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -65,17 +65,16 @@ pub(super) struct Lease {
 
 impl Owner {
     fn new(own: &Path) -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let pid = std::process::id();
         let restart = std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
         Self {
             own: own.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            boot: read("/proc/sys/kernel/random/boot_id"),
+            boot: machine::boot(),
             numbers: numbers.to_string_lossy().into_owned(),
             pid,
-            begun: begun(pid).unwrap_or(0),
+            begun: machine::begun(pid).unwrap_or(0),
             slurm: std::env::var("SLURM_JOB_ID").ok().map(|id| (id, restart)),
         }
     }
@@ -84,7 +83,7 @@ impl Owner {
     fn lives(&self, me: &Self) -> Option<bool> {
         let here = |owner: &Self| (owner.host.clone(), owner.boot.clone(), owner.numbers.clone());
         if here(self) == here(me) && !self.boot.is_empty() {
-            return Some(begun(self.pid) == Some(self.begun));
+            return Some(machine::begun(self.pid) == Some(self.begun));
         }
         match (&self.slurm, &me.slurm) {
             // Slurm starts a job again when it has given up the machine on which it was.
@@ -92,16 +91,6 @@ impl Owner {
             _ => None,
         }
     }
-}
-
-/// Start time of a process of this machine, in ticks; `None` if there is none, or only a zombie.
-fn begun(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    let state = fields.next()?;
-    // The 22nd field; the state is the third.
-    fields.nth(18).filter(|_| !matches!(state, "Z" | "X"))?.parse().ok()
 }
 
 impl Presence {

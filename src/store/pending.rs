@@ -41,6 +41,11 @@ impl Pending {
         Ok(pending)
     }
 
+    /// The job.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
     /// The folder that the job's artifacts go to; it becomes part of the record.
     pub fn dir(&self) -> PathBuf {
         self.staging.join("files")

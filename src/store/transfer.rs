@@ -12,7 +12,7 @@ use std::{
 use fs_err as fs;
 use tar::{Builder, EntryType, Header};
 
-use super::{Claim, Origin, Record, Store, StoreError, lease::unique, remove_if_there, verify::wrong_key};
+use super::{Claim, Origin, Pending, Record, Store, StoreError, lease::unique, remove_if_there, verify::wrong_key};
 use crate::{
     host::archive::{self, Item, Unreadable},
     record::{self, Digest, Key, Observation, ReadSet},
@@ -112,13 +112,33 @@ impl Store {
         self.bring(from, Some(key), origin)
     }
 
+    /// Takes the record of a claimed job from an archive that has it and no other. It was made on a machine of the user's own,
+    /// so it has no origin.
+    pub fn import_claimed(&self, from: impl Read, pending: Pending) -> Result<(), TransferError> {
+        let key = pending.key();
+        self.unpacked(from, Some(key), |beside, _| {
+            let refused = |reason| TransferError::Damaged(key.short(), reason);
+            self.put(&beside.join(key.to_string()), pending, None)?.map_err(refused)
+        })
+    }
+
     fn bring(&self, from: impl Read, only: Option<Key>, origin: &Origin) -> Result<Imported, TransferError> {
         self.create()?;
         let _held = self.hold()?;
+        self.unpacked(from, only, |beside, keys| self.take(beside, keys, origin))
+    }
+
+    /// Unpacks an archive beside the records for as long as `take` needs.
+    fn unpacked<T>(
+        &self,
+        from: impl Read,
+        only: Option<Key>,
+        take: impl FnOnce(&Path, BTreeSet<Key>) -> Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
         let beside = self.root.join("staging").join(format!("{IMPORT}{}-{}", std::process::id(), unique()));
         remove_if_there(&beside)?;
         fs::create_dir_all(&beside)?;
-        let result = unpack(from, &beside, only).and_then(|keys| self.take(&beside, keys, origin));
+        let result = unpack(from, &beside, only).and_then(|keys| take(&beside, keys));
         remove_if_there(&beside)?;
         result
     }
@@ -129,30 +149,40 @@ impl Store {
             match self.claim(key)? {
                 Claim::Hit(_) => imported.known += 1,
                 Claim::Busy => imported.refused.push((key, "a sweep is running this job here".into())),
-                Claim::Miss(pending) => {
-                    let folder = beside.join(key.to_string());
-                    let checked = checked(&folder, key).and_then(|record| Ok((observed(&folder, &record)?, record)));
-                    let (observation, record) = match checked {
-                        Ok(checked) => checked,
-                        Err(reason) => {
-                            imported.refused.push((key, reason));
-                            continue;
-                        }
-                    };
-                    if folder.join("files").is_dir() {
-                        fs::remove_dir(pending.dir())?;
-                        fs::rename(folder.join("files"), pending.dir())?;
-                    }
-                    pending.came_from(origin)?;
-                    if let Some(Observation { manifest, set }) = observation {
-                        self.add_manifest(&manifest, &set)?;
-                    }
-                    pending.commit(record)?;
-                    imported.added += 1;
-                }
+                Claim::Miss(pending) => match self.put(&beside.join(key.to_string()), pending, Some(origin))? {
+                    Ok(()) => imported.added += 1,
+                    Err(reason) => imported.refused.push((key, reason)),
+                },
             }
         }
         Ok(imported)
+    }
+
+    /// Stores an unpacked record, if it is what it says; else answers the reason.
+    fn put(
+        &self,
+        folder: &Path,
+        pending: Pending,
+        origin: Option<&Origin>,
+    ) -> Result<Result<(), String>, TransferError> {
+        let key = pending.key();
+        let checked = checked(folder, key).and_then(|record| Ok((observed(folder, &record)?, record)));
+        let (observation, record) = match checked {
+            Ok(checked) => checked,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if folder.join("files").is_dir() {
+            fs::remove_dir(pending.dir())?;
+            fs::rename(folder.join("files"), pending.dir())?;
+        }
+        if let Some(origin) = origin {
+            pending.came_from(origin)?;
+        }
+        if let Some(Observation { manifest, set }) = observation {
+            self.add_manifest(&manifest, &set)?;
+        }
+        pending.commit(record)?;
+        Ok(Ok(()))
     }
 }
 

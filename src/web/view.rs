@@ -224,13 +224,14 @@ impl View {
         let now = host::clock::now();
         let left = snapshot.left(now);
         let busy = snapshot.jobs.iter().enumerate().filter_map(|(index, doing)| match doing {
-            JobState::Running { since, progress, .. } => Some((index, *since, progress.clone())),
+            JobState::Running { since, host, progress, .. } => Some((index, *since, host.clone(), progress.clone())),
             _ => None,
         });
-        let running = busy.take(MOST_RUNNING).map(|(index, since, progress)| {
+        let running = busy.take(MOST_RUNNING).map(|(index, since, host, progress)| {
             let job = &snapshot.manifest.jobs[index];
             let seconds = now.duration_since(since).as_secs_f64().max(0.0);
             let mut says = vec![format!("for {}", duration(seconds))];
+            says.extend(host.map(|host| format!("on {}", clean(&host))));
             let (mut done, mut total) = (0, 0);
             if let Some(progress) = progress {
                 (done, total) = (progress.done, progress.total);

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn failed_and_lost_attempts_count_and_other_jobs_do_not() {
         let (key, other): (Key, Key) = ("1".repeat(64).parse().unwrap(), "2".repeat(64).parse().unwrap());
-        let started = |attempt| RunEvent::Started { job: 0, cpus: 2, gpus: vec![0], attempt };
+        let started = |attempt| RunEvent::Started { job: 0, cpus: 2, gpus: vec![0], attempt, host: None };
         let failure = Failure { kind: FailureKind::Crash, message: String::new() };
         let retrying = RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure, alone: false };
         let done = || RunEvent::Done { job: 0, seconds: Some(5.0), outcome: Outcome::default() };

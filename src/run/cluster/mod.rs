@@ -6,13 +6,18 @@
 //! one reads the store and the queue, adopts the jobs in the queue, and submits the others.
 
 mod batch;
+pub mod hosts;
 mod job_per_allocation;
 mod job_tag;
 mod jobs;
 mod pilot_jobs;
+mod ray;
 mod rounds;
+mod script;
 mod session;
 mod slurm;
+mod templates;
+pub mod trial;
 
 use std::{
     collections::HashMap,
@@ -74,6 +79,9 @@ pub struct Opening {
 pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
         BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, settings.clone())),
+        BatchSystem::Ray(settings) => Box::new(ray::RayJobs::new(opening, settings.clone())),
+        BatchSystem::CommandTemplates(settings) => Box::new(templates::Templates::new(opening, settings.clone())),
+        BatchSystem::Ssh(settings) => Box::new(hosts::Hosts::new(opening, settings.clone())),
     }
 }
 
@@ -99,6 +107,7 @@ pub fn run(
         signals.forward(sender)?;
     }
     let begun = Instant::now();
+    cluster.attend()?;
     let places = job_specs::write(plan, options.folder.path())?;
     let cached = wanted.iter().filter(|wanted| **wanted == Disposition::Cached).count();
     let mut summary = Summary { cached, ..Summary::default() };

@@ -53,6 +53,11 @@ impl Launch {
     }
 }
 
+/// The name of the folder for a batch system's outputs.
+fn folder_name(system: &str) -> String {
+    system.to_lowercase().chars().map(|char| if char.is_alphanumeric() { char } else { '-' }).collect()
+}
+
 /// A path for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
@@ -98,7 +103,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     ) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
         // A batch system may not make folders, and a job whose output has none fails without a word.
-        let outputs = run.join(cluster.system().to_lowercase());
+        let outputs = run.join(folder_name(cluster.system()));
         fs::create_dir_all(&outputs)?;
         let launch = Launch {
             program: std::env::current_exe()?,
@@ -184,6 +189,9 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
         let answer = self.cluster.poll();
         polling.record("jobs", answer.as_ref().ok().map(Vec::len));
         drop(polling);
+        for sentence in self.cluster.news() {
+            self.notice(sentence);
+        }
         // So that asking costs the controller a twentieth of its time at most, and less while nothing happens.
         let pause =
             (asked.elapsed() * 20).max(self.changed.elapsed() / 10).min(MAX_POLL_INTERVAL).max(self.options.poll);

@@ -134,7 +134,7 @@ impl Run<'_, '_> {
         match self.spawn(job, lease, values, pending, reads) {
             Ok(attempt) => {
                 self.retrying.remove(&job);
-                self.tell(&RunEvent::Started { job, cpus, gpus, attempt });
+                self.tell(&RunEvent::Started { job, cpus, gpus, attempt, host: None });
                 Vec::new()
             }
             Err(error) => self.not_started(job, error),

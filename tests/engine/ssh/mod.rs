@@ -2,5 +2,6 @@
 
 mod connection;
 mod faults;
+mod runs;
 pub(crate) mod sshd;
 mod world;

@@ -2,7 +2,10 @@
 //!
 //! A batch system has a file here with its settings and their keys, and a line in `batch_systems!`.
 
+pub mod batch;
+pub mod ray;
 pub mod slurm;
+pub mod ssh;
 
 use serde_json::{Value as Json, json};
 use sweep_job::Value;
@@ -100,6 +103,12 @@ macro_rules! batch_systems {
 batch_systems! {
     /// Slurm options for every job.
     slurm: slurm::Slurm, SlurmKeys;
+    /// Hosts that are reached by SSH.
+    ssh: ssh::Ssh, SshKeys;
+    /// A Ray cluster.
+    ray: ray::Ray, RayKeys;
+    /// Command templates for any other batch system.
+    batch: batch::CommandTemplates, BatchKeys;
 }
 
 /// The way in which jobs are started.
@@ -124,6 +133,23 @@ impl Executor {
         if let Some(named) = Self::named(word).filter(|_| !same) {
             *self = named;
         }
+    }
+
+    /// The word for the executor of `--hosts`.
+    pub const OF_HOSTS: &'static str = "ssh";
+
+    /// Makes it one that runs jobs on hosts of these names. Other settings stay, and so do those of the same hosts.
+    ///
+    /// # Errors
+    /// A name that `ssh` would not take for a host, and why.
+    pub fn select_hosts(&mut self, names: &[String]) -> Result<(), (String, &'static str)> {
+        let mut settings = match std::mem::take(self) {
+            Self::Batch(BatchSystem::Ssh(settings)) => settings,
+            _ => ssh::Ssh::default(),
+        };
+        settings.select(names)?;
+        *self = Self::Batch(BatchSystem::Ssh(settings));
+        Ok(())
     }
 
     /// The executor with this word, with default settings.

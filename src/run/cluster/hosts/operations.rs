@@ -1,0 +1,237 @@
+//! Work on hosts, each piece in a thread of its own: sending and starting a job, fetching what it has left.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, Weak, mpsc::channel},
+    thread,
+    time::Duration,
+};
+
+use super::{
+    NOT_STARTED,
+    agent::{Input, Shared, lock},
+    place::PlaceId,
+    placements::{Log, Placement, append},
+    queue::{Collected, Sent, There},
+};
+use crate::{
+    hosts::{
+        self, Connection, HostError, HostEvent, Hosted, Project, StartJob, Started, Stop, Submitter, Target,
+        declared_env,
+    },
+    plan::{SerializedJob, project_of},
+    recipe::executor::ssh::SshHost,
+    record::Key,
+    run::{RunFolder, cluster::CancelScope, job_specs, slots::Lease},
+    store::{Pending, Store, TransferError},
+};
+
+/// Interval at which the log of a running job is fetched.
+const LOGS: Duration = Duration::from_secs(1);
+/// Time that a job's engine has to end after SIGTERM, besides the grace of its program.
+const KILL_AFTER: Duration = Duration::from_secs(30);
+/// So often a record is fetched that does not match its digests.
+const DAMAGED: u32 = 3;
+
+/// A job to send.
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub(super) placement: Placement,
+    pub(super) lease: Lease,
+    pub(super) gpus: Option<Vec<String>>,
+}
+
+/// A job to fetch.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) key: Key,
+    pub(super) place: PlaceId,
+    pub(super) log: Option<Arc<Mutex<Log>>>,
+    pub(super) output: PathBuf,
+    pub(super) damaged: u32,
+}
+
+/// Sends what a job needs, and starts it.
+pub(super) fn send(shared: &Shared, connection: &Connection, sending: &Sending) -> Sent {
+    let never = |reason: String| Sent::Never(format!("{NOT_STARTED}{reason}"));
+    let hosted = match hosted(shared, sending) {
+        Ok(hosted) => hosted,
+        Err(reason) => return never(reason),
+    };
+    let placement = &sending.placement;
+    // First, so that whoever comes next knows of it.
+    if let Err(error) = placement.write(&shared.opening.results) {
+        return never(error.to_string());
+    }
+    let job = StartJob {
+        key: placement.key,
+        tag: placement.tag.clone(),
+        env: declared_env(&hosted.spec),
+        project: hosted.shipment.project.digest().to_owned(),
+        spec: hosted.spec,
+        gpus: sending.gpus.clone(),
+    };
+    let start = || connection.prepare(&hosted.shipment).and_then(|_| connection.start(&job));
+    // Between both, somebody may have cleaned up there.
+    let started = match start() {
+        Err(HostError::Missing { .. }) => start(),
+        started => started,
+    };
+    match started {
+        Ok(Started::Now | Started::Running { .. }) => Sent::There(There::Running),
+        Ok(Started::Over { has_record: true }) => Sent::There(There::Recorded),
+        Ok(Started::Over { has_record: false }) => Sent::There(There::Ended),
+        Err(error) if error.is_away() => Sent::Unsure,
+        Err(error) if error.is_full() => {
+            shared.tell(Input::News(error.to_string()));
+            Sent::Full
+        }
+        Err(error @ (HostError::Here(_) | HostError::Project(_))) => never(error.to_string()),
+        Err(error) if error.is_lasting() => Sent::Refused,
+        Err(error) => never(error.to_string()),
+    }
+}
+
+/// The specification and the files of a job as they go to a host.
+fn hosted(shared: &Shared, sending: &Sending) -> Result<Hosted, String> {
+    let Placement { run, at, .. } = &sending.placement;
+    let folder = RunFolder::named(&shared.opening.results, run);
+    let mut spec = job_specs::read_at(folder.path(), *at).map_err(|error| error.to_string())?;
+    spec.resources.cpus = Some(sending.lease.cpus);
+    let project = project(shared, &spec)?;
+    hosts::hosted(spec, &project, &shared.store, &shared.folder).map_err(|error| error.to_string())
+}
+
+/// The files of a job's project, which are collected once.
+fn project(shared: &Shared, spec: &SerializedJob) -> Result<Project, String> {
+    if !spec.is_program() {
+        return Ok(Project::empty());
+    }
+    let folder = spec.project.clone().unwrap_or_else(|| project_of(&shared.folder));
+    let mut projects = lock(&shared.projects);
+    if let Some(project) = projects.get(&folder) {
+        return Ok(project.clone());
+    }
+    let collected = Project::collect(&folder, &shared.opening.results, &shared.settings.sync);
+    let project = collected.map_err(|error| error.to_string())?;
+    projects.insert(folder, project.clone());
+    Ok(project)
+}
+
+/// Fetches what a job has left, and removes it there once it is stored here.
+pub(super) fn collect(shared: &Arc<Shared>, connection: &Connection, found: &Found, claim: Pending) {
+    let Found { key, place, .. } = *found;
+    let tell = |collected, claim| shared.tell(Input::Collected { key, place, collected, claim });
+    if let Some(log) = &found.log {
+        // A log that cannot be fetched is no reason to lose a result.
+        let _ = pull_once(connection, key, &lock(log));
+    }
+    let later = |reason: String| {
+        shared.tell(Input::News(format!("the result of {} on {}: {reason}", key.short(), connection.target().host)));
+        Collected::Later
+    };
+    let file = match shared.store.beside().and_then(tempfile::NamedTempFile::new_in) {
+        Ok(file) => file,
+        Err(error) => return tell(later(error.to_string()), Some(claim)),
+    };
+    match connection.fetch(key, file.path()) {
+        Ok(_) => {}
+        Err(HostError::NoRecord { .. }) => {
+            keep_output(connection, key, &found.output);
+            tell(Collected::Nothing(String::new()), Some(claim));
+            return forget(shared, connection, key);
+        }
+        Err(error) if error.is_away() => return tell(Collected::Away, Some(claim)),
+        Err(error) => return tell(later(error.to_string()), Some(claim)),
+    }
+    let stored = std::fs::File::open(file.path())
+        .map_err(TransferError::from)
+        .and_then(|archive| shared.store.import_claimed(std::io::BufReader::new(archive), claim));
+    match stored {
+        Ok(()) => tell(Collected::Stored, None),
+        Err(error @ (TransferError::Damaged(..) | TransferError::Foreign(_))) if found.damaged + 1 >= DAMAGED => {
+            tell(Collected::Nothing(error.to_string()), None);
+        }
+        Err(error @ (TransferError::Damaged(..) | TransferError::Foreign(_))) => {
+            if let Some(task) = shared.state().tasks.get_mut(&key) {
+                task.damaged += 1;
+            }
+            return tell(later(error.to_string()), None);
+        }
+        Err(error) => return tell(later(error.to_string()), None),
+    }
+    forget(shared, connection, key);
+}
+
+/// Removes what a job has left on a host.
+pub(super) fn forget(shared: &Shared, connection: &Connection, key: Key) {
+    // One that cannot be reached has it until the next run finds it.
+    if connection.forget(key).is_ok() {
+        Placement::remove(&shared.opening.results, key, &connection.target().host);
+    }
+}
+
+/// Tells a job to end.
+pub(super) fn stop(connection: &Connection, key: Key, scope: CancelScope) {
+    let how = match scope {
+        CancelScope::Pending => return,
+        CancelScope::All => Stop::End { kill_after: KILL_AFTER },
+        CancelScope::Interrupt => Stop::Interrupt,
+    };
+    // After a loss of the connection it is told again.
+    let _ = connection.cancel(&[key], how);
+}
+
+/// Appends what a job prints to its log here, until that is given up.
+pub(super) fn pull(connection: &Connection, key: Key, log: &Weak<Mutex<Log>>) {
+    loop {
+        thread::sleep(LOGS);
+        let Some(log) = log.upgrade() else { return };
+        // What cannot be fetched now is there the next time.
+        let _ = pull_once(connection, key, &lock(&log));
+    }
+}
+
+fn pull_once(connection: &Connection, key: Key, log: &Log) -> Result<(), HostError> {
+    loop {
+        let bytes = connection.log(key, log.here())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        append(&log.path, &bytes).map_err(|error| HostError::Here(error.to_string()))?;
+    }
+}
+
+/// Keeps what the job's own engine has printed, which says why there is no result.
+fn keep_output(connection: &Connection, key: Key, path: &Path) {
+    // It is for people only.
+    let _ = connection.output(key).map(|bytes| append(path, &bytes));
+}
+
+/// Tells jobs of a host to end that earlier processes have left there.
+pub(super) fn stop_all(store: &Store, host: &SshHost, keys: &[Key]) -> io::Result<Result<(), HostError>> {
+    let (sender, receiver) = channel();
+    let tell = move |event| {
+        let answer = match event {
+            HostEvent::Connected(_) => Ok(()),
+            HostEvent::Lost(error) => Err(error),
+            _ => return,
+        };
+        // The first answer is enough.
+        let _ = sender.send(answer);
+    };
+    let connection = Connection::open(target(host), submitter(store)?, tell)?;
+    let connected = receiver.recv().map_err(io::Error::other)?;
+    Ok(connected.and_then(|()| connection.cancel(keys, Stop::End { kill_after: KILL_AFTER })))
+}
+
+/// A host for `ssh`.
+pub(super) fn target(host: &SshHost) -> Target {
+    Target { host: host.host.clone(), options: host.options.clone(), workdir: host.workdir.clone() }
+}
+
+/// This side of connections.
+pub(super) fn submitter(store: &Store) -> io::Result<Submitter> {
+    Ok(Submitter { program: std::env::current_exe()?, store: store.id()? })
+}

@@ -1,0 +1,628 @@
+//! The queue of a run through hosts: decides which job runs where. It is pure: no clock, no process, no disk.
+//!
+//! A job has *copies*: usually one, on the place where it runs. The jobs of a place that cannot be reached count as
+//! running for a while; then they get a second copy elsewhere, and the first result is used.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use super::place::{Free, Place, PlaceId, Wants};
+use crate::{
+    record::Key,
+    run::{
+        cluster::{BatchId, CancelScope, QueuedJob, QueuedState},
+        slots::{Demand, Lease},
+    },
+};
+
+/// Pause before the next attempt at something that failed for a reason that may pass.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Time for which a host whose disk is full gets no new jobs.
+const FULL: Duration = Duration::from_mins(1);
+
+/// Beginning of the word for the end of a job that its place has lost; the place follows.
+pub(super) const LOST: &str = "lost: ";
+
+/// Jobs, places, and the jobs on the places.
+#[derive(Debug)]
+pub(super) struct Queue {
+    jobs: Vec<Job>,
+    by_id: HashMap<BatchId, usize>,
+    by_key: HashMap<Key, usize>,
+    /// Jobs that could start, in the order of their submission.
+    ready: BTreeSet<usize>,
+    pub(super) places: Vec<Place>,
+    lost_after: Duration,
+    orders: Vec<Order>,
+}
+
+/// A job to add.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) id: BatchId,
+    pub(super) tag: String,
+    pub(super) key: Key,
+    pub(super) wants: Wants,
+    /// Jobs that must have a result first.
+    pub(super) after: Vec<BatchId>,
+}
+
+/// A job in the queue.
+#[derive(Debug)]
+struct Job {
+    id: BatchId,
+    tag: String,
+    key: Key,
+    wants: Wants,
+    /// Number of jobs that it still waits for.
+    blockers: usize,
+    dependents: Vec<usize>,
+    stage: Stage,
+    copies: Vec<Copy>,
+    /// Nobody wants its result any more.
+    canceled: bool,
+    /// Another process runs it; the next attempt.
+    busy: Option<Instant>,
+}
+
+/// Stage of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Placed,
+    Over { state: QueuedState, orphaned: bool },
+}
+
+/// A job on a place.
+#[derive(Debug)]
+struct Copy {
+    place: PlaceId,
+    phase: Phase,
+    /// What it holds there; nothing once its process has ended.
+    holds: Option<(Demand, Vec<usize>)>,
+    /// The place is lost for so long that it does not count any more.
+    stray: bool,
+}
+
+/// Phase of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It is being sent and started.
+    Sending,
+    /// It is not known whether the place has it.
+    Unsure,
+    Running,
+    /// Its result is being fetched.
+    Collecting,
+    /// As [`Phase::Collecting`], from this time on.
+    Later(Instant),
+    /// Its result is not wanted: it is removed there once it has ended.
+    Surplus,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Start a job.
+    Start { key: Key, place: PlaceId, lease: Lease },
+    /// Listen to a job that runs there already.
+    Follow { key: Key, place: PlaceId },
+    /// Fetch what a job has left, and remove it there.
+    Collect { key: Key, place: PlaceId },
+    /// End a job.
+    Stop { key: Key, place: PlaceId, scope: CancelScope },
+    /// Remove what a job has left.
+    Forget { key: Key, place: PlaceId },
+    /// Ask a place for its jobs.
+    List { place: PlaceId },
+}
+
+/// A job as a place knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum There {
+    Running,
+    /// It has ended, with a record.
+    Recorded,
+    /// It has ended without one.
+    Ended,
+}
+
+/// End of an attempt to start a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// It is there; as the place said.
+    There(There),
+    /// It is not known whether the place has it.
+    Unsure,
+    /// Another process runs it, here or elsewhere.
+    Busy,
+    /// It has a record here already.
+    Done,
+    /// The place has no room on its disk.
+    Full,
+    /// The place takes no jobs.
+    Refused,
+    /// It cannot be started anywhere, for this reason.
+    Never(String),
+}
+
+/// End of an attempt to fetch what a job has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Collected {
+    /// Its record is stored.
+    Stored,
+    /// There is none; the place's words for its end.
+    Nothing(String),
+    /// The place is away.
+    Away,
+    /// Something else is in the way that may pass.
+    Later,
+}
+
+impl Queue {
+    pub(super) fn new(lost_after: Duration) -> Self {
+        Self {
+            jobs: Vec::new(),
+            by_id: HashMap::new(),
+            by_key: HashMap::new(),
+            ready: BTreeSet::new(),
+            places: Vec::new(),
+            lost_after,
+            orders: Vec::new(),
+        }
+    }
+
+    /// The orders since the last time.
+    pub(super) fn orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// True if a job with this key is in the queue and has not ended.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.by_key.get(&key).is_some_and(|job| !self.is_over(*job))
+    }
+
+    /// Adds a job at the end.
+    pub(super) fn submit(&mut self, entry: Entry) {
+        let job = self.add(entry);
+        if self.jobs[job].blockers == 0 && self.jobs[job].stage == Stage::Waiting {
+            self.ready.insert(job);
+        }
+    }
+
+    /// Adds a job that an earlier process has placed: it counts as running until its place says otherwise.
+    pub(super) fn adopt(&mut self, entry: Entry, place: PlaceId) {
+        let key = entry.key;
+        self.add(entry);
+        self.attach(key, place);
+    }
+
+    /// A job of the queue is on a place already, where another process has put it.
+    pub(super) fn attach(&mut self, key: Key, place: PlaceId) {
+        let Some(job) = self.by_key.get(&key).copied().filter(|job| !self.is_over(*job)) else { return };
+        self.ready.remove(&job);
+        (self.jobs[job].stage, self.jobs[job].busy) = (Stage::Placed, None);
+        self.jobs[job].copies.push(Copy { place, phase: Phase::Unsure, holds: None, stray: false });
+        if self.places[place].is_up() {
+            self.orders.push(Order::List { place });
+        }
+    }
+
+    /// A job has its record; what places have of it is removed there.
+    pub(super) fn finish(&mut self, key: Key) {
+        if let Some(job) = self.by_key.get(&key).copied() {
+            self.end(job, QueuedState::Completed);
+        }
+    }
+
+    /// True if a place has a job, or may have it.
+    pub(super) fn is_on(&self, key: Key, place: PlaceId) -> bool {
+        self.copy(key, place).is_some()
+    }
+
+    /// True if a job is on no place.
+    pub(super) fn is_free(&self, key: Key) -> bool {
+        self.by_key.get(&key).is_some_and(|job| self.jobs[*job].stage == Stage::Waiting)
+    }
+
+    fn add(&mut self, entry: Entry) -> usize {
+        let Entry { id, tag, key, wants, after } = entry;
+        let number = self.jobs.len();
+        let (mut blockers, mut orphaned) = (0, false);
+        for need in after.iter().filter_map(|id| self.by_id.get(id).copied()) {
+            match &self.jobs[need].stage {
+                Stage::Over { state: QueuedState::Completed, .. } => {}
+                Stage::Over { .. } => orphaned = true,
+                Stage::Waiting | Stage::Placed => {
+                    blockers += 1;
+                    self.jobs[need].dependents.push(number);
+                }
+            }
+        }
+        let stage = if orphaned { Stage::Over { state: QueuedState::Canceled, orphaned } } else { Stage::Waiting };
+        self.by_id.insert(id.clone(), number);
+        // What an earlier submission has left on places is in the way of this one.
+        let earlier = self.by_key.insert(key, number);
+        let copies = earlier.map(|earlier| std::mem::take(&mut self.jobs[earlier].copies)).unwrap_or_default();
+        let dependents = Vec::new();
+        self.jobs.push(Job { id, tag, key, wants, blockers, dependents, stage, copies, canceled: false, busy: None });
+        number
+    }
+
+    /// Gives the free places their next jobs.
+    pub(super) fn schedule(&mut self, now: Instant) {
+        let mut free = Free::new(&self.places, now);
+        let mut starts = Vec::new();
+        for job in self.ready.iter().copied() {
+            if free.is_nothing() {
+                break;
+            }
+            let waits = self.jobs[job].busy.is_some_and(|until| until > now);
+            if waits {
+                continue;
+            }
+            let elsewhere: HashSet<PlaceId> = self.jobs[job].copies.iter().map(|copy| copy.place).collect();
+            if let Some(found) = free.find(&self.places, &self.jobs[job].wants, &elsewhere) {
+                let (place, demand) = found;
+                let lease = self.places[place].take(&demand, &free.kept(place));
+                starts.push((job, place, demand, lease));
+            }
+        }
+        for (number, place, demand, lease) in starts {
+            self.ready.remove(&number);
+            let job = &mut self.jobs[number];
+            (job.stage, job.busy) = (Stage::Placed, None);
+            let holds = Some((demand, lease.gpus.clone()));
+            job.copies.push(Copy { place, phase: Phase::Sending, holds, stray: false });
+            self.orders.push(Order::Start { key: job.key, place, lease });
+        }
+    }
+
+    /// An attempt to start a job has ended.
+    pub(super) fn sent(&mut self, key: Key, place: PlaceId, sent: Sent, now: Instant) {
+        let Some((job, at)) = self.copy(key, place) else { return };
+        match sent {
+            Sent::There(there) => self.found(job, at, there, now),
+            Sent::Unsure => {
+                self.jobs[job].copies[at].phase = Phase::Unsure;
+                if self.places[place].is_up() {
+                    self.orders.push(Order::List { place });
+                }
+            }
+            Sent::Busy => {
+                self.jobs[job].busy = Some(now + PAUSE);
+                self.withdraw(job, at);
+            }
+            Sent::Done => {
+                self.drop_copy(job, at);
+                self.end(job, QueuedState::Completed);
+            }
+            Sent::Full => {
+                self.places[place].pause(now + FULL);
+                self.withdraw(job, at);
+            }
+            Sent::Refused => self.withdraw(job, at),
+            Sent::Never(reason) => {
+                self.drop_copy(job, at);
+                self.end(job, QueuedState::Ended(reason));
+            }
+        }
+    }
+
+    /// A place answers (again), with all jobs that it knows.
+    pub(super) fn listed(&mut self, place: PlaceId, listing: &HashMap<Key, There>, now: Instant) {
+        for job in 0..self.jobs.len() {
+            let key = self.jobs[job].key;
+            let Some(at) = self.jobs[job].copies.iter().position(|copy| copy.place == place) else { continue };
+            match (listing.get(&key), self.jobs[job].copies[at].phase) {
+                // Whoever does it says how it ends.
+                (_, Phase::Sending | Phase::Collecting) => {}
+                (Some(there), _) => self.found(job, at, *there, now),
+                (None, Phase::Running) if !self.jobs[job].copies[at].stray => {
+                    let reason = format!("{LOST}{}", self.places[place].name);
+                    self.drop_copy(job, at);
+                    self.end_unless_elsewhere(job, QueuedState::Ended(reason));
+                }
+                (None, Phase::Surplus) => self.drop_copy(job, at),
+                (None, _) => self.withdraw(job, at),
+            }
+        }
+        for (key, there) in listing {
+            let Some(job) = self.by_key.get(key).copied() else { continue };
+            if self.jobs[job].copies.iter().any(|copy| copy.place == place) {
+                continue;
+            }
+            self.jobs[job].copies.push(Copy { place, phase: Phase::Unsure, holds: None, stray: true });
+            let at = self.jobs[job].copies.len() - 1;
+            self.found(job, at, *there, now);
+        }
+    }
+
+    /// A place says what has become of a job there.
+    fn found(&mut self, job: usize, at: usize, there: There, now: Instant) {
+        let (key, place) = (self.jobs[job].key, self.jobs[job].copies[at].place);
+        let wanted = !self.is_over(job) && self.jobs[job].copies[at].phase != Phase::Surplus;
+        match there {
+            There::Running => {
+                let phase = if wanted { Phase::Running } else { Phase::Surplus };
+                let was = std::mem::replace(&mut self.jobs[job].copies[at].phase, phase);
+                self.hold(job, at);
+                if !wanted || self.jobs[job].canceled {
+                    self.orders.push(Order::Stop { key, place, scope: CancelScope::All });
+                }
+                if wanted {
+                    self.jobs[job].copies[at].stray = false;
+                    self.jobs[job].stage = Stage::Placed;
+                    self.ready.remove(&job);
+                }
+                if was != Phase::Sending && was != Phase::Running {
+                    self.orders.push(Order::Follow { key, place });
+                }
+            }
+            There::Recorded | There::Ended if wanted => {
+                self.release(job, at);
+                let copy = &mut self.jobs[job].copies[at];
+                copy.stray &= there == There::Ended;
+                if matches!(copy.phase, Phase::Later(time) if time > now) {
+                    return;
+                }
+                copy.phase = Phase::Collecting;
+                if there == There::Recorded {
+                    self.jobs[job].stage = Stage::Placed;
+                    self.ready.remove(&job);
+                }
+                self.orders.push(Order::Collect { key, place });
+            }
+            There::Recorded | There::Ended => {
+                self.drop_copy(job, at);
+                self.orders.push(Order::Forget { key, place });
+            }
+        }
+    }
+
+    /// The process of a job has ended.
+    pub(super) fn ended(&mut self, key: Key, place: PlaceId, there: There, now: Instant) {
+        if let Some((job, at)) = self.copy(key, place) {
+            self.found(job, at, there, now);
+        }
+    }
+
+    /// An attempt to fetch what a job has left has ended.
+    pub(super) fn collected(&mut self, key: Key, place: PlaceId, collected: Collected, now: Instant) {
+        let Some((job, at)) = self.copy(key, place) else { return };
+        match collected {
+            Collected::Stored => {
+                self.drop_copy(job, at);
+                self.end(job, QueuedState::Completed);
+            }
+            Collected::Nothing(word) => {
+                self.drop_copy(job, at);
+                let canceled = self.jobs[job].canceled;
+                let state = if canceled { QueuedState::Canceled } else { QueuedState::Failed(word) };
+                self.end_unless_elsewhere(job, state);
+            }
+            Collected::Away => {
+                self.jobs[job].copies[at].phase = Phase::Unsure;
+                if self.places[place].is_up() {
+                    self.orders.push(Order::List { place });
+                }
+            }
+            Collected::Later => self.jobs[job].copies[at].phase = Phase::Later(now + PAUSE),
+        }
+    }
+
+    /// Ends jobs, or has them ended.
+    pub(super) fn cancel(&mut self, ids: &[BatchId], scope: CancelScope) {
+        for job in ids.iter().filter_map(|id| self.by_id.get(id).copied()).collect::<Vec<_>>() {
+            match self.jobs[job].stage {
+                Stage::Over { .. } => {}
+                Stage::Waiting if scope == CancelScope::Interrupt => {}
+                Stage::Waiting => self.end(job, QueuedState::Canceled),
+                Stage::Placed if scope == CancelScope::Pending => {}
+                Stage::Placed => {
+                    let again = self.jobs[job].canceled && scope == CancelScope::All;
+                    self.jobs[job].canceled |= scope == CancelScope::All;
+                    let key = self.jobs[job].key;
+                    let running = |copy: &&Copy| copy.phase == Phase::Running && self.places[copy.place].is_up();
+                    let places: Vec<PlaceId> =
+                        self.jobs[job].copies.iter().filter(running).map(|copy| copy.place).collect();
+                    let reachable = |copy: &Copy| self.places[copy.place].is_up();
+                    if !again {
+                        self.orders.extend(places.into_iter().map(|place| Order::Stop { key, place, scope }));
+                    }
+                    // What nobody can reach is left to itself; the next run finds it.
+                    if scope == CancelScope::All && !self.jobs[job].copies.iter().any(reachable) {
+                        self.end(job, QueuedState::Canceled);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A place cannot be reached.
+    pub(super) fn lost(&mut self, place: PlaceId, now: Instant) {
+        self.places[place].lose(now);
+        let canceled: Vec<usize> = (0..self.jobs.len())
+            .filter(|job| self.jobs[*job].canceled && !self.is_over(*job))
+            .filter(|job| !self.jobs[*job].copies.iter().any(|copy| self.places[copy.place].is_up()))
+            .collect();
+        for job in canceled {
+            self.end(job, QueuedState::Canceled);
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Instant) {
+        for place in 0..self.places.len() {
+            let gone = self.places[place].lost_since().is_some_and(|since| now >= since + self.lost_after);
+            for job in 0..self.jobs.len() {
+                let Some(at) = self.jobs[job].copies.iter().position(|copy| copy.place == place) else { continue };
+                let copy = &mut self.jobs[job].copies[at];
+                if let Phase::Later(time) = copy.phase
+                    && time <= now
+                    && self.places[place].is_up()
+                {
+                    copy.phase = Phase::Collecting;
+                    self.orders.push(Order::Collect { key: self.jobs[job].key, place });
+                } else if gone && !copy.stray && !matches!(copy.phase, Phase::Sending | Phase::Collecting) {
+                    copy.stray = true;
+                    self.wait_again(job);
+                }
+            }
+        }
+    }
+
+    /// No place can be used: the jobs that wait for one end for this reason.
+    pub(super) fn give_up(&mut self, reason: &str) {
+        for job in std::mem::take(&mut self.ready) {
+            if self.jobs[job].copies.is_empty() {
+                self.end(job, QueuedState::Ended(reason.to_owned()));
+            }
+        }
+    }
+
+    /// True if a job waits for a place.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Number of jobs that are on a place, or may be.
+    pub(super) fn count_on(&self, place: PlaceId) -> usize {
+        self.jobs.iter().filter(|job| job.copies.iter().any(|copy| copy.place == place)).count()
+    }
+
+    /// The jobs for people and for the run.
+    pub(super) fn all(&self) -> Vec<QueuedJob> {
+        self.jobs.iter().map(|job| self.seen(job)).collect()
+    }
+
+    /// The state of a job.
+    pub(super) fn state(&self, id: &BatchId) -> Option<QueuedState> {
+        Some(self.seen(&self.jobs[*self.by_id.get(id)?]).state)
+    }
+
+    fn seen(&self, job: &Job) -> QueuedJob {
+        let on = |copy: &Copy| self.places[copy.place].name.as_str();
+        let (state, reason, orphaned) = match &job.stage {
+            Stage::Over { state, orphaned } => (state.clone(), String::new(), *orphaned),
+            Stage::Placed => match job.copies.iter().find(|copy| copy.phase == Phase::Sending) {
+                Some(copy) if job.copies.len() == 1 => {
+                    (QueuedState::Pending, format!("it is being sent to {}", on(copy)), false)
+                }
+                _ => (QueuedState::Running, job.copies.first().map(on).unwrap_or_default().to_owned(), false),
+            },
+            Stage::Waiting => (QueuedState::Pending, self.why(job), false),
+        };
+        QueuedJob { id: job.id.clone(), state, reason, tag: job.tag.clone(), orphaned }
+    }
+
+    /// Reason why a job waits.
+    fn why(&self, job: &Job) -> String {
+        if job.blockers > 0 {
+            return "other jobs".to_owned();
+        }
+        if job.busy.is_some() {
+            return "another sweep runs it".to_owned();
+        }
+        super::place::why(&self.places, &job.wants)
+    }
+
+    /// Gives a job back to the queue, because a place has it not.
+    fn withdraw(&mut self, job: usize, at: usize) {
+        self.drop_copy(job, at);
+        self.wait_again(job);
+    }
+
+    /// A job waits for a place if it is on none.
+    fn wait_again(&mut self, job: usize) {
+        if self.is_over(job) || self.jobs[job].copies.iter().any(|copy| !copy.stray) {
+            return;
+        }
+        if self.jobs[job].canceled {
+            self.end(job, QueuedState::Canceled);
+        } else {
+            self.jobs[job].stage = Stage::Waiting;
+            self.ready.insert(job);
+        }
+    }
+
+    fn end_unless_elsewhere(&mut self, job: usize, state: QueuedState) {
+        // If a second one waits for a place, the word of the first is enough.
+        if !self.jobs[job].copies.iter().any(|copy| !copy.stray) {
+            self.end(job, state);
+        }
+    }
+
+    /// A job has its end, and so have those that cannot run without its result.
+    fn end(&mut self, job: usize, state: QueuedState) {
+        let mut ending = vec![(job, state, false)];
+        while let Some((job, state, orphaned)) = ending.pop() {
+            if self.is_over(job) {
+                continue;
+            }
+            let completed = state == QueuedState::Completed;
+            self.jobs[job].stage = Stage::Over { state, orphaned };
+            self.ready.remove(&job);
+            self.give_up_copies(job);
+            for dependent in std::mem::take(&mut self.jobs[job].dependents) {
+                if !completed {
+                    ending.push((dependent, QueuedState::Canceled, true));
+                    continue;
+                }
+                self.jobs[dependent].blockers -= 1;
+                if self.jobs[dependent].blockers == 0 && self.jobs[dependent].stage == Stage::Waiting {
+                    self.ready.insert(dependent);
+                }
+            }
+        }
+    }
+
+    /// The copies of a job that has ended are not needed.
+    fn give_up_copies(&mut self, job: usize) {
+        let key = self.jobs[job].key;
+        for copy in &mut self.jobs[job].copies {
+            if copy.phase == Phase::Running && self.places[copy.place].is_up() {
+                self.orders.push(Order::Stop { key, place: copy.place, scope: CancelScope::All });
+            }
+            if matches!(copy.phase, Phase::Running | Phase::Unsure) {
+                copy.phase = Phase::Surplus;
+            }
+        }
+    }
+
+    fn is_over(&self, job: usize) -> bool {
+        matches!(self.jobs[job].stage, Stage::Over { .. })
+    }
+
+    fn copy(&self, key: Key, place: PlaceId) -> Option<(usize, usize)> {
+        let job = *self.by_key.get(&key)?;
+        let at = self.jobs[job].copies.iter().position(|copy| copy.place == place)?;
+        Some((job, at))
+    }
+
+    /// A copy that is found there holds resources, whether they are free or not.
+    fn hold(&mut self, job: usize, at: usize) {
+        let job = &mut self.jobs[job];
+        let copy = &mut job.copies[at];
+        if copy.holds.is_none() {
+            copy.holds = self.places[copy.place].hold(&job.wants);
+        }
+    }
+
+    fn release(&mut self, job: usize, at: usize) {
+        let copy = &mut self.jobs[job].copies[at];
+        if let Some((demand, gpus)) = copy.holds.take() {
+            self.places[copy.place].give_back(&demand, &gpus);
+        }
+    }
+
+    fn drop_copy(&mut self, job: usize, at: usize) {
+        self.release(job, at);
+        self.jobs[job].copies.remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests;
