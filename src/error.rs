@@ -186,7 +186,7 @@ pub enum Error {
         /// The flag.
         flag: &'static str,
         /// The system.
-        system: &'static str,
+        system: String,
         /// The reason.
         reason: &'static str,
     },

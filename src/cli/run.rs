@@ -100,7 +100,7 @@ impl RunArgs {
         };
         let Some(system) = batch else { return Err(Error::NeedsBatchSystem(flag)) };
         let cluster = cluster::open(system, Opening::default());
-        let system = cluster.system();
+        let system = cluster.system().to_owned();
         if cluster.starts_jobs_itself() { Err(Error::NoQueue { flag, system, reason }) } else { Ok(()) }
     }
 
