@@ -162,9 +162,17 @@ pub enum Error {
     #[error("{system} was not found: {reason}")]
     NoBatchSystem {
         /// The system.
-        system: &'static str,
+        system: String,
         /// The reason, with the remedy.
-        reason: &'static str,
+        reason: String,
+    },
+    /// No executor and no sweep file has this name.
+    #[error("`{name}` is no executor and no sweep file; the executors are {known}")]
+    UnknownExecutor {
+        /// The name.
+        name: String,
+        /// The executors.
+        known: String,
     },
     /// Locks cannot be changed under a sweep.
     #[error("a sweep is using this store exclusively; share the store among machines when it has ended")]
@@ -178,12 +186,14 @@ pub enum Error {
         /// The flag.
         flag: &'static str,
         /// The system.
-        system: &'static str,
+        system: String,
         /// The reason.
         reason: &'static str,
     },
     /// A name cannot be that of a host.
-    #[error("`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`")]
+    #[error(
+        "`{name}` is no host: {reason}; write the name that follows `ssh` on a command line, such as `box1` or `me@box1`"
+    )]
     Host {
         /// The name.
         name: String,
@@ -252,6 +262,7 @@ impl Error {
             | Self::BackendElsewhere
             | Self::Remote(RemoteError::Address(..) | RemoteError::Absent | RemoteError::Key(_))
             | Self::NoBatchSystem { .. }
+            | Self::UnknownExecutor { .. }
             | Self::NeedsBatchSystem(_)
             | Self::NoQueue { .. }
             | Self::Host { .. }

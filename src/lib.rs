@@ -9,6 +9,7 @@ pub mod batches;
 pub mod charts;
 pub mod cli;
 pub mod decide;
+pub mod doctor;
 pub mod error;
 pub mod export;
 pub mod format;

@@ -258,7 +258,10 @@ fn a_search_in_pytorch_trains_the_rest_only() {
     let unbroken = study.records_in("unbroken");
     assert_eq!(unbroken.keys().collect::<Vec<_>>(), [label]);
     let unbroken = &unbroken[label];
-    assert_eq!((best["provenance"]["continued"]["step"].as_u64(), steps(&[(label.clone(), unbroken.clone())].into())), (Some(12), 36));
+    assert_eq!(
+        (best["provenance"]["continued"]["step"].as_u64(), steps(&[(label.clone(), unbroken.clone())].into())),
+        (Some(12), 36)
+    );
     assert_eq!(best["key"], unbroken["key"]);
     for name in ["loss", "lr", "val_loss"] {
         let (parts, whole) = (curve(best, name), curve(unbroken, name));

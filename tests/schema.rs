@@ -161,6 +161,10 @@ claims:
     heartbeat: 90s
     retries: 3
     continue-on-error: false",
+    "steps:
+  a: { uses: mock, resources: { gpus: 0.25, gpu_memory: measured } }
+  b: { uses: mock, resources: { gpus: 1.0, gpu_memory: 8 GiB } }
+  c: { uses: mock, resources: { gpus: 2 } }",
     // Anchors and merges are YAML's business, not the schema's.
     "steps:\n  a: &a { uses: mock, seeds: 2 }\n  b: { <<: *a, with: { value: 3 } }",
 ];
@@ -257,6 +261,10 @@ fn bad_shapes() -> Vec<(String, &'static str)> {
         (step("resources: { cpus: all }"), "/steps/a/resources/cpus"),
         (step("resources: { cpus: 0 }"), "/steps/a/resources/cpus"),
         (step("resources: { gpus: -1 }"), "/steps/a/resources/gpus"),
+        (step("resources: { gpus: 1.5 }"), "/steps/a/resources/gpus"),
+        (step("resources: { gpus: half }"), "/steps/a/resources/gpus"),
+        (step("resources: { gpu_memory: 8 }"), "/steps/a/resources/gpu_memory"),
+        (step("resources: { gpu_memory: most }"), "/steps/a/resources/gpu_memory"),
         (step("resources: { memory: 4 }"), "/steps/a/resources/memory"),
         (step("resources: { memory: 4G }"), "/steps/a/resources/memory"),
         (step("timeout: 30"), "/steps/a/timeout"),

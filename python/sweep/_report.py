@@ -47,7 +47,8 @@ class Reporter:
         self.ended_early: Optional[bool] = None
         #: Answer of a loop on several ranks, which must stop at the same step; None without one.
         self.is_last: Optional[bool] = None
-        self._owner = os.getpid()
+        #: The process that it belongs to; a forked one is another.
+        self.owner = os.getpid()
         self._fresh()
         if path is not None:
             atexit.register(self._end)
@@ -66,7 +67,7 @@ class Reporter:
         self._wake: Optional[threading.Event] = None
         self._warned: Set[str] = set()
         # A forked process may end without running what is registered for the end.
-        self._at_once = os.getpid() != self._owner
+        self._at_once = os.getpid() != self.owner
 
     def report(self, step: Optional[int], values: Dict[str, Any]) -> bool:
         """Adds a line; answers whether the program shall stop."""
@@ -195,7 +196,7 @@ class Reporter:
     def _end(self) -> None:
         """Writes what waits, and whether the program ended early."""
         self._at_once = True
-        if os.getpid() == self._owner and rank() == 0 and not hasattr(sys, "last_type"):
+        if os.getpid() == self.owner and rank() == 0 and not hasattr(sys, "last_type"):
             # Steps count from 0 or from 1.
             is_complete = self.total is not None and self.step is not None and self.step + 1 >= self.total
             if self.told and not is_complete if self.ended_early is None else self.ended_early:

@@ -11,6 +11,7 @@ from ._contract import contract
 from ._progress import Progress
 from ._ranks import rank, world_size
 from ._report import Reporter, reporter, whole
+from ._signals import Terminations
 
 #: Seconds that all ranks have to learn at which step they stop.
 NOTICE = 1.0
@@ -90,16 +91,17 @@ class Steps:
         is_last = False
         reports.ended_early = False
         try:
-            for step in range(self.start, self.end):
-                is_last = last.reached(step)
-                if progress is not None:
-                    progress.at(step)
-                reports.loop_step = step
-                reports.told = False
-                reports.is_last = None if alone else is_last
-                yield step
-                if is_last or reports.told:
-                    break
+            with Terminations(reports):
+                for step in range(self.start, self.end):
+                    is_last = last.reached(step)
+                    if progress is not None:
+                        progress.at(step)
+                    reports.loop_step = step
+                    reports.told = False
+                    reports.is_last = None if alone else is_last
+                    yield step
+                    if is_last or reports.told:
+                        break
         finally:
             asked = is_last or reports.told
             is_complete = step + 1 >= self.end
@@ -117,7 +119,8 @@ def steps(n: int, start: Optional[int] = None) -> Steps:
       the one in which the checkpoint was made. `start` says otherwise.
     - It ends at the recipe's `until`, if that comes first.
     - When the program is asked to stop, `sweep.report` answers True, and the loop ends after that step, at the latest
-      after the next one. On several ranks, all end after the same step.
+      after the next one. On several ranks, all end after the same step. In the loop, the first SIGTERM is such a
+      request, unless the program handles it itself.
 
     A program has one such loop. Raises `TypeError` or `ValueError` for numbers that are no steps.
     """

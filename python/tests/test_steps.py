@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import unittest
 
 from driver import Job, by_hand
@@ -56,6 +57,33 @@ class Steps(unittest.TestCase):
             self.assertEqual(min(second.curve("sum")), last + 1)
             self.assertEqual({**first.curve("sum"), **second.curve("sum")}[39], sum(range(40)))
             self.assertIsNone(second.final("stopped"))
+
+    def test_the_first_sigterm_is_a_request_and_the_second_ends_the_program(self) -> None:
+        script = """
+            import os, sweep, time
+            for step in sweep.steps(100_000):
+                if sweep.report(step, x=step) and "DEAF" not in os.environ:
+                    with sweep.checkpoint() as path:
+                        path.write_text(str(step))
+                time.sleep(0.01)
+                while "DEAF" in os.environ and sweep.should_stop():
+                    time.sleep(0.01)
+            print("left")
+            """
+        with Job() as job:
+            process = job.start(script)
+            job.wait_for_step(process, 5)
+            process.send_signal(signal.SIGTERM)
+            ended = job.end(process)
+            self.assertEqual((ended.code, ended.stdout, ended.final("stopped")), (0, "left\n", True), ended.stderr)
+            self.assertEqual(len(job.checkpoints), 1)
+            process = job.start(script, DEAF="1")
+            job.wait_for_step(process, 5)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            self.assertIsNone(process.poll(), "it was asked only")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(job.end(process).code, -signal.SIGTERM)
 
     def test_a_kill_goes_on_from_the_last_checkpoint(self) -> None:
         with Job() as job:

@@ -8,7 +8,10 @@ use crate::{
     error::{Error, Exit},
     format::say,
     record::Key,
-    run::allocation::{self, Ended},
+    run::{
+        allocation::{self, Ended},
+        cluster,
+    },
 };
 
 #[derive(Debug, Args)]
@@ -33,6 +36,23 @@ pub(super) struct ExecPilotArgs {
     /// The pilot's number.
     #[arg(long)]
     number: usize,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExecTrialArgs {
+    /// The name of the file to write.
+    #[arg(value_parser = trial_name)]
+    name: String,
+}
+
+fn trial_name(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+    if plain { Ok(text.to_owned()) } else { Err("letters, digits and `-`".to_owned()) }
+}
+
+pub(super) fn trial(results: &Path, args: &ExecTrialArgs) -> Result<Exit, Error> {
+    cluster::trial::write_note(results, &args.name).map_err(Error::io("the trial job cannot write its file"))?;
+    Ok(Exit::Done)
 }
 
 pub(super) fn job(results: &Path, args: &ExecJobArgs) -> Result<Exit, Error> {

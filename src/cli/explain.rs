@@ -18,6 +18,7 @@ use crate::{
     query::explain::{Cause, Explainer, Explanation},
     recipe::quoted,
     record::without_keys,
+    run::{History, describe_gpu},
     store::Store,
 };
 
@@ -48,7 +49,9 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
             ago(record.provenance.started)
         );
         let decided = decided_jobs.of(id).map(|(_, because)| format!("  {}\n", clean(because))).unwrap_or_default();
-        print(&(text + &decided + arguments.as_deref().unwrap_or_default()))?;
+        let gpu = record.provenance.conditions.as_ref().and_then(|conditions| conditions.gpu);
+        let gpu = gpu.map(|gpu| format!("  it had {}\n", gpu.describe())).unwrap_or_default();
+        print(&(text + &decided + &gpu + arguments.as_deref().unwrap_or_default()))?;
         return Ok(Exit::Done);
     }
     let entries = store.index().map_err(Error::io("cannot read the store"))?;
@@ -65,6 +68,10 @@ pub(super) fn explain_job(results: &Path, args: &ExplainArgs) -> Result<Exit, Er
     };
     let mut lines = vec![format!("{label} {will}: no record has its key {}", job.key.short())];
     describe(&plan, &explanation, &mut lines);
+    if job.shares_gpu() {
+        let history = History::read(&store, &plan).map_err(Error::io("cannot read the store"))?;
+        lines.extend(describe_gpu(job, &history.gpus).map(|part| format!("  it shares a GPU: {part}")));
+    }
     let then = downstream(&plan, id, &store);
     if !then.is_empty() {
         lines.push(format!("  then also: {}", then.join(", ")));

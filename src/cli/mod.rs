@@ -7,6 +7,7 @@ mod demo;
 mod design;
 mod devices;
 mod diff;
+mod doctor;
 mod exec;
 mod explain;
 mod export;
@@ -119,6 +120,8 @@ enum Command {
     },
     /// List the compute devices of this machine, and the one that `--backend auto` selects.
     Devices,
+    /// Check the requirements of an executor, and say what to do where one is not met.
+    Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -140,6 +143,9 @@ enum Command {
     /// Run what is still to be done of a run, in an allocation of Slurm's.
     #[command(hide = true)]
     ExecPilot(exec::ExecPilotArgs),
+    /// Write down what a trial job of `sweep doctor` finds on its machine.
+    #[command(hide = true)]
+    ExecTrial(exec::ExecTrialArgs),
 }
 
 /// Kind of a schema.
@@ -239,6 +245,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
         Command::Hosts(args) => hosts::hosts(results, &args),
         Command::ExecJob(args) => exec::job(results, &args),
         Command::ExecPilot(args) => exec::pilot(results, &args),
+        Command::ExecTrial(args) => exec::trial(results, &args),
         Command::Init(args) => init::init(results, &args),
         Command::Demo(args) => demo::demo(results, &args),
         Command::Examples(args) => demo::examples(&args),
@@ -267,6 +274,7 @@ fn execute(command: Command, results: &Path) -> Result<Exit, Error> {
             print(&crate::recipe::schema::text(schema)).map(|()| Exit::Done)
         }
         Command::Devices => devices::devices(),
+        Command::Doctor(args) => doctor::doctor(results, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "sweep", &mut script);

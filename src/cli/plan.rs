@@ -3,7 +3,7 @@
 mod savings;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::Path,
 };
 
@@ -29,7 +29,7 @@ use crate::{
     plan::{Job, JobId, ListId, Numbering, Plan, Study},
     query::explain::Explainer,
     recipe::Recipe,
-    run::{History, Standing, slots::Limits},
+    run::{History, Standing, describe_gpu, slots::Limits},
     store::{State, Store},
 };
 
@@ -78,6 +78,7 @@ struct View<'a> {
     states: Vec<State>,
     /// What shared states save.
     savings: Vec<StepSaving>,
+    history: History,
     explainer: Explainer<'a>,
     /// Decisions of searches about jobs.
     decided_jobs: DecidedJobs,
@@ -119,14 +120,19 @@ pub(super) fn plan(results: &Path, args: &PlanArgs) -> Result<Exit, Error> {
     };
     let savings = savings::savings(&plan, &store, &entries, &open.iter().copied().collect())?;
     let estimated = savings.iter().flat_map(|saving| &saving.of_jobs).map(|(id, seconds)| (*id, *seconds));
-    let history = History::new(&entries).with(estimated);
+    let history = if entries.is_empty() {
+        History::default()
+    } else {
+        History::read(&store, &plan).map_err(Error::io("cannot read the store"))?.with(estimated)
+    };
     let about = history.duration(&plan, &open, &limits).filter(|_| !open.is_empty());
     let design = args.design.design(&plan, &store, &cached)?;
     let explainer = Explainer::new(&plan, &entries);
     let explainer = if entries.is_empty() { explainer } else { explainer.with_manifests(store.manifests()) };
     let states = store.states().map_err(Error::io("cannot read the store"))?;
     let decided_jobs = DecidedJobs::read(&plan, &store).map_err(Error::io("cannot read the store"))?;
-    let view = View { plan: &plan, selected, cached, blocked, about, states, savings, explainer, decided_jobs };
+    let view =
+        View { plan: &plan, selected, cached, blocked, about, states, savings, history, explainer, decided_jobs };
     print(&match args.format {
         PlanFormat::Table => view.table(args) + &design.map(|design| design::text(&design)).unwrap_or_default(),
         PlanFormat::Json => view.json(args, design),
@@ -187,6 +193,7 @@ impl<'a> View<'a> {
             text = format!("{}\n{text}", clean(about));
         }
         text.extend(self.savings.iter().map(|saving| saving.lines(&self.states)));
+        text.extend(self.shares());
         let grid = if args.list {
             self.list()
         } else if args.why {
@@ -196,6 +203,18 @@ impl<'a> View<'a> {
         };
         text.extend(grid.lines().map(|line| format!("{}\n", line.trim_end())));
         text
+    }
+
+    /// A line for each step whose jobs share GPUs, and for each part that they take.
+    fn shares(&self) -> Vec<String> {
+        let mut parts: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        for (id, job) in self.jobs().filter(|(id, _)| !self.cached[id.index()] && !self.is_reserve(*id)) {
+            if let Some(part) = describe_gpu(job, &self.history.gpus) {
+                *parts.entry((self.plan.job(id).label.step.as_str(), part)).or_default() += 1;
+            }
+        }
+        let line = |((step, part), jobs)| format!("{step}: {} share GPUs: {part}\n", count(jobs, "job"));
+        parts.into_iter().map(line).collect()
     }
 
     /// Every job.

@@ -100,7 +100,7 @@ impl RunArgs {
         };
         let Some(system) = batch else { return Err(Error::NeedsBatchSystem(flag)) };
         let cluster = cluster::open(system, Opening::default());
-        let system = cluster.system();
+        let system = cluster.system().to_owned();
         if cluster.starts_jobs_itself() { Err(Error::NoQueue { flag, system, reason }) } else { Ok(()) }
     }
 
@@ -431,7 +431,7 @@ fn shared(results: &Path, store: &Store, system: &BatchSystem, pilots: Option<u1
     let name = opening.jobs_name.clone();
     let cluster = cluster::open(system, opening);
     if let Some(reason) = cluster.unavailable() {
-        return Err(Error::NoBatchSystem { system: cluster.system(), reason });
+        return Err(Error::NoBatchSystem { system: cluster.system().to_owned(), reason: reason.to_owned() });
     }
     // Otherwise other machines take locks in it.
     if !cluster.starts_jobs_itself() && !store.share().map_err(Error::io("cannot write to the store"))? {

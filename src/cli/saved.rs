@@ -85,7 +85,16 @@ impl SavedPlan {
     pub(super) fn new(plan: &Plan, request: SavedRequest, jobs: Vec<SavedJob>, lists: Vec<Vec<Key>>) -> Self {
         let recipes = plan.studies.iter().map(|study| study.recipe.name.clone()).collect();
         let format = if lists.is_empty() { WITHOUT_LISTS } else { FORMAT };
-        Self { format, recipes, request, warnings: plan.warnings.clone(), jobs, lists, design: None, savings: Vec::new() }
+        Self {
+            format,
+            recipes,
+            request,
+            warnings: plan.warnings.clone(),
+            jobs,
+            lists,
+            design: None,
+            savings: Vec::new(),
+        }
     }
 
     /// Reads a plan that was printed.

@@ -1,11 +1,12 @@
 //! The machine below the engine: its resources, devices, clock, program file and log, and the failures that tests inject.
 
 pub(crate) mod archive;
-mod ask;
+pub(crate) mod ask;
 pub(crate) mod clock;
 pub mod devices;
 pub(crate) mod exchange;
 pub(crate) mod failpoints;
+pub mod finding;
 pub(crate) mod gpus;
 pub mod log;
 pub mod machine;

@@ -9,28 +9,26 @@ mod connection;
 mod error;
 mod link;
 mod project;
+mod session;
 mod shipment;
 mod ssh;
 mod trees;
 pub(crate) mod wire;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::{
-    error::{Fault, FaultKind},
-    trees::{Content, Tree, is_digest},
-};
 pub use self::{
     connection::{Connection, HostEvent, Shipped, Traffic},
     error::HostError,
     project::Project,
     shipment::{Hosted, InputTree, Shipment, declared_env, hosted},
+};
+pub(crate) use self::{
+    error::{Fault, FaultKind},
+    shipment::each_input,
+    trees::{Content, Tree, is_digest},
 };
 use crate::{plan::SerializedJob, record::Key};
 

@@ -44,7 +44,7 @@ impl Project {
     pub fn empty() -> Self {
         let tree = Tree::default();
         let digest = tree.digest();
-        Self(Arc::new(Inner { digest, tree, ..Inner::default() }))
+        Self(Arc::new(Inner { tree, digest, ..Inner::default() }))
     }
 
     /// The files below a folder that Git knows or does not ignore, or all of them without Git. `sync` are patterns of ignored
@@ -68,7 +68,9 @@ impl Project {
         };
         if !sync.is_empty() {
             let patterns: Vec<String> = sync.iter().map(|pattern| format!(":(glob){pattern}")).collect();
-            paths.extend(listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns).unwrap_or_default());
+            paths.extend(
+                listed(&folder, &["--others", "--ignored", "--exclude-standard"], &patterns).unwrap_or_default(),
+            );
         }
         paths.sort_unstable();
         paths.dedup();
@@ -106,8 +108,8 @@ impl Project {
         &self.0.tree
     }
 
-    pub(super) fn source(&self, blob: &str) -> Option<PathBuf> {
-        self.0.sources.get(blob).cloned()
+    pub(super) fn sources(&self) -> &BTreeMap<String, PathBuf> {
+        &self.0.sources
     }
 
     /// The path of a file or folder from the project's folder, if all of it is among the files.
@@ -243,7 +245,10 @@ mod tests {
         git(folder.path(), &["init", "-q"]);
         let project = collect(&[]);
         assert_eq!(names(&project), [".gitignore", "lib/a.py", "link.py", "train.py"]);
-        assert_eq!(names(&collect(&["data/*.csv"])), [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]);
+        assert_eq!(
+            names(&collect(&["data/*.csv"])),
+            [".gitignore", "data/small.csv", "lib/a.py", "link.py", "train.py"]
+        );
         let real = fs::canonicalize(folder.path()).unwrap();
         assert_eq!(project.place(&real.join("lib/a.py")), Some("lib/a.py".into()));
         assert_eq!(project.place(&real.join("lib")), Some("lib".into()), "all of it is there");
@@ -258,8 +263,8 @@ mod tests {
     fn a_project_has_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let file = fs::File::create(folder.path().join("weights")).unwrap();
-        file.set_len(MOST_OF_FILE + 1).unwrap();
+        file.set_len(MOST_OF_FILE + (6 << 20)).unwrap();
         let error = Project::collect(folder.path(), &folder.path().join("results"), &[]).unwrap_err().to_string();
-        assert!(error.contains("weights has 64 MiB; files of a project"), "{error}");
+        assert!(error.contains("weights has 70.0 MiB; files of a project"), "{error}");
     }
 }

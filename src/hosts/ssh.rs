@@ -191,7 +191,8 @@ impl Ssh {
             io::ErrorKind::NotFound => cannot("there is no program `ssh` on the PATH; install OpenSSH's client".into()),
             _ => cannot(error.to_string()),
         })?;
-        let (Some(to), Some(from), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+        let (Some(to), Some(from), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(cannot("its streams are missing".into()));
         };
         let messages = thread::Builder::new().name("ssh messages".into()).spawn(move || tail(errors));
@@ -225,7 +226,10 @@ impl Ssh {
         }
         let mut line = self.line()?;
         if line == SEND {
-            note(format!("the program is sent: {}", crate::format::quantity(program.bytes as f64, sweep_job::Unit::Bytes)));
+            note(format!(
+                "the program is sent: {}",
+                crate::format::quantity(program.bytes as f64, sweep_job::Unit::Bytes)
+            ));
             // If it is not taken, the script's exit code has the reason.
             let _ = program.send(&mut self.input);
             line = self.line()?;
@@ -249,11 +253,7 @@ impl Ssh {
         drop(self.output);
         let host = host.to_owned();
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        let code = if matches!(refused, None | Some(Refused::Ended(_))) {
-            wait_shortly(&mut child)
-        } else {
-            None
-        };
+        let code = if matches!(refused, None | Some(Refused::Ended(_))) { wait_shortly(&mut child) } else { None };
         let _ = child.kill();
         let _ = child.wait();
         drop(child);
@@ -307,7 +307,9 @@ fn classify(host: String, code: Option<i32>, messages: &str, said: &str) -> Host
     let full = any(&["No space left on device", "Disk quota exceeded"]);
     match code {
         Some(NO_FOLDER | NOT_RECEIVED) if full => HostError::Full { host, reason },
-        Some(NO_FOLDER | NOT_RECEIVED) => HostError::There { host, reason: format!("the program cannot be kept: {reason}") },
+        Some(NO_FOLDER | NOT_RECEIVED) => {
+            HostError::There { host, reason: format!("the program cannot be kept: {reason}") }
+        }
         Some(DOES_NOT_RUN | 126 | 127) => HostError::Library { host, reason },
         _ if any(&["Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"]) => {
             HostError::HostKey { host, reason }
@@ -392,7 +394,9 @@ mod tests {
         assert!(matches!(&lost, HostError::Unreachable { reason, .. } if reason.ends_with("Connection refused")));
         assert!(!lost.is_lasting() && lost.is_away());
         let refused = class(255, "banner\nme@box1: Permission denied (publickey).\n");
-        assert!(matches!(&refused, HostError::Login { reason, .. } if reason == "me@box1: Permission denied (publickey)."));
+        assert!(
+            matches!(&refused, HostError::Login { reason, .. } if reason == "me@box1: Permission denied (publickey).")
+        );
         assert!(refused.is_lasting());
         assert!(matches!(class(255, "Host key verification failed.\n"), HostError::HostKey { .. }));
         assert!(matches!(class(72, "head: write error: No space left on device"), HostError::Full { .. }));
@@ -404,11 +408,7 @@ mod tests {
 
     #[test]
     fn a_folder_stays_in_its_quotes() {
-        let program = Program {
-            file: Arc::new(fs::File::open("/dev/null").unwrap()),
-            bytes: 3,
-            digest: "d".into(),
-        };
+        let program = Program { file: Arc::new(fs::File::open("/dev/null").unwrap()), bytes: 3, digest: "d".into() };
         let run = |workdir: &str| {
             let home = tempfile::tempdir().unwrap();
             let mut command = Command::new("sh");

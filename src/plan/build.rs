@@ -22,7 +22,8 @@ use super::{
     selection::{resolved, selected},
 };
 use crate::recipe::{
-    Collector, GpuCount, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest, too_long,
+    Collector, GpuCount, LONGEST, Names, Need, Problem, Recipe, Reference, Scope, Span, Spanned, Step, suggest,
+    too_long,
 };
 use crate::record::{self, Deferred, Identity, Key, KeyList, Product, SeedPlan};
 

@@ -220,6 +220,19 @@ pub(super) fn states(recipe: &Recipe, problems: &mut Collector) {
     }
 }
 
+/// Says that jobs whose times are shown have their GPUs for themselves, although they are to share them.
+pub(super) fn gpus(recipe: &Recipe, problems: &mut Collector) {
+    for (index, step) in recipe.steps.iter().enumerate() {
+        if step.resources.shares_gpu() && recipe.measures(index) {
+            let name = &step.name;
+            let message =
+                format!("the jobs of `{}` do not share GPUs, because a time or a rate of them is shown", name.value);
+            let help = "write `gpus: 1`, or show the times of a step of their own".to_owned();
+            problems.warn(&recipe.sources, name.span, message, help);
+        }
+    }
+}
+
 /// Warns about claims on the results of a search: the best of many is better than it will be again.
 pub(super) fn selection_bias(recipe: &Recipe, problems: &mut Collector) {
     for claim in &recipe.claims {

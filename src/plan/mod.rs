@@ -238,6 +238,7 @@ impl Plan {
             lint::params(&recipe, &mut problems);
             lint::timing(&recipe, &mut problems);
             lint::states(&recipe, &mut problems);
+            lint::gpus(&recipe, &mut problems);
             lint::selection_bias(&recipe, &mut problems);
             let prefix = several.then(|| recipe.name.clone());
             let steps = vec![Vec::new(); recipe.steps.len()];

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn what_a_file_says_is_not_believed() {
-        let text = r#"[{"step":5,"seconds":1.0},{"step":4,"seconds":2.0},{"step":6,"seconds":-1.0},{"step":9,"seconds":3.0}]"#;
+        let text =
+            r#"[{"step":5,"seconds":1.0},{"step":4,"seconds":2.0},{"step":6,"seconds":-1.0},{"step":9,"seconds":3.0}]"#;
         let milestones: Milestones = serde_json::from_str(text).unwrap();
         assert_eq!(milestones.sound().map(|milestone| milestone.step).collect::<Vec<_>>(), [5, 9]);
     }

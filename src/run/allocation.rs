@@ -64,10 +64,14 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
     let _held = store.hold()?;
     let mut journal = Journal::part(&folder.part(key), Some(spec.index))?;
     // Dependencies in Slurm only decide the time: it runs what waited for a job that it has forgotten.
-    let missing = spec.identity.needs.iter().find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
+    let missing = spec
+        .identity
+        .needs
+        .iter()
+        .find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
     let manifests = if hosted {
         let base = spec.identity.base_key().map_err(io::Error::from)?;
-        Manifests::locked(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
+        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
     } else {
         store.manifests()
     };

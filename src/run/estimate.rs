@@ -299,7 +299,10 @@ mod tests {
         assert_eq!(pace.left(at(30)), Some(30.0));
         pace.on(at(40), &RunEvent::Storing { job: 0 });
         assert_eq!(pace.left(at(41)), Some(0.0));
-        pace.on(at(42), &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure(), alone: false });
+        pace.on(
+            at(42),
+            &RunEvent::Retrying { job: 0, attempt: 1, attempts: 2, wait: 1.0, failure: failure(), alone: false },
+        );
         assert_eq!(pace.left(at(42)), None, "the next attempt has said nothing");
     }
 

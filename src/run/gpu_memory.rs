@@ -7,8 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use sweep_job::{Metrics, Unit, Value};
 
+use super::slots::WHOLE;
 use crate::{
     format::{count, quantity},
+    plan::Job,
+    recipe::{GpuCount, GpuMemory},
     record::{GpuUse, Identity, Key, without_keys},
     store::{Entry, Measured},
 };
@@ -166,6 +169,20 @@ impl GpuHistory {
     }
 }
 
+/// The part of a GPU that a job takes, in words; `None` if it shares none.
+pub fn describe(job: &Job, history: &GpuHistory) -> Option<String> {
+    if !job.shares_gpu() {
+        return None;
+    }
+    let memory = match job.resources.gpu_memory {
+        Some(GpuMemory::Bytes(bytes)) => quantity(bytes as f64, Unit::Bytes),
+        Some(GpuMemory::Measured) | None => history.estimate(shape(&job.identity)).describe(),
+    };
+    let share = job.resources.gpus.and_then(GpuCount::share);
+    let share = share.map(|share| format!("{} of one, ", f64::from(share) / f64::from(WHOLE))).unwrap_or_default();
+    Some(format!("{share}memory {memory}"))
+}
+
 /// Bytes that a task of the lab has allocated on its device, by its metrics.
 pub(super) fn allocated(metrics: &Metrics) -> Option<f64> {
     ALLOCATED.iter().find_map(|name| metrics.get(*name)).map(|metric| metric.value)
@@ -269,7 +286,8 @@ mod tests {
     fn estimates_have_a_margin_and_follow_what_was_seen() {
         let (shape, mut history) = (run("x"), GpuHistory::default());
         assert_eq!(history.estimate(shape), Estimate::Unknown);
-        let used = |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
+        let used =
+            |shares, peak, exhausted| Some(GpuUse { devices: 1, share: 0.5, shares, reserved: None, peak, exhausted });
         let bytes = |history: &GpuHistory| match history.estimate(shape) {
             Estimate::Bytes { bytes, .. } => bytes,
             other => panic!("{other:?}"),

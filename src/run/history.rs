@@ -60,9 +60,8 @@ impl History {
     /// the machine as far as they can, and none begins before its dependencies are done.
     pub fn duration(&self, plan: &Plan, jobs: &[JobId], limits: &Limits) -> Option<f64> {
         let of_step = self.of_step();
-        let is_known = |id: &JobId| {
-            self.of_jobs.contains_key(id) || of_step.contains_key(plan.job(*id).label.step.as_str())
-        };
+        let is_known =
+            |id: &JobId| self.of_jobs.contains_key(id) || of_step.contains_key(plan.job(*id).label.step.as_str());
         if !jobs.iter().all(is_known) {
             return None;
         }

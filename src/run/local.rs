@@ -13,7 +13,11 @@ use std::{
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use sweep_job::{Failure, Job, Message};
 
-use super::{engine::{NotStored, Sample}, listen::messages, reads::Reads};
+use super::{
+    engine::{NotStored, Sample},
+    listen::messages,
+    reads::Reads,
+};
 use crate::{
     host::{self, machine::own_cpu_seconds},
     record::{Record, Started},

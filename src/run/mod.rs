@@ -42,7 +42,7 @@ pub use self::{
     event::{Observer, RunEvent, Summary},
     failures::Failures,
     folder::{InBatchSystem, Manifest, ManifestJob, RunFolder, Through},
-    gpu_memory::{Estimate, GpuHistory, NEUTRAL, Shape, shape},
+    gpu_memory::{Estimate, GpuHistory, NEUTRAL, Shape, describe as describe_gpu, shape},
     history::History,
     journal::{Journal, Line},
     provenance::{FoundProvenance, RunProvenance},
@@ -165,7 +165,8 @@ pub fn demand(job: &Job, limits: &Limits, history: &GpuHistory) -> Demand {
     let wanted = &job.resources;
     let gpus = gpus(job);
     let (share, gpu_memory) = if gpus > 0 { part_of_gpu(job, history) } else { (None, 0) };
-    let demand = Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
+    let demand =
+        Demand { cpus: 1, gpus, share, gpu_memory, memory: wanted.memory.unwrap_or(0), exclusive: wanted.exclusive };
     let demand = limits.clamp(demand);
     limits.clamp(Demand { cpus: wanted.cpus.unwrap_or_else(|| cores(&demand, limits)), ..demand })
 }

@@ -104,7 +104,8 @@ fn chosen<'a>(plan: &Plan, saving: &Saving, entries: &'a [Entry]) -> Vec<&'a Ent
         let values: Vec<String> =
             configuration(&entry.identity).iter().map(|(name, value)| format!("{name}={value}")).collect();
         // Parts of a training are of other use than whole ones.
-        let number = numbers.entry(format!("{:?} {}", entry.identity.params.get("until"), values.join("\0"))).or_default();
+        let number =
+            numbers.entry(format!("{:?} {}", entry.identity.params.get("until"), values.join("\0"))).or_default();
         *number += 1;
         *number <= MOST_ALIKE
     });

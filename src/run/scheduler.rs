@@ -6,6 +6,7 @@
 //! of a measuring step are one group, which stands where its longest path begins; within it their turns decide.
 
 mod order;
+mod queue;
 
 use std::{
     cmp::Reverse,
@@ -394,27 +395,6 @@ impl Scheduler {
         }
     }
 
-    fn queue(&mut self, job: usize) {
-        let Node { demand, place, .. } = self.jobs[job];
-        self.ready.entry(demand).or_default().insert(place);
-    }
-
-    /// Changes the resources of a job that does not run.
-    pub fn change(&mut self, job: usize, demand: Demand) {
-        let Node { demand: before, place, state, .. } = self.jobs[job];
-        if state == State::Running || before == demand {
-            return;
-        }
-        let queued = self.ready.get(&before).is_some_and(|queue| queue.contains(&place));
-        if queued {
-            self.unqueue(job);
-        }
-        self.jobs[job].demand = demand;
-        if queued {
-            self.queue(job);
-        }
-    }
-
     /// Starts what fits.
     fn start(&mut self, actions: &mut Vec<Action>) {
         if self.refused {
@@ -449,16 +429,6 @@ impl Scheduler {
             self.open -= 1;
             self.running += 1;
             actions.push(Action::Start { job: place.job, lease });
-        }
-    }
-
-    fn unqueue(&mut self, job: usize) {
-        let Node { demand, place, .. } = self.jobs[job];
-        if let Some(queue) = self.ready.get_mut(&demand) {
-            queue.remove(&place);
-            if queue.is_empty() {
-                self.ready.remove(&demand);
-            }
         }
     }
 

@@ -159,7 +159,12 @@ impl Store {
     }
 
     /// Stores an unpacked record, if it is what it says; else answers the reason.
-    fn put(&self, folder: &Path, pending: Pending, origin: Option<&Origin>) -> Result<Result<(), String>, TransferError> {
+    fn put(
+        &self,
+        folder: &Path,
+        pending: Pending,
+        origin: Option<&Origin>,
+    ) -> Result<Result<(), String>, TransferError> {
         let key = pending.key();
         let checked = checked(folder, key).and_then(|record| Ok((observed(folder, &record)?, record)));
         let (observation, record) = match checked {

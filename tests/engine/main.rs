@@ -19,6 +19,7 @@ mod decisions;
 mod demo;
 mod design;
 mod diff;
+mod doctor;
 mod effects;
 mod environment;
 mod explains;
@@ -26,10 +27,14 @@ mod exports;
 mod faults;
 mod figures;
 mod flow;
+mod forty;
 mod gallery;
+mod gpus;
+mod gridengine;
 mod hostile;
 mod init;
 mod integrity;
+mod kubernetes;
 mod log;
 mod looks;
 mod matrices;
@@ -44,6 +49,8 @@ mod protocol;
 #[cfg(feature = "remote")]
 mod pulls;
 mod query;
+#[cfg(feature = "remote")]
+mod ray;
 #[cfg(feature = "remote")]
 mod remote;
 mod reports;

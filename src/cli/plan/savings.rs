@@ -65,7 +65,17 @@ pub(super) fn savings(
         let is_training = saving.jobs().all(|stretch| plan.job(stretch.job).task.name == TRAIN);
         let word = if is_training { "iterations" } else { "steps" };
         let (jobs, alone, shared, states) = (saving.continuing(), saving.alone(), saving.shared(), saving.states());
-        found.push(StepSaving { step, jobs, alone, shared, states, seconds, of_jobs, who: who(plan, &saving, word), word });
+        found.push(StepSaving {
+            step,
+            jobs,
+            alone,
+            shared,
+            states,
+            seconds,
+            of_jobs,
+            who: who(plan, &saving, word),
+            word,
+        });
     }
     Ok(found)
 }

@@ -118,7 +118,8 @@ impl Shape for Devices {
         };
         let count = number.and_then(GpuCount::of);
         if count.is_none() {
-            let message = format!("`{key}` must be an integer from 0 to {MOST_GPUS}, or a part of one GPU in thousandths");
+            let message =
+                format!("`{key}` must be an integer from 0 to {MOST_GPUS}, or a part of one GPU in thousandths");
             let help = format!("write `{key}: 1`, or `{key}: 0.25` for a quarter of a GPU");
             lower.problem(node.span, message, "not a number of GPUs", help);
         }
@@ -151,7 +152,12 @@ impl Shape for MemoryOfGpu {
         }
         if parse_bytes(text).is_ok_and(|bytes| bytes == 0) {
             let message = format!("`{key}` must be more than nothing");
-            lower.problem(node.span, message, "no memory at all", format!("leave it out, or write `{key}: {MEASURED}`"));
+            lower.problem(
+                node.span,
+                message,
+                "no memory at all",
+                format!("leave it out, or write `{key}: {MEASURED}`"),
+            );
             return None;
         }
         Size.read(lower, node, key).map(GpuMemory::Bytes)

@@ -220,7 +220,8 @@ impl Lower<'_> {
         let mut resources = keys.resources.node().map(|node| self.resources(node)).unwrap_or_default();
         resources.exclusive = keys.exclusive.value.unwrap_or(false);
         if let Some(node) = keys.resources.node().filter(|_| resources.exclusive && resources.shares_gpu()) {
-            let message = format!("`{}` is exclusive, so that its times count, but its jobs would share a GPU", name.value);
+            let message =
+                format!("`{}` is exclusive, so that its times count, but its jobs would share a GPU", name.value);
             let help = "write `gpus: 1`; `exclusive: true` and a part of a GPU exclude each other";
             self.problem(node.span, message, "it has whole GPUs only", help);
         }

@@ -8,12 +8,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::Key;
+use crate::{host::finding::Finding, record::Key};
 
 /// A batch system. Whatever fails or does not answer in time is unknown, never gone.
 pub trait Cluster: fmt::Debug {
     /// The system's name, for messages.
-    fn system(&self) -> &'static str;
+    fn system(&self) -> &str;
 
     /// True if this process itself starts the jobs, so that those that have not begun end with it, and no other machine
     /// opens the results folder.
@@ -36,7 +36,7 @@ pub trait Cluster: fmt::Debug {
     }
 
     /// Reason why this machine cannot use the system, with the remedy; `None` if it can.
-    fn unavailable(&self) -> Option<&'static str>;
+    fn unavailable(&self) -> Option<&str>;
 
     /// Resources of the allocation that this process runs in; `None` if it is in none of this system.
     fn allocated(&self) -> Option<Allocated>;
@@ -46,6 +46,12 @@ pub trait Cluster: fmt::Debug {
 
     /// The command with which a person ends all of them.
     fn cancel_command(&self) -> String;
+
+    /// True if the system starts a job only after those in [`BatchJob::after`]. Else a job is submitted when they are done, and `after`
+    /// is always empty.
+    fn keeps_dependencies(&self) -> bool {
+        true
+    }
 
     /// Submits a batch job.
     ///
@@ -66,13 +72,23 @@ pub trait Cluster: fmt::Debug {
     fn cancel(&self, ids: &[BatchId], scope: CancelScope) -> Result<(), String>;
 
     /// Reason why a job stays in the queue for good, if this reason for waiting is permanent.
-    fn why_pending(&self, reason: &str) -> Option<&'static str>;
+    fn why_pending(&self, reason: &str) -> Option<&str>;
 
     /// End of a batch job that the queue shows with `word`.
     fn ending(&self, id: &BatchId, word: &str) -> Ending;
 
     /// The state of a batch job that the queue has forgotten, where the system has an accounting.
     fn remembered(&self, id: &BatchId) -> Option<QueuedState>;
+
+    /// Checks of what only this system requires, for `sweep doctor`. That it can be used and answers is checked for all systems.
+    fn examine(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// True if its machines share the results folder with this one, so that a trial job can write there.
+    fn has_shared_folder(&self) -> bool {
+        true
+    }
 }
 
 /// The name of a batch job in its system, usually a number.
@@ -194,14 +210,18 @@ pub enum EndCause {
     TimeLimit,
     /// It ran out of memory.
     OutOfMemory,
+    /// The system has ended it in favor of another one.
+    Preempted,
+    /// It was never started, and is to be submitted again.
+    NotStarted,
     /// The system has lost it, with its node or otherwise: the system's word.
     Lost(String),
     /// Its script has ended with this code.
     Exit(i32),
     /// This signal has ended it.
     Signal(i32),
-    /// It could not be started: the reason.
-    NotStarted(String),
+    /// It cannot be started, and not later either: the reason.
+    Impossible(String),
     /// The system's word says no more.
     Other(String),
 }

@@ -1,5 +1,7 @@
 //! One batch job for each job, all of them submitted at once, with the batch system's dependencies between them.
 
+mod ends;
+
 use std::{
     collections::HashMap,
     io,
@@ -10,7 +12,7 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedJob, QueuedState, Refusal, Work,
+    BatchId, BatchJob, CancelScope, LAG, MISSING, QueuedJob, QueuedState, Refusal, Work,
     job_tag::JobTag,
     jobs::{self, Jobs, Sent, Stage},
     session::ClusterSession,
@@ -18,7 +20,7 @@ use super::{
 use crate::{
     plan::JobId,
     record::Key,
-    run::{Disposition, RunEvent, RunFolder, Summary, allocation, journal, local::Input},
+    run::{Disposition, RunEvent, RunFolder, Summary, journal, local::Input},
 };
 
 /// Time limit of a batch of submissions before the queue and the signals are checked again.
@@ -151,12 +153,16 @@ impl<'a, 'o> Run<'a, 'o> {
             match line.event.about(job) {
                 event @ RunEvent::Started { .. } => {
                     (self.jobs[job].last, self.jobs[job].stopped) = (None, None);
+                    self.jobs[job].interrupted = false;
                     self.jobs[job].log = Some(folder.log(key));
                     self.session.tell(&event);
                 }
                 RunEvent::Failed { seconds, failure, .. } => self.jobs[job].last = Some((seconds, failure)),
                 RunEvent::Stopped { seconds, how, .. } => self.jobs[job].stopped = Some((seconds, how)),
-                RunEvent::Ended(Summary { interrupted: Some(_), .. }) => self.jobs[job].last = None,
+                RunEvent::Ended(Summary { interrupted: Some(_), .. }) => {
+                    self.jobs[job].last = None;
+                    self.jobs[job].interrupted = true;
+                }
                 event @ (RunEvent::Progress { .. }
                 | RunEvent::Note { .. }
                 | RunEvent::Storing { .. }
@@ -175,12 +181,17 @@ impl<'a, 'o> Run<'a, 'o> {
             self.jobs.close(job, false);
             return;
         }
-        if self.session.stopping && matches!(state, Some(QueuedState::Canceled) | None) {
+        let interrupted = self.jobs[job].interrupted && matches!(state, Some(QueuedState::Failed(_)));
+        if self.session.stopping && (interrupted || matches!(state, Some(QueuedState::Canceled) | None)) {
             self.jobs.close(job, false);
             match self.jobs[job].stopped.take() {
                 Some((seconds, how)) => self.session.stopped(job, seconds, how),
                 None => self.session.skipped(job, None),
             }
+            return;
+        }
+        if interrupted {
+            self.submit_again(job);
             return;
         }
         // A job that the batch system has ended says that it was ended, which says less than the system does.
@@ -229,59 +240,6 @@ impl<'a, 'o> Run<'a, 'o> {
             Some(QueuedState::Failed(word) | QueuedState::Ended(word)) => self.ended_badly(job, &id, word),
             Some(QueuedState::Pending | QueuedState::Running) => {}
         }
-    }
-
-    /// A job has ended in the queue without a word of its own.
-    fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
-        let session = &self.session;
-        let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
-        let node = if ending.node.is_empty() { String::new() } else { format!(" on {}", ending.node) };
-        let (kind, message, loss) = match ending.cause {
-            EndCause::TimeLimit => {
-                (FailureKind::Timeout, format!("{system} has ended job {id}{node}: its time limit was reached"), false)
-            }
-            EndCause::OutOfMemory => {
-                (FailureKind::Memory, format!("out of memory: {system} has ended job {id}{node}"), false)
-            }
-            EndCause::Lost(word) => (FailureKind::Crash, format!("{system} has lost job {id}{node}: {word}"), true),
-            EndCause::NotStarted(reason) => (FailureKind::Input, format!("{system} cannot start it: {reason}"), false),
-            EndCause::Exit(allocation::BLOCKED) => {
-                (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
-            }
-            EndCause::Exit(code @ (78 | 126 | 127)) => {
-                let what = if code == 78 { &session.launch.folder } else { &session.launch.program };
-                let message = format!("job {id}{node} did not find {}: is it on a shared disk?", what.display());
-                (FailureKind::Io, message, false)
-            }
-            cause => {
-                let how = match cause {
-                    EndCause::Exit(code) => format!("exit code {code}"),
-                    EndCause::Signal(signal) => format!("signal {signal}"),
-                    EndCause::Other(word) | EndCause::Lost(word) | EndCause::NotStarted(word) => word,
-                    EndCause::TimeLimit | EndCause::OutOfMemory => word.to_owned(),
-                };
-                let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
-                let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
-                let message = format!("job {id}{node} has ended with {how}{reason}; see {}", output.display());
-                (FailureKind::Crash, message, false)
-            }
-        };
-        self.lose(job, Failure { kind, message }, loss);
-    }
-
-    /// A job has ended without a result and without a word: it is submitted again if it has attempts left. What the batch system has lost
-    /// is not the job's fault.
-    fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
-        let retries = self.session.plan.job(JobId::new(job)).policy.retries;
-        let more = if loss { retries.max(LOSSES) } else { retries };
-        let submissions = self.jobs[job].submissions.max(1);
-        if submissions > more || self.session.stopping {
-            self.fail(job, 0.0, failure);
-            return;
-        }
-        self.jobs[job].stage = Stage::Held;
-        self.jobs[job].submissions = submissions;
-        self.session.tell(&RunEvent::Retrying { job, attempt: submissions, attempts: more + 1, wait: 0.0, failure, alone: false });
     }
 
     /// A job has failed for good, and what needs it will not run.
@@ -396,7 +354,9 @@ impl<'a, 'o> Run<'a, 'o> {
             if self.jobs.is_early(job) && !self.session.options.detach {
                 continue;
             }
-            let Some(needs) = self.jobs.needs_of(job, MOST_NEEDS) else { continue };
+            // Without dependencies in the system, a job waits here for all that it needs.
+            let most = if self.session.cluster.keeps_dependencies() { MOST_NEEDS } else { 0 };
+            let Some(needs) = self.jobs.needs_of(job, most) else { continue };
             if Instant::now() >= until {
                 self.session.next_poll = Instant::now();
                 return;
@@ -417,7 +377,8 @@ impl<'a, 'o> Run<'a, 'o> {
                     self.session.trouble(&error);
                     return;
                 }
-                Err(Refusal::Full(error)) if in_queue > 0 => {
+                // A system may count jobs that have just ended, and those of others.
+                Err(Refusal::Full(error)) if in_queue > 0 || self.session.changed.elapsed() < LAG => {
                     self.jobs[job].submissions -= 1;
                     if self.full.is_none() {
                         let text = format!(

@@ -1,5 +1,5 @@
 //! The tag that a job carries as its comment, by which it is recognized: Slurm may reuse a number, and the submitter
-//! may have died before it recorded the number.
+//! may have died before it recorded the number. Systems without comments carry it in the job's name, as a label.
 
 use std::{fmt, str::FromStr};
 
@@ -37,5 +37,35 @@ impl FromStr for JobTag {
         }
         let (key, submission) = (key.parse().map_err(|_| ())?, submission.parse().map_err(|_| ())?);
         Ok(Self { run: run.to_owned(), key, submission })
+    }
+}
+
+/// The name of a batch job that contains its tag and the name of all jobs of its store, in letters, digits, `-` and `_`.
+pub(super) fn label(jobs_name: &str, tag: &str) -> String {
+    format!("{jobs_name}_{}", tag.replace(['|', ':'], "_"))
+}
+
+/// The tag in a label; `None` if it is the name of a job of another store, or of no job of a store.
+pub(super) fn tag_in(jobs_name: &str, label: &str) -> Option<String> {
+    let tag = label.strip_prefix(jobs_name)?.strip_prefix('_')?;
+    let tag = tag.strip_prefix("pilot_").map_or_else(|| tag.to_owned(), |tag| format!("pilot:{tag}"));
+    Some(tag.replace('_', "|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_the_tag() {
+        let tag = format!("20260101T000000Z-7|{}|2", "ab".repeat(32));
+        let name = label("sweep-1234abcd", &tag);
+        assert!(name.chars().all(|char| char.is_ascii_alphanumeric() || "-_".contains(char)), "{name}");
+        assert_eq!(tag_in("sweep-1234abcd", &name), Some(tag.clone()));
+        assert_eq!(tag_in("sweep-1234abce", &name), None);
+        assert_eq!(tag_in("sweep-1234abc", &name), None);
+        let pilot = format!("pilot:{tag}");
+        assert_eq!(tag_in("sweep-1", &label("sweep-1", &pilot)), Some(pilot));
+        assert_eq!(tag_in("sweep-1", "anything"), None);
     }
 }

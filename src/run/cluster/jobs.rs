@@ -74,6 +74,10 @@ pub(super) struct Job {
     pub(super) last: Option<(f64, Failure)>,
     /// Its process's message that it was stopped, with the duration in seconds.
     pub(super) stopped: Option<(f64, String)>,
+    /// True if its process has ended because the batch system or a person asked it to.
+    pub(super) interrupted: bool,
+    /// Number of submissions after such an end.
+    pub(super) interruptions: u32,
     /// Output of its worker, if there was one.
     pub(super) log: Option<PathBuf>,
 }
@@ -120,6 +124,8 @@ impl Jobs {
                 read: 0,
                 last: None,
                 stopped: None,
+                interrupted: false,
+                interruptions: 0,
                 log: None,
             })
             .collect();

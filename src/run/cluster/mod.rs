@@ -11,9 +11,13 @@ mod job_per_allocation;
 mod job_tag;
 mod jobs;
 mod pilot_jobs;
+mod ray;
 mod rounds;
+mod script;
 mod session;
 mod slurm;
+mod templates;
+pub mod trial;
 
 use std::{
     collections::HashMap,
@@ -75,6 +79,8 @@ pub struct Opening {
 pub fn open(system: &BatchSystem, opening: Opening) -> Box<dyn Cluster> {
     match system {
         BatchSystem::Slurm(settings) => Box::new(slurm::Slurm::new(opening.jobs_name, settings.clone())),
+        BatchSystem::Ray(settings) => Box::new(ray::RayJobs::new(opening, settings.clone())),
+        BatchSystem::CommandTemplates(settings) => Box::new(templates::Templates::new(opening, settings.clone())),
         BatchSystem::Ssh(settings) => Box::new(hosts::Hosts::new(opening, settings.clone())),
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use sweep_job::{Failure, FailureKind};
 
 use super::{
-    BatchId, BatchJob, CancelScope, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, Work, job_tag::JobTag,
-    session::ClusterSession,
+    BatchId, BatchJob, CancelScope, EndCause, LAG, LOSSES, MISSING, QueuedState, Refusal, Request, Work,
+    job_tag::JobTag, session::ClusterSession,
 };
 use crate::{
     plan::JobId,
@@ -30,6 +30,8 @@ pub(super) struct Run<'a, 'o> {
     pilots: BTreeMap<usize, Pilot>,
     /// Number submitted so far.
     submitted: usize,
+    /// Number of those that have ended, not for another one's sake, since one of them did something.
+    fruitless: usize,
     /// The pilots have been told to start nothing more.
     interrupted: bool,
 }
@@ -57,6 +59,7 @@ impl<'a, 'o> Run<'a, 'o> {
             running: BTreeSet::new(),
             pilots: BTreeMap::new(),
             submitted: 0,
+            fruitless: 0,
             interrupted: false,
         }
     }
@@ -88,9 +91,8 @@ impl<'a, 'o> Run<'a, 'o> {
     /// Submits as many pilots as are missing.
     fn submit(&mut self, pilots: usize) {
         let live = self.pilots.values().filter(|pilot| !pilot.over).count();
-        let most = pilots * (LOSSES as usize + 1);
         for _ in live..pilots {
-            if self.session.stopping || self.open.is_empty() || self.submitted >= most {
+            if self.session.stopping || self.open.is_empty() || self.fruitless >= self.patience() {
                 return;
             }
             let number = self.submitted + 1;
@@ -105,7 +107,6 @@ impl<'a, 'o> Run<'a, 'o> {
                     return;
                 }
                 Err(Refusal::No(error)) => {
-                    self.submitted = most;
                     self.give_up(&format!("{} refuses a pilot: {error}", self.session.cluster.system()));
                     return;
                 }
@@ -135,6 +136,11 @@ impl<'a, 'o> Run<'a, 'o> {
             step: None,
             after: &[],
         })
+    }
+
+    /// After so many pilots that did nothing there are no more.
+    fn patience(&self) -> usize {
+        self.session.options.pilots.unwrap_or(1).min(self.open.len().max(1)) * (LOSSES as usize + 1)
     }
 
     /// A pilot is as large as the largest job that is still to run.
@@ -177,6 +183,13 @@ impl<'a, 'o> Run<'a, 'o> {
                         self.close(job);
                         self.session.stopped(job, seconds, how);
                     }
+                    RunEvent::Stopped { how, .. } => {
+                        self.fruitless = 0;
+                        self.running.remove(&job);
+                        let system = self.session.cluster.system();
+                        let text = format!("its pilot was interrupted in {system} ({how}); another one continues it");
+                        self.session.tell(&RunEvent::Note { job, text });
+                    }
                     event @ RunEvent::Started { .. } => {
                         self.running.insert(job);
                         self.session.tell(&event);
@@ -192,6 +205,7 @@ impl<'a, 'o> Run<'a, 'o> {
     }
 
     fn close(&mut self, job: usize) {
+        self.fruitless = 0;
         self.open.remove(&job);
         self.running.remove(&job);
     }
@@ -201,6 +215,7 @@ impl<'a, 'o> Run<'a, 'o> {
         let Some(queue) = self.session.queue() else { return };
         self.listen();
         let now = Instant::now();
+        let mut ended = Vec::new();
         for pilot in self.pilots.values_mut().filter(|pilot| !pilot.over) {
             let seen = queue.iter().find(|seen| seen.id == pilot.id);
             pilot.running = seen.is_some_and(|seen| seen.state == QueuedState::Running);
@@ -210,6 +225,14 @@ impl<'a, 'o> Run<'a, 'o> {
             }
             let since = now - *pilot.gone.get_or_insert(now);
             pilot.over = seen.is_some() || since >= MISSING || self.session.stopping;
+            if pilot.over {
+                ended.push((pilot.id.clone(), seen.map(|seen| seen.state.clone())));
+            }
+        }
+        for (id, state) in ended {
+            let preempted = matches!(state, Some(QueuedState::Ended(word))
+                if self.session.cluster.ending(&id, &word).cause == EndCause::Preempted);
+            self.fruitless += usize::from(!preempted);
         }
         if self.session.stopping {
             let (running, pending): (Vec<&Pilot>, Vec<&Pilot>) =
@@ -253,8 +276,7 @@ impl<'a, 'o> Run<'a, 'o> {
                 self.session.skipped(job, None);
             }
         }
-        let most = self.session.options.pilots.unwrap_or(1) * (LOSSES as usize + 1);
-        if self.submitted >= most && self.session.begun.elapsed() > LAG.min(MISSING) {
+        if self.fruitless >= self.patience() && self.session.begun.elapsed() > LAG.min(MISSING) {
             let folder = self.session.launch.outputs.display();
             self.give_up(&format!("every pilot job has ended, and none has run it; see {folder}"));
         }

@@ -53,6 +53,11 @@ impl Launch {
     }
 }
 
+/// The name of the folder for a batch system's outputs.
+fn folder_name(system: &str) -> String {
+    system.to_lowercase().chars().map(|char| if char.is_alphanumeric() { char } else { '-' }).collect()
+}
+
 /// A path for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
@@ -98,7 +103,7 @@ impl<'a, 'o> ClusterSession<'a, 'o> {
     ) -> io::Result<Self> {
         let run = std::path::absolute(options.folder.path())?;
         // A batch system may not make folders, and a job whose output has none fails without a word.
-        let outputs = run.join(cluster.system().to_lowercase());
+        let outputs = run.join(folder_name(cluster.system()));
         fs::create_dir_all(&outputs)?;
         let launch = Launch {
             program: std::env::current_exe()?,

@@ -160,8 +160,7 @@ impl Run<'_, '_> {
             return;
         };
         self.gpus.silent = 0;
-        let jobs: HashMap<u32, usize> =
-            self.running.iter().map(|(job, attempt)| (attempt.worker.id(), *job)).collect();
+        let jobs: HashMap<u32, usize> = self.running.iter().map(|(job, attempt)| (attempt.worker.id(), *job)).collect();
         let mut sums: HashMap<(usize, &str), u64> = HashMap::new();
         for ProcessMemory { pid, gpu, bytes } in &used {
             if let Some(job) = machine::lineage(*pid).find_map(|pid| jobs.get(&pid)) {

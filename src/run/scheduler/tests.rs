@@ -236,8 +236,9 @@ fn parts_go_to_the_fullest_gpu_on_which_they_fit() {
 #[test]
 fn memory_decides_which_gpu_has_room() {
     let wants = |share, gpu_memory| Demand { share: Some(share), gpu_memory, gpus: 1, ..cpus(1) };
-    let specs = [wants(100, 6), wants(100, 6), wants(0, 4), wants(0, 5), wants(500, 0)].map(|demand| job(&[], demand));
-    let limits = Limits { cpus: 8, jobs: 8, gpu_memory: vec![10, 12], ..LIMITS };
+    let specs = [wants(100, 6000), wants(100, 6000), wants(0, 4000), wants(0, 5000), wants(500, 0)]
+        .map(|demand| job(&[], demand));
+    let limits = Limits { cpus: 8, jobs: 8, gpu_memory: vec![10_000, 12_000], ..LIMITS };
     let mut scheduler = scheduler(&specs, limits, false);
     let begun = started(&scheduler.on(Event::Begin));
     assert_eq!(begun, [(0, vec![0]), (1, vec![1]), (2, vec![0]), (3, vec![1])], "half of the memory is nowhere free");
@@ -251,8 +252,9 @@ fn memory_decides_which_gpu_has_room() {
 
 #[test]
 fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
-    // Two long parts, a job that wants a whole GPU, and then many short parts.
+    // Two long parts on different GPUs, a job that wants a whole GPU, and then many short parts.
     let mut specs: Vec<JobSpec> = (0..40).map(|_| job(&[], part(250))).collect();
+    (specs[0], specs[1]) = (job(&[], part(750)), job(&[], part(500)));
     specs[2] = job(&[], Demand { gpus: 1, ..cpus(1) });
     for (spec, expected) in specs.iter_mut().zip([9, 8, 7]) {
         spec.expected = expected;
@@ -260,21 +262,19 @@ fn small_parts_that_keep_coming_do_not_starve_a_whole_gpu() {
     let limits = Limits { cpus: 99, jobs: 99, ..LIMITS };
     let mut scheduler = scheduler(&specs, limits, false);
     let mut on: BTreeMap<usize, Vec<usize>> = started(&scheduler.on(Event::Begin)).into_iter().collect();
-    assert_eq!(on.len(), 6, "both long ones and the short ones of the other GPU: {on:?}");
+    assert_eq!(on.len(), 3, "both long ones, and a short one on the GPU that is not kept: {on:?}");
     let mut ended = 0;
     while !on.contains_key(&2) {
         // The parts of the GPU that is not kept end first, again and again.
-        let kept = on[&0][0];
-        let next = on.iter().find(|(_, gpus)| gpus[0] != kept).map_or(0, |(job, _)| *job);
+        let kept = on[&1][0];
+        let next = on.keys().copied().find(|job| *job > 2 && on[job][0] != kept).unwrap();
         on.remove(&next);
         on.extend(started(&scheduler.on(Event::Done(next))));
         ended += 1;
         assert!(ended <= 39, "it waits for all of them: {on:?}");
         if ended == 20 {
-            for long in [0, 1] {
-                on.remove(&long);
-                on.extend(started(&scheduler.on(Event::Done(long))));
-            }
+            on.remove(&1);
+            on.extend(started(&scheduler.on(Event::Done(1))));
             assert!(on.contains_key(&2), "its GPU is empty: {on:?}");
         }
     }

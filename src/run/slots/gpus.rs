@@ -80,9 +80,8 @@ impl Gpus {
     }
 
     pub(super) fn nearest(&self, demand: &Demand, kept: &BTreeSet<usize>) -> Vec<usize> {
-        let mut able: Vec<usize> = (0..self.0.len())
-            .filter(|gpu| !kept.contains(gpu) && self.0[*gpu].is_large_enough(demand))
-            .collect();
+        let mut able: Vec<usize> =
+            (0..self.0.len()).filter(|gpu| !kept.contains(gpu) && self.0[*gpu].is_large_enough(demand)).collect();
         able.sort_by_key(|gpu| self.0[*gpu].load());
         able.truncate(demand.gpus);
         able

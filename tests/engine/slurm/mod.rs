@@ -1,6 +1,7 @@
 //! Runs through a real Slurm, on loopback.
 
 pub(crate) mod cluster;
+mod preemption;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,7 +28,7 @@ fn status(cluster: &Cluster, sandbox: &Sandbox) -> Value {
 }
 
 /// Number of starts of each job's process in allocations, over all runs.
-fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
+pub(crate) fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
     let mut starts = BTreeMap::new();
     for folder in list(&sandbox.path("results/runs")) {
         let parts = [list(&folder.join("jobs")), list(&folder.join("pilots"))].concat();
@@ -43,14 +44,14 @@ fn starts(sandbox: &Sandbox) -> BTreeMap<String, usize> {
 }
 
 /// The parts of records that do not differ between runs.
-fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
+pub(crate) fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value)> {
     let records = sandbox.records().into_iter();
     records.map(|(label, record)| (label, (record["key"].clone(), record["outcome"].clone()))).collect()
 }
 
 /// 40 jobs: 24 of one step, 10 that each need some of them, one that needs these; a retry, a time-out, and a failure with
 /// those that need it.
-const FORTY: &str = "
+pub(crate) const FORTY: &str = "
 name: forty
 steps:
   a:
@@ -233,6 +234,7 @@ steps:
     uses: command
     with: { run: 'test $CUDA_VISIBLE_DEVICES = 0,1; echo threads=$OMP_NUM_THREADS' }
     resources: { cpus: 3, gpus: 2 }
+  part: { uses: command, with: { run: 'test ${#CUDA_VISIBLE_DEVICES} = 1; echo share=$SWEEP_GPU_SHARE' }, resources: { cpus: 1, gpus: 0.5 } }
 ";
     let sandbox = Sandbox::with(recipe);
     let ended = cluster.sweep(&sandbox, &run("recipe.yaml", &[]));
@@ -250,6 +252,7 @@ steps:
         }
     }
     assert_eq!(metric(&records["two"], "threads"), 3.0);
+    assert_eq!(metric(&records["part"], "share"), 0.5, "of a GPU that Slurm gives it whole");
 }
 
 #[test]

@@ -26,13 +26,13 @@ steps:
     needs: make
     uses: command
     with:
-      run: 'echo metric: length=$(wc -c < made.txt)'
+      run: 'echo length=$(wc -c < made.txt)'
       inputs: [\"${{ needs.make.artifacts.made.txt }}\"]
 ";
 
 fn two() -> World {
     let world = World::with(TWO);
-    world.sandbox.write("make.sh", "cat data/a data/b > made.txt\necho metric: tokens=${#TOKEN}\n");
+    world.sandbox.write("make.sh", "cat data/a data/b > made.txt\necho tokens=${#TOKEN}\n");
     world.sandbox.write("data/a", "first\n");
     world.sandbox.write("data/b", "second\n");
     world
@@ -121,7 +121,9 @@ fn a_needed_record_is_sent_with_its_files() {
 #[test]
 fn the_same_start_twice_is_one() {
     let Some(sshd) = Sshd::start(1) else { return };
-    let world = World::with("name: one\nsteps:\n  a: { uses: mock, with: { seconds: 2 } }\n  bad: { uses: mock, with: { end: fail } }\n");
+    let world = World::with(
+        "name: one\nsteps:\n  a: { uses: mock, with: { seconds: 2 } }\n  bad: { uses: mock, with: { end: fail } }\n",
+    );
     let (first, second) = (world.open(&sshd, "box1"), world.open(&sshd, "box1"));
     first.connected();
     second.connected();
@@ -153,7 +155,9 @@ fn versions_of_a_project_do_not_disturb_each_other() {
     let link = world.open(&sshd, "box1");
     link.connected();
     let version = |text: &str| {
-        world.sandbox.write("a.sh", &format!("sleep 1; echo {text} > out; echo x >> $(dirname $(readlink -f a.sh))/trace\n"));
+        world
+            .sandbox
+            .write("a.sh", &format!("sleep 1; echo {text} > out; echo x >> $(dirname $(readlink -f a.sh))/trace\n"));
         world.hosted("a")
     };
     let (one, two) = (version("one"), version("two"));
@@ -198,7 +202,7 @@ fn inputs_outside_of_the_project_go_by_content() {
 fn no_secret_is_in_a_file_or_on_a_command_line_there() {
     let Some(sshd) = Sshd::start(1) else { return };
     let world = World::with(
-        "name: s\nsteps:\n  a:\n    uses: command\n    with: { run: 'echo metric: length=${#TOKEN}; sleep 2', env: { TOKEN: { from: HUSH } } }\n",
+        "name: s\nsteps:\n  a:\n    uses: command\n    with: { run: 'echo length=${#TOKEN}; sleep 2', env: { TOKEN: { from: HUSH } } }\n",
     );
     let link = world.open(&sshd, "box1");
     link.connected();

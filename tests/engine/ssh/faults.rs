@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use sweep::hosts::{HostError, Started};
+use sweep::hosts::{HostError, HostEvent, Started};
 
 use super::{
     sshd::Sshd,
@@ -71,7 +71,7 @@ fn another_processor_is_one_sentence() {
     let (error, text) = refused(&world, &sshd);
     assert!(matches!(error, HostError::Architecture { .. }) && error.is_lasting(), "{text}");
     assert!(text.starts_with("box1 is Linux riscv64, and this program is made for Linux "), "{text}");
-    assert!(!sshd.home("box1").join(".sweep").exists(), "nothing was sent");
+    assert!(list_all(&sshd.home("box1").join(".sweep")).iter().all(|path| path.is_dir()), "nothing was sent");
 }
 
 #[test]
@@ -80,7 +80,8 @@ fn a_missing_library_is_one_sentence() {
     let world = mock(0);
     // A program that does not run there, as the dynamic linker says it.
     let program = world.sandbox.path("broken");
-    let text = "#!/bin/sh\necho \"sweep: /lib/libc.so.6: version 'GLIBC_2.99' not found (required by sweep)\" >&2\nexit 1\n";
+    let text =
+        "#!/bin/sh\necho \"sweep: /lib/libc.so.6: version 'GLIBC_2.99' not found (required by sweep)\" >&2\nexit 1\n";
     fs_err::write(&program, text).unwrap();
     let link = world.open_with(sshd.options(), "box1", &program);
     let error = link.lost();
@@ -140,9 +141,32 @@ fn a_job_outlives_the_servers_and_every_line_is_said_once() {
     link.connected();
     let end = link.ended(job.spec.key);
     assert!(end.has_record, "{end:?}");
-    assert_eq!(end.kinds().iter().filter(|kind| **kind != "progress").collect::<Vec<_>>(), [&"storing", &"done", &"ended"]);
+    assert_eq!(
+        end.kinds().iter().filter(|kind| **kind != "progress").collect::<Vec<_>>(),
+        [&"storing", &"done", &"ended"]
+    );
     assert_eq!(link.start(&job, "2").1, Started::Over { has_record: true });
     assert_eq!(world.fetch(&link, job.spec.key).added, 1);
+}
+
+#[test]
+fn a_host_with_another_clock_is_said_and_works() {
+    let Some(sshd) = Sshd::start(1) else { return };
+    let world = mock(0);
+    sshd.rc("box1", "export SWEEP_CLOCK=-3600\n");
+    let link = world.open(&sshd, "box1");
+    let skew = link.connected().skew;
+    assert!((-3660.0..-3540.0).contains(&skew), "{skew}");
+    let said = link.next();
+    assert!(
+        matches!(&said, HostEvent::Note(text) if text.starts_with("box1: its clock is 3") && text.contains(" s behind ")),
+        "{said:?}"
+    );
+    let job = world.hosted("a");
+    link.start(&job, "1");
+    assert!(link.ended(job.spec.key).has_record);
+    assert_eq!(world.fetch(&link, job.spec.key).added, 1);
+    world.sandbox.assert_all_cached(&["recipe.yaml"]);
 }
 
 #[test]
@@ -158,7 +182,9 @@ fn a_job_outlives_the_submitting_side() {
     until("the server is gone", || {
         !fs_err::read_dir("/proc").unwrap().any(|process| {
             let process = process.unwrap().path();
-            let text = |name: &str| String::from_utf8_lossy(&std::fs::read(process.join(name)).unwrap_or_default()).into_owned();
+            let text = |name: &str| {
+                String::from_utf8_lossy(&std::fs::read(process.join(name)).unwrap_or_default()).into_owned()
+            };
             text("cmdline").contains("serve") && text("environ").contains(sshd.path("").to_str().unwrap())
         })
     });
@@ -222,7 +248,10 @@ fn a_network_that_stalls_is_a_lost_connection_and_comes_back() {
     link.start(&job, "1");
     proxy.stalled.store(true, Ordering::SeqCst);
     let lost = link.lost();
-    assert_eq!(lost.to_string().split(';').next(), Some("the connection to box1 was lost: nothing was heard of it for 15 s"));
+    assert_eq!(
+        lost.to_string().split(';').next(),
+        Some("the connection to box1 was lost: nothing was heard of it for 15 s")
+    );
     proxy.stalled.store(false, Ordering::SeqCst);
     link.connected();
     assert!(link.ended(job.spec.key).has_record);
@@ -245,9 +274,9 @@ fn a_full_disk_is_one_sentence_and_leaves_nothing_half_written() {
         link.connected();
         let prepared = link.connection.prepare(&job.shipment);
         let temporary = |folder: &str| {
-            fs_err::read_dir(workdir.join(folder)).unwrap().any(|file| {
-                file.unwrap().file_name().to_string_lossy().starts_with(".tmp")
-            })
+            fs_err::read_dir(workdir.join(folder))
+                .unwrap()
+                .any(|file| file.unwrap().file_name().to_string_lossy().starts_with(".tmp"))
         };
         assert!(!temporary("blobs") && !temporary("trees"), "at {at}");
         // The connection stays usable.
@@ -258,7 +287,10 @@ fn a_full_disk_is_one_sentence_and_leaves_nothing_half_written() {
         };
         assert!(error.is_full() && !error.is_lasting(), "{error}");
         let text = error.to_string();
-        assert!(text.starts_with("the disk of box1 is full: ") && text.ends_with("run `sweep hosts clean box1`"), "{text}");
+        assert!(
+            text.starts_with("the disk of box1 is full: ") && text.ends_with("run `sweep hosts clean box1`"),
+            "{text}"
+        );
     }
     panic!("the disk is always full");
 }
@@ -275,11 +307,11 @@ fn a_host_without_room_for_the_program_is_one_sentence() {
         return;
     }
     let (error, text) = refused(&world, &sshd);
-    let left = list_all(&workdir);
+    let left: Vec<_> = list_all(&workdir).into_iter().filter(|path| !path.is_dir()).collect();
     assert!(Command::new("umount").arg("-l").arg(&workdir).status().unwrap().success());
     assert!(error.is_full(), "{text}");
     assert!(text.contains("No space left on device"), "{text}");
-    assert!(left.iter().all(|path| path.is_dir()), "{left:?}");
+    assert!(left.is_empty(), "{left:?}");
 }
 
 fn list_all(folder: &std::path::Path) -> Vec<std::path::PathBuf> {

@@ -85,7 +85,9 @@ fn locally(recipe: &str) -> (Sandbox, Option<i32>, String) {
 fn results(sandbox: &Sandbox) -> BTreeMap<String, (Value, Value, Value)> {
     let records = sandbox.records().into_iter();
     records
-        .map(|(label, record)| (label, (record["key"].clone(), record["outcome"]["metrics"].clone(), record["files"].clone())))
+        .map(|(label, record)| {
+            (label, (record["key"].clone(), record["outcome"]["metrics"].clone(), record["files"].clone()))
+        })
         .collect()
 }
 
@@ -207,7 +209,9 @@ fn what_hosts_have_begun_is_finished_here_or_by_slurm() {
     let before = sandbox.records();
     let slurm = cluster::shared();
     let ended = match &slurm {
-        Some((cluster, _quiet)) => cluster.sweep(&sandbox, &["run", "recipe.yaml", "--executor", "slurm", "--only", "a/number=9"]),
+        Some((cluster, _quiet)) => {
+            cluster.sweep(&sandbox, &["run", "recipe.yaml", "--executor", "slurm", "--only", "a/number=9"])
+        }
         None => sandbox.sweep(&["run", "recipe.yaml", "--only", "a/number=9"]),
     };
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);

@@ -47,11 +47,8 @@ impl Sshd {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut script = Script {
-            commands: process.stdin.take(),
-            answers: BufReader::new(process.stdout.take().unwrap()),
-            process,
-        };
+        let mut script =
+            Script { commands: process.stdin.take(), answers: BufReader::new(process.stdout.take().unwrap()), process };
         match script.answer().as_str() {
             "ready" => Ok(Self { folder, script: Mutex::new(script) }),
             _ => Err(script.process.wait().unwrap().code()),

@@ -2,6 +2,8 @@
 //!
 //! A batch system has a file here with its settings and their keys, and a line in `batch_systems!`.
 
+pub mod batch;
+pub mod ray;
 pub mod slurm;
 pub mod ssh;
 
@@ -103,6 +105,10 @@ batch_systems! {
     slurm: slurm::Slurm, SlurmKeys;
     /// Hosts that are reached by SSH.
     ssh: ssh::Ssh, SshKeys;
+    /// A Ray cluster.
+    ray: ray::Ray, RayKeys;
+    /// Command templates for any other batch system.
+    batch: batch::CommandTemplates, BatchKeys;
 }
 
 /// The way in which jobs are started.

@@ -26,9 +26,9 @@ use crate::{
     recipe::executor::ssh::{Ssh, SshHost},
     record::Key,
     run::{
-        allocation, job_specs,
+        RunFolder, allocation,
         cluster::{BatchId, Opening},
-        RunFolder,
+        job_specs,
         slots::{Lease, Limits},
     },
     store::{Claim, Pending, Store},
@@ -48,11 +48,26 @@ pub(super) enum Input {
     Wake,
     /// A host has said something.
     Host(PlaceId, HostEvent),
-    Sent { key: Key, place: PlaceId, sent: Sent },
-    Collected { key: Key, place: PlaceId, collected: Collected, claim: Option<Pending> },
-    Listed { place: PlaceId, jobs: Vec<SpooledJob> },
+    Sent {
+        key: Key,
+        place: PlaceId,
+        sent: Sent,
+    },
+    Collected {
+        key: Key,
+        place: PlaceId,
+        collected: Collected,
+        claim: Option<Pending>,
+    },
+    Listed {
+        place: PlaceId,
+        jobs: Vec<SpooledJob>,
+    },
     /// A process on this machine has ended.
-    Ended { key: Key, word: String },
+    Ended {
+        key: Key,
+        word: String,
+    },
     /// A sentence for the user.
     News(String),
     /// The run is over.

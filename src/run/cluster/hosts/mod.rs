@@ -196,7 +196,7 @@ impl Cluster for Hosts {
             (None, Some(signal)) => EndCause::Signal(signal),
             _ if word.is_empty() => EndCause::Other("no result".to_owned()),
             _ => match (word.strip_prefix(NOT_STARTED), word.strip_prefix(queue::LOST)) {
-                (Some(reason), _) => EndCause::NotStarted(reason.to_owned()),
+                (Some(reason), _) => EndCause::Impossible(reason.to_owned()),
                 (None, Some(host)) => EndCause::Lost(format!("{host} does not know it any more")),
                 (None, None) => EndCause::Other(word.to_owned()),
             },

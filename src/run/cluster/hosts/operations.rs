@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     hosts::{
-        self, Connection, HostError, HostEvent, Hosted, Project, StartJob, Started, Stop, Submitter, Target, declared_env,
+        self, Connection, HostError, HostEvent, Hosted, Project, StartJob, Started, Stop, Submitter, Target,
+        declared_env,
     },
     plan::{SerializedJob, project_of},
     recipe::executor::ssh::SshHost,

@@ -74,7 +74,6 @@ impl Wants {
         let own = || run::cores(&limits.clamp(self.all), limits).max(1);
         Demand { cpus: self.cpus.unwrap_or_else(own), ..self.all }
     }
-
 }
 
 impl Place {
@@ -204,8 +203,10 @@ impl Free {
         wants: &Wants,
         except: &HashSet<PlaceId>,
     ) -> Option<(PlaceId, Demand)> {
-        let fitting: Vec<(PlaceId, Demand)> =
-            fitting(places, wants).into_iter().filter(|(id, _)| self.open.contains(id) && !except.contains(id)).collect();
+        let fitting: Vec<(PlaceId, Demand)> = fitting(places, wants)
+            .into_iter()
+            .filter(|(id, _)| self.open.contains(id) && !except.contains(id))
+            .collect();
         let mut best: Option<(f64, PlaceId, Demand)> = None;
         for (id, demand) in &fitting {
             let Some((limits, slots)) = &places[*id].room else { continue };

@@ -247,7 +247,10 @@ mod tests {
         let line = r#"{"at":"2026-01-01T00:00:00Z","event":{"started":{"job":3,"cpus":2}}}"#;
         let named = with_host(line, "me@box1");
         let value: serde_json::Value = serde_json::from_str(&named).unwrap();
-        assert_eq!((&value["event"]["started"]["host"], &value["event"]["started"]["job"]), (&"me@box1".into(), &3.into()));
+        assert_eq!(
+            (&value["event"]["started"]["host"], &value["event"]["started"]["job"]),
+            (&"me@box1".into(), &3.into())
+        );
         for other in [r#"{"event":{"done":{"job":3}}}"#, "no JSON", r#"{"event":"x"}"#] {
             assert_eq!(with_host(other, "box1"), other);
         }

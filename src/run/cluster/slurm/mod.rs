@@ -76,7 +76,8 @@ impl Cluster for Slurm {
         let cause = match (word, end.code, end.signal) {
             ("TIMEOUT" | "DEADLINE", ..) => EndCause::TimeLimit,
             ("OUT_OF_MEMORY", ..) => EndCause::OutOfMemory,
-            ("NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REVOKED", ..) => EndCause::Lost(word.to_owned()),
+            ("PREEMPTED", ..) => EndCause::Preempted,
+            ("NODE_FAIL" | "BOOT_FAIL" | "REVOKED", ..) => EndCause::Lost(word.to_owned()),
             (_, Some(code), _) => EndCause::Exit(code),
             (_, None, Some(signal)) => EndCause::Signal(signal),
             (_, None, None) => EndCause::Other(word.to_owned()),

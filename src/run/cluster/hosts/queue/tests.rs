@@ -189,7 +189,11 @@ fn a_cancellation_reaches_what_can_be_reached() {
     queue.cancel(&all, CancelScope::All);
     queue.cancel(&all, CancelScope::All);
     let running = (0..2).find(|job| state(&queue, *job) == QueuedState::Running).unwrap();
-    assert_eq!(queue.orders(), [Order::Stop { key: key(running), place: 0, scope: CancelScope::All }], "it is told once");
+    assert_eq!(
+        queue.orders(),
+        [Order::Stop { key: key(running), place: 0, scope: CancelScope::All }],
+        "it is told once"
+    );
     queue.ended(key(running), 0, There::Ended, now);
     queue.collected(key(running), 0, Collected::Nothing(String::new()), now);
     assert_eq!(states(&queue), [const { QueuedState::Canceled }; 3]);

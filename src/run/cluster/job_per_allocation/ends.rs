@@ -1,0 +1,102 @@
+//! Ends of jobs without a result: which of them fail, and which are submitted again.
+
+use sweep_job::{Failure, FailureKind};
+
+use super::{Run, Stage};
+use crate::{
+    plan::JobId,
+    run::{
+        RunEvent, allocation,
+        cluster::{BatchId, EndCause, LOSSES},
+    },
+};
+
+/// A job that is interrupted so often has failed, so that one that always is comes to an end.
+const MOST_INTERRUPTIONS: u32 = 1000;
+
+impl Run<'_, '_> {
+    /// A job has ended in the queue without a word of its own.
+    pub(super) fn ended_badly(&mut self, job: usize, id: &BatchId, word: &str) {
+        let session = &self.session;
+        let (system, ending) = (session.cluster.system(), session.cluster.ending(id, word));
+        let node = if ending.node.is_empty() { String::new() } else { format!(" on {}", ending.node) };
+        let (kind, message, loss) = match ending.cause {
+            EndCause::TimeLimit => {
+                (FailureKind::Timeout, format!("{system} has ended job {id}{node}: its time limit was reached"), false)
+            }
+            EndCause::OutOfMemory => {
+                (FailureKind::Memory, format!("out of memory: {system} has ended job {id}{node}"), false)
+            }
+            EndCause::Preempted => {
+                self.submit_again(job);
+                return;
+            }
+            EndCause::NotStarted => {
+                self.jobs[job].stage = Stage::Held;
+                return;
+            }
+            EndCause::Lost(word) => (FailureKind::Crash, format!("{system} has lost job {id}{node}: {word}"), true),
+            EndCause::Impossible(reason) => (FailureKind::Input, format!("{system} cannot start it: {reason}"), false),
+            EndCause::Exit(allocation::BLOCKED) => {
+                (FailureKind::Crash, format!("job {id}{node} did not find the records that it needs"), true)
+            }
+            EndCause::Exit(code @ (78 | 126 | 127)) => {
+                let what = if code == 78 { &session.launch.folder } else { &session.launch.program };
+                let message = format!("job {id}{node} did not find {}: is it on a shared disk?", what.display());
+                (FailureKind::Io, message, false)
+            }
+            cause => {
+                let how = match cause {
+                    EndCause::Exit(code) => format!("exit code {code}"),
+                    EndCause::Signal(signal) => format!("signal {signal}"),
+                    EndCause::Other(word) | EndCause::Lost(word) | EndCause::Impossible(word) => word,
+                    EndCause::TimeLimit | EndCause::OutOfMemory | EndCause::Preempted | EndCause::NotStarted => {
+                        word.to_owned()
+                    }
+                };
+                let reason = if ending.reason.is_empty() { String::new() } else { format!(" ({})", ending.reason) };
+                let output = session.launch.output(&format!("{}.txt", session.key(job).short()));
+                let message = format!("job {id}{node} has ended with {how}{reason}; see {}", output.display());
+                (FailureKind::Crash, message, false)
+            }
+        };
+        self.lose(job, Failure { kind, message }, loss);
+    }
+
+    /// A job has ended because the batch system, or a person, wanted its end: that is no failure. It is submitted again, and
+    /// continues from its checkpoint if it has one.
+    pub(super) fn submit_again(&mut self, job: usize) {
+        let system = self.session.cluster.system();
+        if self.jobs[job].interruptions >= MOST_INTERRUPTIONS {
+            let message = format!("{system} has interrupted it {MOST_INTERRUPTIONS} times");
+            self.fail(job, 0.0, Failure { kind: FailureKind::Crash, message });
+            return;
+        }
+        let how = self.jobs[job].stopped.take().map(|(_, how)| format!(" ({how})")).unwrap_or_default();
+        let text = format!("it was interrupted in {system}{how}, and is submitted again");
+        self.jobs[job].interruptions += 1;
+        self.jobs[job].stage = Stage::Held;
+        self.session.tell(&RunEvent::Note { job, text });
+    }
+
+    /// A job has ended without a result and without a word: it is submitted again if it has attempts left. What the batch system has lost
+    /// is not the job's fault.
+    pub(super) fn lose(&mut self, job: usize, failure: Failure, loss: bool) {
+        let retries = self.session.plan.job(JobId::new(job)).policy.retries;
+        let more = if loss { retries.max(LOSSES) } else { retries };
+        let submissions = self.jobs[job].submissions.saturating_sub(self.jobs[job].interruptions).max(1);
+        if submissions > more || self.session.stopping {
+            self.fail(job, 0.0, failure);
+            return;
+        }
+        self.jobs[job].stage = Stage::Held;
+        self.session.tell(&RunEvent::Retrying {
+            job,
+            attempt: submissions,
+            attempts: more + 1,
+            wait: 0.0,
+            failure,
+            alone: false,
+        });
+    }
+}

@@ -1,0 +1,51 @@
+//! The recipe of 40 jobs that must end in the same way through every executor.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    sandbox::{Ended, Sandbox},
+    slurm::{FORTY, results, starts},
+};
+
+/// The 40 jobs, one of which reads an artifact of another one.
+pub(crate) fn recipe() -> String {
+    let again = "again: { uses: mock, with: { failures: 1 }, retries: 1 }";
+    let reads =
+        "again: { uses: mock, needs: c, with: { failures: 1, input: '${{ needs.c.artifacts.text }}' }, retries: 1 }";
+    assert!(FORTY.contains(again));
+    FORTY.replace(again, reads)
+}
+
+/// Asserts that the recipe has ended as it ends on one machine: the same exit code, the same tables, the same keys and
+/// outcomes of records.
+pub(crate) fn assert_as_locally(sandbox: &Sandbox, ended: &Ended) {
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert_eq!(sandbox.tally(), [("done", 36), ("failed", 2), ("skipped", 2)], "{}", ended.stderr);
+    assert_eq!(
+        (&sandbox.failure("slow")["kind"], &sandbox.failure("bad")["kind"]),
+        (&"timeout".into(), &"experiment".into())
+    );
+    assert_eq!((&*sandbox.skipped()["after"], &*sandbox.skipped()["last"]), ("bad", "after"));
+    let local = Sandbox::with(&recipe());
+    let here = local.sweep(&["run", "recipe.yaml"]);
+    assert_eq!((here.code, &here.stdout), (ended.code, &ended.stdout), "{}", ended.stderr);
+    assert_eq!(results(&local), results(sandbox));
+    assert_eq!(results(sandbox)["again"].1["metrics"]["bytes"]["value"], 5.0, "the size of the artifact");
+    assert_eq!(sandbox.sweep(&["cache", "verify"]).code, Some(0));
+}
+
+/// Asserts that no job has begun more than once, and how many have begun.
+pub(crate) fn assert_once(sandbox: &Sandbox, jobs: usize) {
+    let starts: BTreeMap<String, usize> = starts(sandbox);
+    assert_eq!(starts.len(), jobs, "{starts:?}");
+    assert!(starts.values().all(|count| *count == 1), "{starts:?}");
+}
+
+/// The state of the latest run as `sweep status` shows it, by label.
+pub(crate) fn states(status: &str) -> BTreeMap<String, Value> {
+    let status: Value = serde_json::from_str(status).unwrap();
+    let jobs = status["jobs"].as_array().unwrap().iter();
+    jobs.map(|job| (job["job"].as_str().unwrap().to_owned(), job.clone())).collect()
+}

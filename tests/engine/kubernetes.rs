@@ -1,0 +1,157 @@
+//! The manifests of the preset `kubernetes`. There is no cluster in tests: `kubectl` is a stand-in that keeps the manifests and
+//! runs their commands on this machine.
+
+use std::{os::unix::fs::PermissionsExt as _, process::Command};
+
+use serde_json::Value;
+
+use crate::sandbox::{Ended, Running, Sandbox};
+
+/// `apply` keeps the manifest and starts its command; `get` shows the jobs as the preset asks for them; `delete` removes them.
+const KUBECTL: &str = r#"#!/usr/bin/python3
+import json, os, re, signal, subprocess, sys
+folder = os.environ["FAKE_CLUSTER"]
+if sys.argv[1] == "apply":
+    text = sys.stdin.read()
+    field = lambda pattern: re.search(pattern, text)[1]
+    name = field(r"(?m)^  name: (\S+)$")
+    if os.path.exists(f"{folder}/full"):
+        sys.exit("Error from server (Forbidden): jobs.batch is forbidden: exceeded quota: jobs")
+    open(f"{folder}/{name}.yaml", "w").write(text)
+    command = json.loads(field(r"command: \[/bin/sh, -c, (.*)\]"))
+    script = f"({command}\n); echo $? >{folder}/{name}.end.new; mv {folder}/{name}.end.new {folder}/{name}.end"
+    subprocess.Popen(["setsid", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    print(f"job.batch/{name} created")
+elif sys.argv[1] == "get":
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".yaml"):
+            continue
+        name = file[:-5]
+        label = re.search(r"sweep/label: (\S+) ", open(f"{folder}/{file}").read())[1]
+        end = f"{folder}/{name}.end"
+        if not os.path.exists(end):
+            print(f"{name}|{label}||1|1")
+        else:
+            print(f"{name}|{label}|{'Complete' if open(end).read().strip() == '0' else 'Failed'}||0")
+elif sys.argv[1] == "delete":
+    for name in sys.argv[2:]:
+        if os.path.exists(f"{folder}/{name}.yaml"):
+            os.remove(f"{folder}/{name}.yaml")
+"#;
+
+fn sandbox(recipe: &str, settings: &str) -> Sandbox {
+    let sandbox = Sandbox::with(recipe);
+    sandbox.write("bin/kubectl", KUBECTL);
+    fs_err::set_permissions(sandbox.path("bin/kubectl"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs_err::create_dir(sandbox.path("cluster")).unwrap();
+    let values = format!("image: 'sweep:1', claim: study, mount: {}", sandbox.path("").display());
+    let text = format!(
+        "recipe: recipe.yaml\nexecutor: {{ batch: {{ preset: kubernetes, values: {{ {values} }}, {settings} }} }}\n"
+    );
+    sandbox.write("sweep.yaml", &text);
+    sandbox
+}
+
+fn command(sandbox: &Sandbox, args: &[&str]) -> Command {
+    let mut command = sandbox.command(args);
+    let path = format!("{}:{}", sandbox.path("bin").display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("FAKE_CLUSTER", sandbox.path("cluster"));
+    command
+}
+
+fn sweep(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    Running::from(command(sandbox, args).spawn().unwrap()).wait()
+}
+
+fn manifests(sandbox: &Sandbox) -> Vec<Value> {
+    let files = crate::sandbox::list(&sandbox.path("cluster")).into_iter();
+    let files = files.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
+    files.map(|path| serde_saphyr::from_str(&fs_err::read_to_string(path).unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn manifests_fit_the_schema_of_the_api_and_their_commands_run() {
+    let recipe = "
+steps:
+  a: { uses: mock, matrix: { value: [1, 2] }, resources: { cpus: 2, memory: 1GiB, gpus: 1 }, timeout: 90s }
+  b: { uses: mock, needs: a, with: { value: 3 } }
+  bad: { uses: mock, with: { end: fail, text: \"it's ${odd} \\\"text\\\"\" } }
+";
+    // Whether this machine has a GPU decides how `a` ends; its manifest is the same.
+    let sandbox = sandbox(recipe, "options: [--server-side]");
+    let ended = sweep(&sandbox, &["run", "sweep.yaml", "--poll", "0.2", "--only", "b", "--only", "bad"]);
+    let manifests = manifests(&sandbox);
+    let schema: Value = serde_json::from_str(include_str!("testdata/kubernetes-job.json")).unwrap();
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    assert!(!manifests.is_empty(), "{}", ended.stderr);
+    for manifest in &manifests {
+        let mistakes: Vec<String> =
+            validator.iter_errors(manifest).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(mistakes.is_empty(), "{mistakes:?}\n{manifest:#}");
+        let name = manifest["metadata"]["name"].as_str().unwrap();
+        assert!(
+            name.len() <= 63
+                && name.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-'),
+            "{name}"
+        );
+    }
+    let mut wrong = manifests[0].clone();
+    wrong["spec"]["template"]["spec"]["container"] = Value::Null;
+    assert!(!validator.is_valid(&wrong), "the schema knows every property");
+    let of = |cpu: &str| manifests.iter().find(|manifest| pod(manifest)["resources"]["requests"]["cpu"] == cpu);
+    let a = of("2").unwrap();
+    assert_eq!(pod(a)["resources"]["limits"]["memory"], "1073741824");
+    assert_eq!(pod(a)["resources"]["limits"]["nvidia.com/gpu"], "1");
+    assert_eq!(a["spec"]["activeDeadlineSeconds"], 90 + 120);
+    assert_eq!(a["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "study");
+    let bad = of("1").unwrap();
+    assert!(bad["spec"]["activeDeadlineSeconds"].is_null() && pod(bad)["resources"]["limits"]["memory"].is_null());
+    assert_eq!(sandbox.failure("bad")["kind"], "experiment", "{}", ended.stderr);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+}
+
+/// The container of a manifest.
+fn pod(manifest: &Value) -> &Value {
+    &manifest["spec"]["template"]["spec"]["containers"][0]
+}
+
+#[test]
+fn the_engine_keeps_dependencies_and_a_quota_is_waited_for() {
+    let sandbox = sandbox(
+        "steps: { a: { uses: mock, matrix: { value: [1, 2] } }, b: { uses: mock, needs: a, with: { value: 3 } } }",
+        "answers-within: 20s",
+    );
+    sandbox.write("cluster/full", "");
+    let engine: Running = command(&sandbox, &["run", "sweep.yaml", "--poll", "0.2"]).spawn().unwrap().into();
+    crate::sandbox::until("the quota is said", || {
+        sandbox.journal("notice").iter().any(|line| line.to_string().contains("exceeded quota"))
+    });
+    fs_err::remove_file(sandbox.path("cluster/full")).unwrap();
+    let ended = engine.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(sandbox.tally(), [("done", 3)]);
+    let order: Vec<String> = sandbox
+        .events()
+        .into_iter()
+        .filter(|(_, kind)| kind == "submitted" || kind == "done")
+        .map(|(label, kind)| format!("{label} {kind}"))
+        .collect();
+    let at = |what: &str| order.iter().position(|line| line == what).unwrap();
+    assert!(at("b submitted") > at("a/value=1 done") && at("b submitted") > at("a/value=2 done"), "{order:?}");
+}
+
+#[test]
+fn values_that_a_preset_needs_are_asked_for() {
+    let sandbox = Sandbox::with("steps: { a: { uses: mock } }");
+    sandbox.write(
+        "sweep.yaml",
+        "recipe: recipe.yaml\nexecutor: { batch: { preset: kubernetes, values: { image: x } } }\n",
+    );
+    let ended = sandbox.sweep(&["plan", "sweep.yaml"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("unknown field `claim`") && !ended.stderr.contains("unknown field `image`"),
+        "{}",
+        ended.stderr
+    );
+}
