@@ -141,8 +141,10 @@ pub struct Request {
     pub cpus: usize,
     /// Main memory in bytes.
     pub memory: Option<u64>,
-    /// GPUs.
+    /// GPUs. A job that shares one with others counts it whole.
     pub gpus: usize,
+    /// Thousandths of its GPU that it uses, for systems that give out parts; `None` for whole ones.
+    pub gpu_share: Option<u16>,
     /// True if nothing else may run on its node.
     pub exclusive: bool,
     /// The time after which the system may end it.

@@ -15,7 +15,7 @@ use sweep_job::{
 use super::{BatchId, Request};
 use crate::{
     plan::{self, JobId, ListId, Plan},
-    recipe::Policy,
+    recipe::{GpuCount, Policy},
     run::{self, Disposition},
 };
 
@@ -36,6 +36,7 @@ pub(super) fn request(job: &plan::Job) -> Request {
         cpus: wanted.cpus.unwrap_or(1).max(processes),
         memory: wanted.memory,
         gpus: run::gpus(job),
+        gpu_share: wanted.gpus.and_then(GpuCount::share),
         exclusive: wanted.exclusive,
         time: backstop(&job.policy),
     }

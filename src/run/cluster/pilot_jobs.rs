@@ -152,6 +152,7 @@ impl<'a, 'o> Run<'a, 'o> {
             cpus: jobs().map(|job| job.resources.cpus.unwrap_or(1)).max().unwrap_or(1),
             memory: jobs().filter_map(|job| job.resources.memory).max().filter(|memory| *memory > 0),
             gpus: jobs().map(crate::run::gpus).max().unwrap_or(0),
+            gpu_share: None,
             exclusive: false,
             time: None,
         }

@@ -175,6 +175,7 @@ impl Trial<'_> {
             cpus: 1,
             memory: None,
             gpus: self.gpus,
+            gpu_share: None,
             exclusive: false,
             time: Some(Duration::from_mins(5)),
         };
