@@ -247,7 +247,15 @@ impl Manifests {
         );
         let files = files.into_iter().map(|(path, (digest, by))| CodeFile { path, digest, by }).collect();
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
-        let code = Arc::new(Code { project: project.clone(), files, packages, unchanged, digest, stale: false, hosted: false });
+        let code = Arc::new(Code {
+            project: project.clone(),
+            files,
+            packages,
+            unchanged,
+            digest,
+            stale: false,
+            hosted: false,
+        });
         self.states.insert(place, Arc::clone(&code));
         code
     }

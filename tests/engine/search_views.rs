@@ -58,7 +58,10 @@ fn a_run_says_what_is_decided_once() {
     assert_eq!(lines(&first.stderr, "decided: ").len(), 2, "{}", first.stderr);
     assert_eq!(
         lines(&first.stderr, "more: "),
-        ["more: 6 jobs of train, because rate=5 goes on to 4: rank 1 of 9; and 2 further reasons", "more: 2 jobs of train, because rate=5 goes on to 8: rank 1 of 3",]
+        [
+            "more: 6 jobs of train, because rate=5 goes on to 4: rank 1 of 9; and 2 further reasons",
+            "more: 2 jobs of train, because rate=5 goes on to 8: rank 1 of 3",
+        ]
     );
     assert_eq!(sandbox.journal("added").len(), 8, "the journal has each of them");
     sandbox.write("recipe.yaml", &STUDY.replace("at: [2, 4, 8]", "at: [2, 4, 8, 16]"));

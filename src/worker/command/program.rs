@@ -279,7 +279,9 @@ fn listen(
             let (rank, line) = match &writer {
                 Writer::Alone => return on_line(Some(0), line),
                 Writer::Rank(rank) => (Some(*rank), Cow::Borrowed(line)),
-                Writer::All(launcher) => launcher.labeled(line).map_or((None, Cow::Borrowed(line)), |(rank, rest)| (Some(rank), rest)),
+                Writer::All(launcher) => {
+                    launcher.labeled(line).map_or((None, Cow::Borrowed(line)), |(rank, rest)| (Some(rank), rest))
+                }
             };
             let prefix = rank.map_or_else(String::new, |rank| format!("[{rank}] "));
             let _ = io::stderr().write_all(&[prefix.as_bytes(), &line, b"\n"].concat());
