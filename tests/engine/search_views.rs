@@ -59,7 +59,7 @@ fn a_run_says_what_is_decided_once() {
     assert_eq!(
         lines(&first.stderr, "more: "),
         [
-            "more: 6 jobs of train, because rate=5 goes on to 4: rank 1 of 9; and 2 further reasons",
+            "more: 6 jobs of train, because rate=4 goes on to 4: rank 2 of 9; and 2 further reasons",
             "more: 2 jobs of train, because rate=5 goes on to 8: rank 1 of 3",
         ]
     );
