@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 mod preemption;
+mod shares;
 
 use std::{collections::BTreeMap, time::Duration};
 
