@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod link;
 mod project;
+mod session;
 mod shipment;
 mod ssh;
 mod trees;
@@ -26,6 +27,7 @@ pub use self::{
 };
 pub(crate) use self::{
     error::{Fault, FaultKind},
+    shipment::each_input,
     trees::{Content, Tree, is_digest},
 };
 use crate::{plan::SerializedJob, record::Key};
