@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 mod preemption;
 mod search;
+mod shares;
 
 use std::{collections::BTreeMap, time::Duration};
 
