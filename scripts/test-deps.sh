@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond cargo and a C compiler: Vulkan in software, which stands in for a GPU; LaTeX, which the
 # tables are set with; Chromium, in which the pages are tested; Slurm, Grid Engine and OpenSSH's server, of which
-# scripts/slurm-test.sh, scripts/gridengine-test.sh and scripts/sshd-test.sh start clusters on loopback; and a server that speaks S3,
-# for the remote stores.
+# scripts/slurm-test.sh, scripts/gridengine-test.sh and scripts/sshd-test.sh start clusters on loopback; Open MPI; and a server that
+# speaks S3, for the remote stores.
 # The packages need apt and the right to install; where either is missing it says so, and so do the tests that cannot run.
 set -euo pipefail
 
@@ -14,7 +14,7 @@ if [ ! -x "$s3s/bin/s3s-fs" ]; then
     rm -rf "$s3s/target"
 fi
 
-packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge openssh-server
+packages=(libvulkan1 mesa-vulkan-drivers texlive-latex-base texlive-latex-recommended slurm-wlm munge openssh-server openmpi-bin
     gridengine-master gridengine-exec gridengine-client)
 # Any Chromium will do. Ubuntu's package of that name is a snap, in which these tests cannot run.
 if ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \

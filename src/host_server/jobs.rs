@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::depot::Depot;
 use crate::{
     host,
-    hosts::{Fault, FaultKind, SpoolState, SpooledJob, StartJob, Started, Stop},
+    hosts::{Fault, FaultKind, SpoolState, SpooledJob, StartJob, Started, Stop, each_input},
     record::Key,
     run::{RunFolder, write_job_spec},
     store::Store,
@@ -131,9 +131,17 @@ impl Jobs {
             remove_if_there(&old)?;
         }
         let tree = self.depot.tree(&project);
+        let no_text = || other(&"the path of the working folder is not text");
         if let Some(project) = &mut spec.project {
-            *project = tree.clone();
+            project.clone_from(&tree);
         }
+        each_input(&mut spec, |path| {
+            // Other inputs are beside the project.
+            let beside = path.strip_prefix("../").map(|inner| self.depot.tree(inner));
+            let whole = beside.unwrap_or_else(|| tree.join(&*path));
+            whole.to_str().ok_or_else(no_text)?.clone_into(path);
+            Ok::<(), Fault>(())
+        })?;
         write_job_spec(&spec, folder.path())?;
         host::failpoints::point("hosts: before a job")?;
         fs::write(folder.path().join(NOTE), serde_json::to_vec(&Note { tag, project }).map_err(io::Error::from)?)?;

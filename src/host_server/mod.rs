@@ -221,6 +221,7 @@ impl Server {
             version: env!("CARGO_PKG_VERSION").into(),
             cpus: machine::cpus(),
             memory: machine::memory(),
+            gpu_memory: crate::host::gpus::memories(&gpus),
             gpu_names: if gpus.is_empty() { Vec::new() } else { gpu_names() },
             gpus,
             system,
@@ -286,7 +287,9 @@ impl Server {
             Ask::Log { key, from } => Ok(jobs::part_of(&self.jobs.log(key), from, MOST_LOG)?),
             Ask::Output { key } => Ok(jobs::part_of(&self.jobs.output(key), 0, MOST_LOG)?),
             Ask::Cancel { keys, how } => {
-                keys.into_iter().for_each(|key| self.jobs.cancel(key, how));
+                for key in keys {
+                    self.jobs.cancel(key, how);
+                }
                 Ok(Vec::new())
             }
             Ask::Forget { key } => self.jobs.forget(key).map(done),

@@ -1,31 +1,26 @@
 //! The connection to a host, which connects again by itself.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::BTreeMap,
     fmt,
     io::{self, Read, Write as _},
-    path::Path,
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, atomic::Ordering},
     thread,
-    time::{Duration, Instant},
 };
 
 use fs_err as fs;
 
 use super::{
-    Cleaned, HostError, Probe, Shipment, SpooledJob, StartJob, Started, Stop, Submitter, Target,
-    link::{Answer, Link, Waiting, lock},
-    ssh::{Counts, Program, Ssh, last_words},
+    Cleaned, HostError, InputTree, Probe, Shipment, SpooledJob, StartJob, Started, Stop, Submitter, Target,
+    link::{Waiting, lock},
+    session::{Shared, State},
+    ssh::Counts,
     trees::Tree,
-    wire::{self, Ask, Frame, PROTOCOL, Say, Stock},
+    wire::{Ask, Stock},
 };
-use crate::{format::quantity, host::clock, record::Key};
+use crate::{format::quantity, record::Key};
 
-/// Shortest and longest pause before another try.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 /// Uploads of more bytes than this are reported.
 const LARGE: u64 = 8 << 20;
 
@@ -67,6 +62,13 @@ pub struct Shipped {
     pub records: usize,
 }
 
+/// A tree to send, with a file for each of its digests.
+struct Sources<'a> {
+    digest: &'a str,
+    tree: &'a Tree,
+    files: &'a BTreeMap<String, PathBuf>,
+}
+
 /// Bytes that have gone through connections to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
@@ -80,27 +82,6 @@ pub struct Traffic {
 /// connection ends; jobs on the host go on.
 pub struct Connection {
     shared: Arc<Shared>,
-}
-
-struct Shared {
-    target: Target,
-    submitter: Submitter,
-    tell: Box<dyn Fn(HostEvent) + Send + Sync>,
-    counts: Arc<Counts>,
-    state: Mutex<State>,
-    changed: Condvar,
-    closing: AtomicBool,
-    /// The jobs that are followed, and the places in their journals.
-    follows: Mutex<HashMap<Key, u64>>,
-    /// Trees and records that the host is known to have.
-    known: Mutex<HashSet<String>>,
-    /// Held by the one who sends files.
-    preparing: Mutex<()>,
-}
-
-enum State {
-    Away(HostError),
-    Live(Arc<Link>),
 }
 
 impl fmt::Debug for Connection {
@@ -127,7 +108,7 @@ impl Connection {
             counts: Arc::default(),
             state: Mutex::new(State::Away(away)),
             changed: Condvar::new(),
-            closing: AtomicBool::new(false),
+            closing: false.into(),
             follows: Mutex::default(),
             known: Mutex::default(),
             preparing: Mutex::default(),
@@ -154,30 +135,28 @@ impl Connection {
     }
 
     /// Sends what a job needs and the host does not have.
-    pub fn prepare(&self, shipment: &Shipment) -> Result<Shipped, HostError> {
+    pub fn prepare<'a>(&self, shipment: &'a Shipment) -> Result<Shipped, HostError> {
         let _alone = lock(&self.shared.preparing);
-        let mut trees: Vec<(String, &Tree, &dyn Fn(&str) -> Option<std::path::PathBuf>)> = Vec::new();
         let known = lock(&self.shared.known).clone();
-        let project = |blob: &str| shipment.project.source(blob);
-        trees.push((shipment.project.digest().to_owned(), shipment.project.tree(), &project));
-        let sources: Vec<_> = shipment.inputs.iter().map(|input| |blob: &str| input.source(blob)).collect();
-        for (input, source) in shipment.inputs.iter().zip(&sources) {
-            trees.push((input.digest().to_owned(), input.tree(), source));
-        }
-        trees.retain(|(digest, ..)| !known.contains(digest));
+        let Shipment { project, inputs, .. } = shipment;
+        let mut trees = vec![Sources { digest: project.digest(), tree: project.tree(), files: project.sources() }];
+        let of_input =
+            |input: &'a InputTree| Sources { digest: input.digest(), tree: input.tree(), files: input.sources() };
+        trees.extend(inputs.iter().map(of_input));
+        trees.retain(|tree| !known.contains(tree.digest));
         let mut records = shipment.records.clone();
         records.retain(|key| !known.contains(&key.to_string()));
         let mut shipped = Shipped::default();
         if trees.is_empty() && records.is_empty() {
             return Ok(shipped);
         }
-        let digests = trees.iter().map(|(digest, ..)| digest.clone()).collect();
+        let digests = trees.iter().map(|tree| tree.digest.to_owned()).collect();
         let missing = self.missing(&Stock { trees: digests, records: records.clone(), ..Stock::default() })?;
-        for (digest, tree, source) in &trees {
-            if missing.trees.contains(digest) {
-                self.send_tree(digest, tree, source, &mut shipped)?;
+        for tree in &trees {
+            if missing.trees.iter().any(|digest| digest == tree.digest) {
+                self.send_tree(tree, &mut shipped)?;
             }
-            lock(&self.shared.known).insert(digest.clone());
+            lock(&self.shared.known).insert(tree.digest.to_owned());
         }
         for key in &records {
             if missing.records.contains(key) {
@@ -291,23 +270,19 @@ impl Connection {
         self.request(&Ask::Have, text.as_slice())?.value()
     }
 
-    fn send_tree(
-        &self,
-        digest: &str,
-        tree: &Tree,
-        source: &dyn Fn(&str) -> Option<std::path::PathBuf>,
-        shipped: &mut Shipped,
-    ) -> Result<(), HostError> {
+    fn send_tree(&self, sources: &Sources<'_>, shipped: &mut Shipped) -> Result<(), HostError> {
+        let Sources { digest, tree, files: sources } = *sources;
         let mut blobs: Vec<String> = tree.blobs().map(str::to_owned).collect();
         blobs.sort_unstable();
         blobs.dedup();
         let missing = self.missing(&Stock { blobs, ..Stock::default() })?;
         let mut files = Vec::new();
         for blob in missing.blobs {
-            let path = source(&blob).ok_or_else(|| HostError::Project(format!("no file has the digest {blob}")))?;
+            let path =
+                sources.get(&blob).ok_or_else(|| HostError::Project(format!("no file has the digest {blob}")))?;
             let unreadable =
                 |error: io::Error| HostError::Project(format!("{} cannot be sent: {error}", path.display()));
-            let file = fs::File::open(&path).map_err(unreadable)?;
+            let file = fs::File::open(path).map_err(unreadable)?;
             let bytes = file.metadata().map_err(unreadable)?.len();
             files.push((blob, file, bytes));
         }
@@ -353,183 +328,5 @@ impl Drop for Connection {
             link.kill();
         }
         self.shared.changed.notify_all();
-    }
-}
-
-impl Shared {
-    /// Connects, again and again, until the connection is dropped.
-    fn stay_connected(&self) {
-        let mut pause = PAUSES.0;
-        let mut said: Option<HostError> = None;
-        let mut program = None;
-        while !self.closing.load(Ordering::SeqCst) {
-            let begun = Instant::now();
-            let mut was_connected = false;
-            let error = self.session(&mut program, &mut was_connected);
-            let mut state = lock(&self.state);
-            *state = State::Away(error.clone());
-            drop(state);
-            if self.closing.load(Ordering::SeqCst) {
-                return;
-            }
-            if was_connected || said.as_ref() != Some(&error) {
-                (self.tell)(HostEvent::Lost(error.clone()));
-            }
-            if was_connected && begun.elapsed() > PAUSES.1 {
-                pause = PAUSES.0;
-            }
-            let wait = if error.is_lasting() { PAUSES.1 } else { pause };
-            pause = (pause * 2).min(PAUSES.1);
-            said = Some(error);
-            self.sleep(wait);
-        }
-    }
-
-    /// Waits, or until the connection is dropped.
-    fn sleep(&self, time: Duration) {
-        let until = Instant::now() + time;
-        let mut state = lock(&self.state);
-        while !self.closing.load(Ordering::SeqCst) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
-        }
-    }
-
-    /// One connection, from its beginning to its end, which is the answer.
-    fn session(&self, program: &mut Option<Program>, was_connected: &mut bool) -> HostError {
-        let host = self.target.host.as_str();
-        let (ssh, probe) = match self.connect(program) {
-            Ok(connected) => connected,
-            Err(error) => return error,
-        };
-        let Ssh { child, input, mut output, messages } = ssh;
-        let link = match Link::new(host, input, &child, &self.counts) {
-            Ok(link) => link,
-            Err(error) => return HostError::Here(error.to_string()),
-        };
-        lock(&self.known).clear();
-        *lock(&self.state) = State::Live(Arc::clone(&link));
-        *was_connected = true;
-        (self.tell)(HostEvent::Connected(Box::new(probe)));
-        self.follow_again(&link);
-        let defect = self.listen(&link, &mut output);
-        let silence = link.silence();
-        link.close();
-        let _ = lock(&child).wait();
-        let words = messages.join().ok().and_then(|messages| last_words(&messages));
-        let reason = match (silence, defect, words) {
-            (Some(silence), ..) => format!("nothing was heard of it for {} s", silence.as_secs()),
-            (None, Some(reason), _) => return HostError::Protocol { host: host.to_owned(), reason },
-            (None, None, Some(words)) => words,
-            (None, None, None) => "it was closed".into(),
-        };
-        HostError::Lost { host: host.to_owned(), reason }
-    }
-
-    /// Starts the server on the host and asks it what it has.
-    fn connect(&self, program: &mut Option<Program>) -> Result<(Ssh, Probe), HostError> {
-        let host = self.target.host.as_str();
-        let program = match program {
-            Some(program) => &*program,
-            none => {
-                let here = |error| HostError::Here(format!("this program cannot be read to be sent: {error}"));
-                &*none.insert(Program::open(&self.submitter.program).map_err(here)?)
-            }
-        };
-        let mut ssh = Ssh::start(&self.target, program, &self.counts)?;
-        let note = |text: String| (self.tell)(HostEvent::Note(format!("{host}: {text}")));
-        if let Err(refused) = ssh.bootstrap(program, &self.counts, note) {
-            return Err(ssh.end(Some(refused), host));
-        }
-        match self.hello(&mut ssh) {
-            Ok(Some(probe)) => Ok((ssh, probe)),
-            Ok(None) => Err(ssh.end(None, host)),
-            Err(error) => {
-                let _ = ssh.end(None, host);
-                Err(error)
-            }
-        }
-    }
-
-    /// Asks the server what the host has; `None` if it has ended instead.
-    fn hello(&self, ssh: &mut Ssh) -> Result<Option<Probe>, HostError> {
-        let host = || self.target.host.clone();
-        let asked = clock::now();
-        let begun = Instant::now();
-        let hello = Ask::Hello { protocol: PROTOCOL, store: self.submitter.store.clone() };
-        if wire::write(&mut ssh.input, 0, false, &hello, &[]).is_err() {
-            return Ok(None);
-        }
-        loop {
-            let strange = |reason: String| HostError::Protocol { host: host(), reason };
-            let frame: Option<Frame<Say>> = wire::read(&mut ssh.output).map_err(|error| strange(error.to_string()))?;
-            match frame {
-                None => return Ok(None),
-                Some(Frame { head: Say::Done, body, .. }) => {
-                    let mut probe: Probe =
-                        serde_json::from_slice(&body).map_err(|error| strange(format!("its first answer: {error}")))?;
-                    let half = begun.elapsed().as_secs_f64() / 2.0;
-                    probe.skew = probe.clock - (asked.as_millisecond() as f64 / 1000.0 + half);
-                    return Ok(Some(probe));
-                }
-                Some(Frame { head: Say::Failed(fault), .. }) => return Err(HostError::of_fault(&host(), fault)),
-                Some(_) => {}
-            }
-        }
-    }
-
-    /// Follows the jobs that were followed before the connection was lost, from where that was.
-    fn follow_again(&self, link: &Arc<Link>) {
-        let follows: Vec<(Key, u64)> = lock(&self.follows).iter().map(|(key, from)| (*key, *from)).collect();
-        let link = Arc::clone(link);
-        // The answers are read by this thread, so it must not wait until all of it is written.
-        let follow = move || {
-            for (key, from) in follows {
-                if link.ask(&Ask::Follow { key, from }, io::empty()).is_err() {
-                    return;
-                }
-            }
-        };
-        let _ = thread::Builder::new().name("host follow".into()).spawn(follow);
-    }
-
-    /// Reads what the server says, until it ends; then answers the defect, if it was not understood.
-    fn listen(&self, link: &Link, output: &mut impl io::BufRead) -> Option<String> {
-        loop {
-            let Frame { id, head, body, .. } = match wire::read::<Say>(output) {
-                Ok(Some(frame)) => frame,
-                Ok(None) | Err(wire::WireError::Io(_) | wire::WireError::Torn) => return None,
-                Err(error) => return Some(error.to_string()),
-            };
-            match head {
-                Say::Part => link.answer(id, Answer::Part(body)),
-                Say::Done => link.answer(id, Answer::Done(body)),
-                Say::Failed(fault) => link.answer(id, Answer::Failed(fault)),
-                Say::Alive => {}
-                Say::Line { key, next } => {
-                    // Each line once, also if a connection was lost in between.
-                    let is_new = match lock(&self.follows).get_mut(&key) {
-                        Some(from) if *from < next => {
-                            *from = next;
-                            true
-                        }
-                        _ => false,
-                    };
-                    if is_new {
-                        let at = next.saturating_sub(body.len() as u64 + 1);
-                        let line = String::from_utf8_lossy(&body).into_owned();
-                        (self.tell)(HostEvent::Said { key, at, line });
-                    }
-                }
-                Say::Ended { key, has_record } => {
-                    if lock(&self.follows).remove(&key).is_some() {
-                        (self.tell)(HostEvent::Ended { key, has_record });
-                    }
-                }
-            }
-        }
     }
 }

@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod link;
 mod project;
+mod session;
 mod shipment;
 mod ssh;
 mod trees;
@@ -26,6 +27,7 @@ pub use self::{
 };
 pub(crate) use self::{
     error::{Fault, FaultKind},
+    shipment::each_input,
     trees::{Content, Tree, is_digest},
 };
 use crate::{plan::SerializedJob, record::Key};
@@ -65,6 +67,9 @@ pub struct Probe {
     pub gpus: Vec<String>,
     /// The GPUs, as the driver names them; empty if it does not answer.
     pub gpu_names: Vec<String>,
+    /// Bytes of memory of each GPU; 0 where it is not known.
+    #[serde(default)]
+    pub gpu_memory: Vec<u64>,
     /// Operating system and processor.
     pub system: String,
     /// The folder on the host.

@@ -44,7 +44,7 @@ impl Project {
     pub fn empty() -> Self {
         let tree = Tree::default();
         let digest = tree.digest();
-        Self(Arc::new(Inner { digest, tree, ..Inner::default() }))
+        Self(Arc::new(Inner { tree, digest, ..Inner::default() }))
     }
 
     /// The files below a folder that Git knows or does not ignore, or all of them without Git. `sync` are patterns of ignored
@@ -108,8 +108,8 @@ impl Project {
         &self.0.tree
     }
 
-    pub(super) fn source(&self, blob: &str) -> Option<PathBuf> {
-        self.0.sources.get(blob).cloned()
+    pub(super) fn sources(&self) -> &BTreeMap<String, PathBuf> {
+        &self.0.sources
     }
 
     /// The path of a file or folder from the project's folder, if all of it is among the files.
@@ -263,8 +263,8 @@ mod tests {
     fn a_project_has_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let file = fs::File::create(folder.path().join("weights")).unwrap();
-        file.set_len(MOST_OF_FILE + 1).unwrap();
+        file.set_len(MOST_OF_FILE + (6 << 20)).unwrap();
         let error = Project::collect(folder.path(), &folder.path().join("results"), &[]).unwrap_err().to_string();
-        assert!(error.contains("weights has 64 MiB; files of a project"), "{error}");
+        assert!(error.contains("weights has 70.0 MiB; files of a project"), "{error}");
     }
 }

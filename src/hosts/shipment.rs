@@ -2,7 +2,8 @@
 //! paths of the host.
 //!
 //! On the host a job starts in the folder of its project. Other inputs are in trees of their own beside it, so that all paths are
-//! relative and are known before anything is sent. Keys have digests, not paths, and stay as they are.
+//! known before anything is sent: they are relative, and the server makes them absolute. Keys have digests, not paths, and stay as
+//! they are.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use std::{
 };
 
 use fs_err as fs;
-use sweep_job::{Task, Value};
+use sweep_job::{Task, TaskInfo, Value};
 
 use super::{
     HostError, Project,
@@ -74,8 +75,8 @@ impl InputTree {
         &self.digest
     }
 
-    pub(super) fn source(&self, blob: &str) -> Option<PathBuf> {
-        self.sources.get(blob).cloned()
+    pub(super) fn sources(&self) -> &BTreeMap<String, PathBuf> {
+        &self.sources
     }
 }
 
@@ -118,16 +119,10 @@ fn add(
 /// A job as it goes to a host. `folder` is the one in which the sweep was started: relative paths begin there.
 pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder: &Path) -> Result<Hosted, HostError> {
     let mut inputs: Vec<InputTree> = Vec::new();
-    for param in Task::info(&spec.identity.task).into_iter().flat_map(|task| task.params()) {
-        let Some(value) = spec.values.get_mut(param.name) else { continue };
-        for (part, path) in record::input_paths(param.kind, value) {
-            // Artifacts of needed jobs are no inputs.
-            if !spec.identity.inputs.contains_key(&record::digest_name(param.name, part.as_ref())) {
-                continue;
-            }
-            *path = moved(path, project, folder, &mut inputs)?;
-        }
-    }
+    each_input(&mut spec, |path| {
+        *path = moved(path, project, folder, &mut inputs)?;
+        Ok(())
+    })?;
     let mut records: BTreeSet<Key> = spec.identity.needs.iter().collect();
     records.extend(record::taken(&spec.values).into_iter().map(|(key, _)| key));
     let records = records.into_iter().filter(|key| store.contains(*key)).collect();
@@ -139,6 +134,23 @@ pub fn hosted(mut spec: SerializedJob, project: &Project, store: &Store, folder:
     spec.lists = Vec::new();
     let shipment = Shipment { project: project.clone(), inputs, records, store: store.clone() };
     Ok(Hosted { spec, shipment })
+}
+
+/// Changes the paths of the input files of a job.
+pub(crate) fn each_input<E>(
+    spec: &mut SerializedJob,
+    mut change: impl FnMut(&mut String) -> Result<(), E>,
+) -> Result<(), E> {
+    for param in Task::info(&spec.identity.task).into_iter().flat_map(TaskInfo::params) {
+        let Some(value) = spec.values.get_mut(param.name) else { continue };
+        for (part, path) in record::input_paths(param.kind, value) {
+            // Artifacts of needed jobs are no inputs.
+            if spec.identity.inputs.contains_key(&record::digest_name(param.name, part.as_ref())) {
+                change(path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The path of an input on the host, from the folder of the project there.

@@ -34,6 +34,7 @@ const WORKDIR: &str = "~/.sweep";
 /// Longest time without a byte before the server runs.
 const LOGIN: Duration = Duration::from_mins(1);
 /// Exit codes of the script.
+const OTHER_SYSTEM: i32 = 70;
 const NO_FOLDER: i32 = 71;
 const NOT_RECEIVED: i32 = 72;
 const DOES_NOT_RUN: i32 = 74;
@@ -362,7 +363,9 @@ fn script(workdir: &str, program: &Program) -> String {
     let steps = [
         "umask 077".to_owned(),
         format!("W={folder}; B=\"$W/bin/{digest}\"; P=\"$B/sweep\"; T=\"$B/.sweep.$$\""),
-        format!("printf \"\\n{MAGIC}%s\\n\" \"$(uname -sm)\""),
+        format!("S=$(uname -sm); printf \"\\n{MAGIC}%s\\n\" \"$S\""),
+        // The words have no quotes.
+        format!("[ \"$S\" = \"{}\" ] || exit {OTHER_SYSTEM}", system::os()),
         "if [ ! -x \"$P\" ]; then".to_owned()
             + &format!(" mkdir -p \"$B\" || exit {NO_FOLDER}; printf \"{SEND}\\n\";")
             + &format!(" head -c {bytes} > \"$T\" || {{ rm -f \"$T\"; exit {NOT_RECEIVED}; }};")

@@ -19,7 +19,7 @@ use sweep_job::{ParamType as _, Values, tasks::Tracks};
 use super::{Digests, lint};
 use crate::{
     host::packages,
-    record::{ABSENT, Identity, Key, Manifest, ReadSet, code_digest, text_path},
+    record::{ABSENT, ELSEWHERE, Identity, Key, Manifest, ReadSet, code_digest, text_path},
 };
 
 /// Files whose presence marks the folder of a project.
@@ -33,6 +33,8 @@ pub struct Manifests {
     by_base: HashMap<Key, Vec<Manifest>>,
     /// The code of jobs on the machine that had the files, by their base keys.
     locked: BTreeMap<Key, String>,
+    /// True on a host to which jobs are sent with their code.
+    hosted: bool,
     /// Sets that were read; `None` for those that cannot be.
     known: HashMap<String, Option<Arc<ReadSet>>>,
     /// The present state of sets and of unions of sets, below a project's folder.
@@ -58,6 +60,8 @@ pub struct Code {
     digest: String,
     /// True if the code is not that of the job's key.
     pub(crate) stale: bool,
+    /// True if it was sent to this machine with the job.
+    pub(crate) hosted: bool,
 }
 
 /// A file of a job's code.
@@ -115,6 +119,11 @@ impl Manifests {
         Self { locked: code, ..Self::default() }
     }
 
+    /// Those of jobs that were sent to this machine with their files: their code, by their base keys.
+    pub fn hosted(code: BTreeMap<Key, String>) -> Self {
+        Self { locked: code, hosted: true, ..Self::default() }
+    }
+
     /// The files and packages that the job of a record read in its latest observed run.
     pub fn set_of(&mut self, base: Key, record: Key) -> Option<Arc<ReadSet>> {
         self.observation(base, record).map(|(_, set)| set)
@@ -163,6 +172,10 @@ impl Manifests {
         project: PathBuf,
         digests: &mut Digests,
     ) -> (Option<String>, Arc<Code>) {
+        if self.hosted {
+            let code = Code { hosted: true, ..Code::of_project(project) };
+            return (self.locked.get(&base).cloned(), Arc::new(code));
+        }
         if let Some(code) = self.locked.get(&base) {
             return (Some(code.clone()), Arc::new(Code::of_project(project)));
         }
@@ -222,7 +235,8 @@ impl Manifests {
                 now.1.clone_from(&file.by);
             }
             for (name, package) in &set.packages {
-                let now = self.version(&package.folder, name);
+                let is_elsewhere = package.folder.starts_with(ELSEWHERE);
+                let now = if is_elsewhere { package.version.clone() } else { self.version(&package.folder, name) };
                 unchanged &= now == package.version;
                 packages.insert((name.clone(), package.folder.clone()), now);
             }
@@ -233,7 +247,7 @@ impl Manifests {
         );
         let files = files.into_iter().map(|(path, (digest, by))| CodeFile { path, digest, by }).collect();
         let packages = packages.into_iter().map(|((name, folder), version)| (name, folder, version)).collect();
-        let code = Arc::new(Code { project: project.clone(), files, packages, unchanged, digest, stale: false });
+        let code = Arc::new(Code { project: project.clone(), files, packages, unchanged, digest, stale: false, hosted: false });
         self.states.insert(place, Arc::clone(&code));
         code
     }
@@ -301,9 +315,13 @@ mod tests {
                 ((*name).to_owned(), ReadFile { digest, by: None })
             };
             let set = ReadSet::new(names.iter().map(file).collect(), BTreeMap::new());
+            self.keep(record, code, &set);
+        }
+
+        fn keep(&mut self, record: char, code: Option<String>, set: &ReadSet) {
             let path = set_file(&self.folder.path().join("sets"), &set.id()).unwrap();
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, serde_json::to_vec(&set).unwrap()).unwrap();
+            fs::write(path, serde_json::to_vec(set).unwrap()).unwrap();
             let manifest = Manifest { base: key('b'), record: key(record), code, set: set.id(), tool: Tool::Audit };
             self.lines += &(serde_json::to_string(&manifest).unwrap() + "\n");
         }
@@ -325,6 +343,20 @@ mod tests {
         assert_eq!(world.resolve().0, None, "and the first again");
         world.lines += "{\"torn";
         assert_eq!(world.resolve().0, None);
+    }
+
+    #[test]
+    fn packages_of_a_host_are_not_compared_with_those_of_this_machine() {
+        let with = |folder: &str| {
+            let package = sweep_job::Package { version: "2".into(), folder: folder.into() };
+            ReadSet::new(BTreeMap::new(), [("numpy".to_owned(), package)].into())
+        };
+        let mut world = World::new();
+        world.keep('1', None, &with("host:/home/me/venv"));
+        assert_eq!(world.resolve().0, None, "the record stays valid");
+        let mut world = World::new();
+        world.keep('1', None, &with("/home/me/venv"));
+        assert!(world.resolve().0.is_some(), "it was made here, and the package is gone");
     }
 
     /// `train.py` reads `extra.py` in its second version only. If the key had the files of the latest run only, the return

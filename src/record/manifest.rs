@@ -22,6 +22,10 @@ const SET_FORMAT: u32 = 1;
 /// In place of the digest of a file, or the version of a package, that does not exist.
 pub(crate) const ABSENT: &str = "absent";
 
+/// Prefix of the folder of a package that a job read on a host without a shared file system. Its version cannot be compared with
+/// those of this machine.
+pub(crate) const ELSEWHERE: &str = "host:";
+
 /// Files and packages that a job read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadSet {

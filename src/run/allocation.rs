@@ -71,7 +71,7 @@ pub fn job(results: &Path, run: &str, at: u64, key: Key, hosted: bool) -> io::Re
         .find(|need| !arrives(&store, &folder, *need, if hosted { Duration::ZERO } else { LAG }));
     let manifests = if hosted {
         let base = spec.identity.base_key().map_err(io::Error::from)?;
-        Manifests::locked(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
+        Manifests::hosted(spec.identity.code.iter().map(|code| (base, code.clone())).collect())
     } else {
         store.manifests()
     };

@@ -13,7 +13,7 @@ use sweep_job::{Failure, FailureKind, FileStamp, Observed, ObservedFile};
 
 use crate::{
     plan::{Code, Digests, JobId, Plan, digest_now},
-    record::{ABSENT, Digest, Key, ReadFile, ReadSet},
+    record::{ABSENT, Digest, ELSEWHERE, Key, ReadFile, ReadSet},
     store::Store,
 };
 
@@ -182,7 +182,13 @@ impl Reads {
                 return Err(Changed::Package { name, planned, found, during: "" });
             }
         }
-        Ok(ReadSet::new(files, observed.packages))
+        let mut packages = observed.packages;
+        if code.hosted {
+            for package in packages.values_mut() {
+                package.folder.insert_str(0, ELSEWHERE);
+            }
+        }
+        Ok(ReadSet::new(files, packages))
     }
 }
 

@@ -170,6 +170,8 @@ impl Trial<'_> {
         let key: Key = hash.parse().map_err(|_| Refusal::No("no key could be made".to_owned()))?;
         let tag = JobTag { run: "doctor".to_owned(), key, submission: 1 };
         let request = Request {
+            nodes: 1,
+            processes: 1,
             cpus: 1,
             memory: None,
             gpus: self.gpus,

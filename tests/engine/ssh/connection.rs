@@ -26,13 +26,13 @@ steps:
     needs: make
     uses: command
     with:
-      run: 'echo metric: length=$(wc -c < made.txt)'
+      run: 'echo length=$(wc -c < made.txt)'
       inputs: [\"${{ needs.make.artifacts.made.txt }}\"]
 ";
 
 fn two() -> World {
     let world = World::with(TWO);
-    world.sandbox.write("make.sh", "cat data/a data/b > made.txt\necho metric: tokens=${#TOKEN}\n");
+    world.sandbox.write("make.sh", "cat data/a data/b > made.txt\necho tokens=${#TOKEN}\n");
     world.sandbox.write("data/a", "first\n");
     world.sandbox.write("data/b", "second\n");
     world
@@ -202,7 +202,7 @@ fn inputs_outside_of_the_project_go_by_content() {
 fn no_secret_is_in_a_file_or_on_a_command_line_there() {
     let Some(sshd) = Sshd::start(1) else { return };
     let world = World::with(
-        "name: s\nsteps:\n  a:\n    uses: command\n    with: { run: 'echo metric: length=${#TOKEN}; sleep 2', env: { TOKEN: { from: HUSH } } }\n",
+        "name: s\nsteps:\n  a:\n    uses: command\n    with: { run: 'echo length=${#TOKEN}; sleep 2', env: { TOKEN: { from: HUSH } } }\n",
     );
     let link = world.open(&sshd, "box1");
     link.connected();

@@ -97,7 +97,7 @@ impl World {
 
     /// Takes the record of a job from a host.
     pub(crate) fn fetch(&self, link: &Link, key: Key) -> Imported {
-        let file: PathBuf = self.sandbox.path("fetched.tar");
+        let file: PathBuf = self.sandbox.path("results/fetched.tar");
         link.connection.fetch(key, &file).unwrap();
         let archive = fs_err::File::open(file).unwrap();
         self.store.import_only(archive, key, &Origin::new("a host")).unwrap()
