@@ -77,8 +77,8 @@ fn this_machine_takes_over_from_grid_engine() {
     let second = sandbox.sweep(&["run", "recipe.yaml"]);
     assert_eq!(second.code, Some(0), "{}", second.stderr);
     assert_eq!(sandbox.records().len(), 11);
-    let here = sandbox.journal("started");
-    let mut begun: Vec<String> = here.iter().map(|line| line["label"].as_str().unwrap().to_owned()).collect();
+    let here = sandbox.journal("started").into_iter().map(|line| line["label"].as_str().unwrap().to_owned());
+    let mut begun: Vec<String> = here.collect();
     let there = starts(&sandbox);
     // The journal of the first run repeats what its jobs' processes have said.
     begun.retain(|label| !there.contains_key(label));

@@ -287,11 +287,17 @@ fn values() -> Json {
 }
 
 fn steps() -> Json {
-    let mut of_step = BatchKeys::schema();
-    if let Some(properties) = of_step["properties"].as_object_mut() {
+    let of_step = reference("batch-step");
+    json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": of_step })
+}
+
+/// The schema of the settings of a single step.
+pub(super) fn of_step() -> Json {
+    let mut schema = BatchKeys::schema();
+    if let Some(properties) = schema["properties"].as_object_mut() {
         properties.retain(|key, _| OF_STEP.contains(&key.as_str()));
     }
-    json!({ "type": "object", "propertyNames": reference("name"), "additionalProperties": of_step })
+    schema
 }
 
 /// A regular expression of whole words.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use regex::Regex;
+use serde_json::Value as Json;
 use sweep_job::Value;
 
 use super::{
@@ -23,6 +24,10 @@ use crate::recipe::{
 impl Settings for CommandTemplates {
     fn read(lower: &mut Lower<'_>, node: &Node) -> (Self, Vec<Spanned<String>>) {
         read(lower, node, true)
+    }
+
+    fn definitions() -> Vec<(&'static str, Json)> {
+        vec![("batch-step", super::of_step())]
     }
 }
 
